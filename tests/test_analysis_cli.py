@@ -100,8 +100,8 @@ def test_figures_of_loss_and_spikes_say_what_was_found():
 
 def test_a_figure_without_a_loss_says_so():
     for t_s, said in (
-        (np.arange(600.0), "no row is a lost probe"),
-        (np.arange(600.0)[np.arange(600) // 60 % 2 == 0], "some may be that were not written"),
+        (np.arange(600.0), "no lost probe"),
+        (np.arange(600.0)[np.arange(600) // 60 % 2 == 0], "may contain unrecorded losses"),
     ):
         rows = table(t_s, np.full(t_s.size, 20.0))
         over_time, lengths, phases = plot_loss(only_series(rows), loss_episodes(rows)).axes

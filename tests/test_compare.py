@@ -1,4 +1,4 @@
-"""`bentpipe compare`: which Runs are partners, what is said of them, and the page."""
+"""`bentpipe compare`: the pairing of Runs, its notes, and the page."""
 
 import json
 
@@ -19,15 +19,15 @@ from bentpipe.runs.store import Run
 PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
 
 
-ONE_PAIR = "one pair of Runs of a scheme: by how much Runs differ by chance is not known (--seeds)"
+ONE_PAIR = "one pair of Runs of a scheme: variation between seeds is unknown (--seeds)"
 
 
-def raced(folder, *schemes, **how):
-    how = {"duration_s": 8.0, "seeds": 2, "phase_s": 0.0, **how}
-    return race([PATH], list(schemes), out=folder, **how).runs
+def raced(folder, *schemes, **options):
+    options = {"duration_s": 8.0, "seeds": 2, "phase_s": 0.0, **options}
+    return race([PATH], list(schemes), out=folder, **options).runs
 
 
-def test_a_race_is_its_own_equal(tmp_path):
+def test_a_race_compared_with_itself_is_equal(tmp_path):
     runs = raced(tmp_path, "cubic", "reno+bbr")
     pairing = pair_up(runs, runs)
     assert (pairing.alone, pairing.invalid) == ((0, 0), (0, 0))
@@ -60,15 +60,15 @@ def test_partners_have_scheme_seed_and_path_in_common(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"phase_s": 3.0}, r"start phases \[s\] differ \(0\.0; 3\.0\)"),
         ({"duration_s": 9.0}, r"lengths \[s\] differ \(8\.0; 9\.0\)"),
     ],
 )
-def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, said):
+def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, message):
     first, second = raced(tmp_path / "a", "cubic"), raced(tmp_path / "b", "cubic", **other)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         pair_up(first, second)
     with pytest.raises(UserError, match="no valid Run"):
         pair_up(first, [type(run)(run.path, {**run.record, "valid": False}) for run in second])
@@ -76,32 +76,32 @@ def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, sai
         pair_up(first, raced(tmp_path / "c", "reno"))
 
 
-def test_what_else_differs_makes_no_partners_or_is_said(tmp_path):
+def test_other_differences_prevent_pairing_or_are_reported(tmp_path):
     first = raced(tmp_path / "a", "cubic")
-    for other, said in (
-        ({"traffic": "peak"}, "other traffic differ"),
+    for other, message in (
+        ({"traffic": "peak"}, "cross traffic differ"),
         ({"queues": ["down=fq_codel"]}, "queue rules differ"),
     ):
-        second = raced(tmp_path / said.replace(" ", "-"), "cubic", **other)
-        with pytest.raises(UserError, match=said):
+        second = raced(tmp_path / message.replace(" ", "-"), "cubic", **other)
+        with pytest.raises(UserError, match=message):
             pair_up(first, second)
-    with pytest.raises(UserError, match=r"met the same path: which of them"):
+    with pytest.raises(UserError, match=r"have the same path, so the partner is ambiguous"):
         pair_up(first, [*first, *(type(run)(run.path.with_name("twice"), run.record) for run in first)])
     hosts = {"server": {"wmem_max_bytes": 1 << 20}}
     small = [
         type(run)(run.path, {**run.record, "experiment": {**run.record["experiment"], "hosts": hosts}}) for run in first
     ]
     assert compare.left_out(pair_up(first, small), ("a", "b")) == [
-        "the hosts' settings are others in 2 pairs (`hosts` in run.json)"
+        "the hosts' settings differ in 2 pairs (`hosts` in run.json)"
     ]
 
 
-def test_a_run_without_figures_is_left_out_and_the_others_are_compared(tmp_path):
+def test_a_run_without_figures_is_excluded_and_the_others_are_compared(tmp_path):
     runs = raced(tmp_path, "cubic")
     without = type(runs[0])(runs[0].path, {**runs[0].record, "summary": {**runs[0].record["summary"], "flows": []}})
-    said = compare.left_out(pair_up([without, runs[1]], runs), ("a", "b"))
-    assert said[:1] == ["left out: lossy, cubic, seed 0: it has no flow (no reason is given)"]
-    assert said[1:] == [ONE_PAIR]
+    lines = compare.left_out(pair_up([without, runs[1]], runs), ("a", "b"))
+    assert lines[:1] == ["left out: lossy, cubic, seed 0: it has no flow (no reason is given)"]
+    assert lines[1:] == [ONE_PAIR]
     with pytest.raises(UserError, match=r"no pair of Runs has figures to compare \(lossy, cubic, seed 0: it has"):
         pair_up([without], runs)
 
@@ -123,21 +123,22 @@ def test_the_command_prints_a_table_json_and_a_page(tmp_path):
     html = page.read_text()
     assert html.count("data:image/png") == 2
     assert "http://" not in html
-    found = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
-    assert [one["goodput_ratio"] for one in found["schemes"]] == [1.0, 1.0]
-    assert found["schemes"][0]["seeds"] == [0, 1]
-    assert found["page"] is None
+    printed = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert [one["goodput_ratio"] for one in printed["schemes"]] == [1.0, 1.0]
+    assert printed["schemes"][0]["seeds"] == [0, 1]
+    assert printed["page"] is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(("a", "a", "-o", "page.pdf"), "wanted a file that ends in .html"), (("a", "none"), "none")]
+    ("arguments", "message"),
+    [(("a", "a", "-o", "page.pdf"), "expected a file that ends in .html"), (("a", "none"), "none")],
 )
-def test_what_cannot_be_compared_is_one_line(tmp_path, arguments, said):
+def test_an_impossible_comparison_is_one_line(tmp_path, arguments, message):
     raced(tmp_path / "a", "cubic", seeds=1)
     words = [tmp_path / word if word in ("a", "none") else word for word in arguments]
     done = bentpipe("compare", *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -156,12 +157,12 @@ def links(*rows):
     )
 
 
-def test_a_second_whose_packets_were_still_on_the_way_has_no_delay():
+def test_a_second_whose_packets_were_still_in_flight_has_no_delay():
     """The satellite passed packets on in second 2, the gateway behind it none."""
-    found = delays_by_second(links((0, 1, 5.0, 100), (1, 1, 7.0, 100), (0, 2, 5.0, 3), (1, 3, 9.0, 3)), "down", 0.0)
-    assert found == {1: (1200.0, 100), 3: (27.0, 3)}
-    assert seconds_without_delay(found, 3.0, 0.0) == 1
-    assert seconds_without_delay(found, 3.0, 2.0) == 0
+    delays = delays_by_second(links((0, 1, 5.0, 100), (1, 1, 7.0, 100), (0, 2, 5.0, 3), (1, 3, 9.0, 3)), "down", 0.0)
+    assert delays == {1: (1200.0, 100), 3: (27.0, 3)}
+    assert seconds_without_delay(delays, 3.0, 0.0) == 1
+    assert seconds_without_delay(delays, 3.0, 2.0) == 0
     assert delays_by_second(links((0, 1, 5.0, 0)), "down", 0.0) == {}
 
 
@@ -171,8 +172,8 @@ def test_routes_that_share_no_hop_count_each_packet_once():
         *((hop, second, 4.0, 50) for second in (1, 2) for hop in (0, 1, 2)),
         *((hop, second, 6.0, 40) for second in (3, 4) for hop in (5, 3, 4)),
     ]
-    found = delays_by_second(links(*rows), "down", 0.0)
-    assert [ms / packets for ms, packets in found.values()] == [12.0, 12.0, 18.0, 18.0]
+    delays = delays_by_second(links(*rows), "down", 0.0)
+    assert [ms / packets for ms, packets in delays.values()] == [12.0, 12.0, 18.0, 18.0]
 
 
 def test_a_second_without_packets_is_left_out_of_page_and_figure(tmp_path, monkeypatch):
@@ -184,9 +185,9 @@ def test_a_second_without_packets_is_left_out_of_page_and_figure(tmp_path, monke
     monkeypatch.setattr(Run, "links", lambda _: quiet)
     pairing = pair_up(runs, runs)
     assert pairing.seconds_without_delay() == (1, 1)
-    said = "a: 1 second in which no packet came through left out of the delay"
-    assert said in compare.left_out(pairing, ("a", "b"))
+    sentence = "a: 1 second in which no packet was delivered left out of the delay"
+    assert sentence in compare.left_out(pairing, ("a", "b"))
     axis = plot_worlds([("a", runs[0]), ("b", runs[0])], runs[0].warmup_s).axes[2]
     assert np.flatnonzero(np.isnan(axis.lines[0].get_ydata())).tolist() == [4]
     compare.write_page(pairing, ("a", "b"), tmp_path / "page.html")
-    assert said in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert sentence in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -69,7 +69,7 @@ def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, 
             child.kill()  # one that hangs would be waited for, for ever
     assert child.returncode == 130, said
     lines = [line for line in said.splitlines() if not line.startswith("warning: this machine does not keep time")]
-    assert lines == [f"error: interrupted: 0 of 2 Runs are kept in {out}; the same command does the rest"]
+    assert lines == [f"error: interrupted: 0 of 2 Runs are stored in {out}; the same command runs the rest"]
 
 
 def test_a_kernel_that_lacks_a_controller(bell, tmp_path, monkeypatch):

@@ -85,13 +85,13 @@ def links(**columns):
 
 def test_the_queue_is_the_most_of_each_window_and_of_older_runs_its_end():
     both = series.path_series(links(backlog_bytes=[0, 10], backlog_max_bytes=[900, 10]), "down")
-    assert (both.has_most, both.backlog_bytes.tolist()) == (True, [900.0, 10.0])
+    assert (both.has_peak, both.backlog_bytes.tolist()) == (True, [900.0, 10.0])
     assert both.drops_queue.tolist() == [0.0, 3.0]
     assert both.drops_no_route.tolist() == [0.0, 0.0]
     outage = links(backlog_max_bytes=[0, 0], hop=["no_route"] * 2, drops_no_route=[40, 45], drops_queue=[0, 0])
     assert series.path_series(outage, "down").drops_no_route.tolist() == [40.0, 5.0]
     older = series.path_series(links(backlog_bytes=[0, 10]), "down")
-    assert (older.has_most, older.backlog_bytes.tolist()) == (False, [0.0, 10.0])
+    assert (older.has_peak, older.backlog_bytes.tolist()) == (False, [0.0, 10.0])
 
 
 def test_every_loss_episode_and_outage_leaves_a_mark(tmp_path):

@@ -28,7 +28,7 @@ from bentpipe.runs.text import result_rows
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
 
-def bell(duration_s=4.0, rate="10mbit", name="bell"):
+def dumbbell(duration_s=4.0, rate="10mbit", name="dumbbell"):
     return preset_profile(f"dumbbell:rate={rate}", duration_s, start_unix_ns=START_UNIX_NS, name=name)
 
 
@@ -49,9 +49,9 @@ def files(folder):
 
 
 def test_one_run_per_profile_scheme_and_seed(tmp_path):
-    result = race([bell(), bell(name="other")], ["reno", "cubic+bbr"], out=tmp_path, duration_s=2.0, seeds=2)
+    result = race([dumbbell(), dumbbell(name="other")], ["reno", "cubic+bbr"], out=tmp_path, duration_s=2.0, seeds=2)
     assert [(run.label, run.seed, run.scheme) for run in result.runs] == [
-        (label, seed, scheme) for label in ("bell", "other") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
+        (label, seed, scheme) for label in ("dumbbell", "other") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
     ]
     assert sorted(run.path for run in find_runs(tmp_path)) == sorted(run.path for run in result.runs)
     for run in result.runs:
@@ -62,7 +62,7 @@ def test_one_run_per_profile_scheme_and_seed(tmp_path):
 
 def test_folders_may_be_text_and_a_result_is_shown_in_one_line(tmp_path):
     out = str(tmp_path / "out")
-    result = race([bell()], ["reno"], out=out, duration_s=1.0, seeds=3)
+    result = race([dumbbell()], ["reno"], out=out, duration_s=1.0, seeds=3)
     assert repr(result) == f"RaceResult(out={out!r}, runs=3, resumed=0)"
     assert repr(result.runs[0]) == f"Run(path={result.runs[0].path!r})"
     assert write_report(out) == tmp_path / "out" / "report.html"
@@ -70,7 +70,7 @@ def test_folders_may_be_text_and_a_result_is_shown_in_one_line(tmp_path):
 
 
 def test_pandas_is_an_extra_and_a_table_without_it_says_so(tmp_path, monkeypatch):
-    (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=1.0).runs
+    (run,) = race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0).runs
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"to_pandas needs (pandas|pyarrow): pip install 'bentpipe\[pandas\]'"):
@@ -79,11 +79,11 @@ def test_pandas_is_an_extra_and_a_table_without_it_says_so(tmp_path, monkeypatch
         run.to_pandas("sample")
 
 
-def test_what_race_json_promises(tmp_path):
-    document = race([bell()], ["cubic+bbr"], out=tmp_path, duration_s=2.0).to_dict()
+def test_race_json_has_its_stable_keys(tmp_path):
+    document = race([dumbbell()], ["cubic+bbr"], out=tmp_path, duration_s=2.0).to_dict()
     (row,) = json.loads(json.dumps(document, allow_nan=False))["runs"]
     assert list(row)[:5] == ["profile", "scheme", "seed", "world", "flows"]
-    assert (row["profile"], row["scheme"], row["seed"], row["world"]) == ("bell", "cubic+bbr", 0, "simulated")
+    assert (row["profile"], row["scheme"], row["seed"], row["world"]) == ("dumbbell", "cubic+bbr", 0, "simulated")
     for flow in row["flows"]:
         assert list(flow)[:5] == ["controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"]
         assert 0 < flow["goodput_bps"] < 10e6
@@ -91,25 +91,25 @@ def test_what_race_json_promises(tmp_path):
 
 
 def test_the_number_of_threads_changes_nothing(tmp_path):
-    paths = [bell(), bell(name="other")]
+    paths = [dumbbell(), dumbbell(name="other")]
     for jobs in (1, 4):
         race(paths, ["reno", "bbr", "cubic+bbr"], out=tmp_path / str(jobs), duration_s=2.0, seeds=2, jobs=jobs)
     assert files(tmp_path / "1") == files(tmp_path / "4")
 
 
-def test_a_run_can_be_repeated_from_what_it_kept(tmp_path):
+def test_a_run_can_be_repeated_from_its_stored_profile(tmp_path):
     from bentpipe.profiles.parquet import read_profile
 
-    first = race([bell()], ["bbr"], out=tmp_path / "a", duration_s=2.0, seeds=2)
-    kept = read_profile(tmp_path / "a" / "profiles" / "bell.parquet")
+    first = race([dumbbell()], ["bbr"], out=tmp_path / "a", duration_s=2.0, seeds=2)
+    kept = read_profile(tmp_path / "a" / "profiles" / "dumbbell.parquet")
     second = race([kept], ["bbr"], out=tmp_path / "b", duration_s=2.0, seeds=2)
     assert [run.record["content_hash"] for run in first.runs] == [run.record["content_hash"] for run in second.runs]
 
 
-def test_finished_runs_are_kept_and_only_the_rest_is_run(tmp_path):
-    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
+def test_finished_runs_are_reused_and_only_the_rest_is_run(tmp_path):
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0)
     before = {run.path: (run.path / "run.json").stat().st_mtime_ns for run in find_runs(tmp_path)}
-    result = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0, seeds=2)
+    result = race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0, seeds=2)
     assert (result.resumed, len(result.runs)) == (1, 4)
     for path, when in before.items():
         assert (path / "run.json").stat().st_mtime_ns == when
@@ -130,48 +130,48 @@ def test_the_largest_seed_of_a_profile_goes_round(tmp_path):
     assert [run.record["profiles"][0]["provenance"]["seed"] for run in result.runs] == [2**64 - 1, 0]
 
 
-def test_seeds_that_change_nothing_are_one_result(tmp_path):
+def test_seeds_without_effect_are_one_result(tmp_path):
     # One phase for all: a packet a nanosecond later can be in the next sample, and the overshoot another.
-    alike = race([bell()], ["reno", "cubic"], out=tmp_path / "alike", duration_s=2.0, seeds=3, phase_s=0.0)
+    alike = race([dumbbell()], ["reno", "cubic"], out=tmp_path / "alike", duration_s=2.0, seeds=3, phase_s=0.0)
     first, _ = summarise(alike.runs)
     assert (first.n, first.valid, first.runs) == (1, 3, 3)
     assert first.total_bps.low is None
     assert result_rows([first])[0][-1] == "1 (3 alike)"
-    assert compare(alike.runs, "reno", "cubic", total_goodput_bps)["bell"].n == 1
-    differing = race([bell(rate="10mbit,loss=1%")], ["reno"], out=tmp_path / "lossy", duration_s=2.0, seeds=3)
+    assert compare(alike.runs, "reno", "cubic", total_goodput_bps)["dumbbell"].n == 1
+    differing = race([dumbbell(rate="10mbit,loss=1%")], ["reno"], out=tmp_path / "lossy", duration_s=2.0, seeds=3)
     assert summarise(differing.runs)[0].n == 3
     assert summarise(differing.runs)[0].total_bps.low is not None
     assert result_rows(summarise(differing.runs))[0][-1] == "3"
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
-    [("build", "another build of"), ("bentpipe", "another version of"), ("kernel", "another kernel, whose figures")],
+    ("key", "message"),
+    [("build", "another build of"), ("bentpipe", "another version of"), ("kernel", "another kernel, whose results")],
 )
-def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key, said):
-    (run,) = race([bell()], ["reno"], out=tmp_path, duration_s=2.0).runs
-    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
+def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key, message):
+    (run,) = race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).runs
+    assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
     for versions in ({**run.record["versions"], key: "0123456789abcdef"}, {}):
         (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
-        with pytest.raises(UserError, match=said if versions else "another version") as caught:
-            race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
+        with pytest.raises(UserError, match=message if versions else "another version") as caught:
+            race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
         assert len(str(caught.value).splitlines()) == 1
         assert "--fresh" in str(caught.value)
     assert len(find_runs(tmp_path)) == 1
-    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0, fresh=True).resumed == 0
-    assert race([bell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
+    assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, fresh=True).resumed == 0
+    assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
 
 
 def test_a_race_on_a_path_without_service_is_refused(tmp_path):
     path = outage()
     with pytest.raises(UserError, match=r"'mid-ocean' has no service from beginning to end.*--gateways") as caught:
-        race([bell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0)
+        race([dumbbell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
 
 
 def test_a_run_in_an_outage_counts_where_another_run_has_service(tmp_path):
-    whole = bell()
+    whole = dumbbell()
     metadata = json.loads(whole.metadata_json())
     metadata["routes"] = [{"at_ns": 0, "hops": []}, {"at_ns": 2_000_000_000, "hops": [0]}]
     path = Profile.from_table(json.dumps(metadata), *whole.table().values())
@@ -182,12 +182,12 @@ def test_a_run_in_an_outage_counts_where_another_run_has_service(tmp_path):
     assert min(goodput) == 0 < max(goodput)
 
 
-def test_a_damaged_run_is_run_again_and_said(tmp_path):
-    first, second = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0).runs
+def test_a_damaged_run_is_run_again_with_a_warning(tmp_path):
+    first, second = race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0).runs
     (first.path / "run.json").write_bytes(b'{"format"')
     (second.path / "run.json").unlink()
     with pytest.warns(DamagedRunWarning) as caught:
-        again = race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
+        again = race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
     assert [str(w.message).startswith("a damaged Run is replaced: ") for w in caught] == [True, True]
     assert again.resumed == 0
     assert [r.record["content_hash"] for r in find_runs(tmp_path)] == [
@@ -195,36 +195,36 @@ def test_a_damaged_run_is_run_again_and_said(tmp_path):
     ]
 
 
-def test_where_a_file_is_no_run_can_be_kept(tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UserError, match="file: is a file; wanted a folder"):
-            race([bell()], ["reno"], out=out, duration_s=2.0)
+        with pytest.raises(UserError, match="file: is a file; expected a folder"):
+            race([dumbbell()], ["reno"], out=out, duration_s=2.0)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
 def test_a_profile_too_short_to_race_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"the Profile 'bell' lasts 0\.05 s; wanted at least 0\.1 s"):
-        race([bell(0.05)], ["reno"], out=tmp_path)
+    with pytest.raises(UserError, match=r"the Profile 'dumbbell' lasts 0\.05 s; expected at least 0\.1 s"):
+        race([dumbbell(0.05)], ["reno"], out=tmp_path)
 
 
-def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
-    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
+def test_other_runs_in_the_folder_are_overwritten_only_with_fresh(tmp_path):
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0)
     with pytest.raises(UserError, match="holds a Run of another Experiment"):
-        race([bell()], ["reno"], out=tmp_path, duration_s=3.0)
+        race([dumbbell()], ["reno"], out=tmp_path, duration_s=3.0)
     with pytest.raises(UserError, match="another Profile of that name"):
-        race([bell(rate="5mbit")], ["cubic"], out=tmp_path, duration_s=2.0)
+        race([dumbbell(rate="5mbit")], ["cubic"], out=tmp_path, duration_s=2.0)
     assert [run.duration_s for run in find_runs(tmp_path)] == [2.0]
-    race([bell()], ["reno"], out=tmp_path, duration_s=3.0, fresh=True)
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=3.0, fresh=True)
     assert [run.duration_s for run in find_runs(tmp_path)] == [3.0]
 
 
 @pytest.mark.parametrize(
-    ("schemes", "how", "said"),
+    ("schemes", "options", "message"),
     [
         (["bbbr"], {}, "did you mean 'bbr'"),
-        (["reno"], {"duration_s": 5.0}, "is more than the Profile 'bell' lasts (4 s)"),
-        (["reno"], {"duration_s": 2.0, "phase_s": 2.5}, "2 s from 2.5 s on is more than"),
+        (["reno"], {"duration_s": 5.0}, "5 s exceeds the Profile 'dumbbell'; expected at most 4 s in all"),
+        (["reno"], {"duration_s": 2.0, "phase_s": 2.5}, "2 s from 2.5 s on exceeds"),
         (["reno"], {"duration_s": 0.0}, "--duration"),
         (["reno"], {"duration_s": -1.0}, "--duration"),
         (["reno"], {"duration_s": float("nan")}, "--duration"),
@@ -232,30 +232,30 @@ def test_other_runs_in_the_folder_are_not_overwritten_unless_asked(tmp_path):
         (["reno"], {"seeds": 0}, "--seeds"),
         (["reno"], {"jobs": 0}, "--jobs"),
         (["reno"], {"direction": "sideways"}, "--direction"),
-        ([], {}, "nothing to race"),
+        ([], {}, "no Profile or no scheme"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path, schemes, how, said):
+def test_an_impossible_race_is_refused_before_anything_runs(tmp_path, schemes, options, message):
     with pytest.raises(UserError) as caught:
-        race([bell()], schemes, out=tmp_path / "out", **how)
-    assert said in str(caught.value)
+        race([dumbbell()], schemes, out=tmp_path / "out", **options)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_profiles_of_one_name_are_told_apart_and_one_given_twice_is_refused(tmp_path):
-    result = race([bell(), bell(rate="5mbit")], ["reno"], out=tmp_path / "two", duration_s=2.0)
-    assert [run.label for run in result.runs] == ["bell", "bell~2"]
+def test_profiles_of_one_name_get_labels_and_a_repeated_profile_is_refused(tmp_path):
+    result = race([dumbbell(), dumbbell(rate="5mbit")], ["reno"], out=tmp_path / "two", duration_s=2.0)
+    assert [run.label for run in result.runs] == ["dumbbell", "dumbbell~2"]
     with pytest.raises(UserError, match="given twice"):
-        race([bell(), bell()], ["reno"], out=tmp_path / "same", duration_s=2.0)
+        race([dumbbell(), dumbbell()], ["reno"], out=tmp_path / "same", duration_s=2.0)
 
 
 def test_the_start_phase_is_drawn_by_seed_or_given(tmp_path):
-    drawn = race([bell(30.0)], ["reno"], out=tmp_path / "drawn", duration_s=1.0, seeds=3)
+    drawn = race([dumbbell(30.0)], ["reno"], out=tmp_path / "drawn", duration_s=1.0, seeds=3)
     offsets = [run.offset_s for run in drawn.runs]
     assert len(set(offsets)) == 3
     assert all(0 <= offset <= 15 for offset in offsets)
-    given_ = race([bell(30.0)], ["reno"], out=tmp_path / "given", duration_s=1.0, seeds=2, phase_s=7.25)
+    given_ = race([dumbbell(30.0)], ["reno"], out=tmp_path / "given", duration_s=1.0, seeds=2, phase_s=7.25)
     assert [run.offset_s for run in given_.runs] == [7.25, 7.25]
     assert drawn.runs[0].start_unix_ns == START_UNIX_NS + round(offsets[0] * 1e9)
 
@@ -271,20 +271,20 @@ def test_a_start_phase_never_leaves_its_span(seed, span_ns):
     assert 0 <= drawn_phase_ns(seed, span_ns) <= span_ns
 
 
-def test_progress_rises_to_one_and_counts_what_was_there(tmp_path):
-    heard = []
-    race([bell()], ["reno"], out=tmp_path, duration_s=2.0)
-    race([bell()], ["reno"], out=tmp_path, duration_s=2.0, seeds=3, on_progress=lambda *now: heard.append(now))
-    shares = [share for share, _, _ in heard]
+def test_progress_rises_to_one_and_counts_earlier_runs(tmp_path):
+    reports = []
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0)
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, seeds=3, on_progress=lambda *now: reports.append(now))
+    shares = [share for share, _, _ in reports]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
-    assert heard[-1][1:] == (3, 3)
+    assert reports[-1][1:] == (3, 3)
 
 
 def test_an_experiment_file_is_run_for_each_seed(tmp_path):
     from bentpipe.profiles.parquet import read_profile, write_profile
 
-    write_profile(bell(), tmp_path / "p.parquet")
+    write_profile(dumbbell(), tmp_path / "p.parquet")
     (tmp_path / "e.toml").write_text(
         'name = "late"\nseed = 4\nduration_s = 3\n[[profiles]]\nrole = "access"\nfile = "p.parquet"\n'
         '[[flows]]\ncontroller = "cubic"\n[[flows]]\ncontroller = "bbr"\nstart_s = 1\nbytes = 100000\n',
@@ -304,7 +304,7 @@ RACE = textwrap.dedent("""
     from pathlib import Path
     from bentpipe.profiles import preset_profile
     from bentpipe.execution.racing import race
-    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="dumbbell")
     try:
         race([path], ["reno", "cubic", "bbr"], out=Path(sys.argv[1]), duration_s=30.0, seeds=400, jobs=2)
     except Exception as error:
@@ -316,7 +316,7 @@ SWEEP = textwrap.dedent("""
     from pathlib import Path
     from bentpipe.profiles import preset_profile
     from bentpipe.execution.sweeps import race_jobs, run_sweep
-    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="dumbbell")
     jobs = race_jobs([path], ["reno", "cubic"], duration_s=30.0, seeds=100)
     try:
         run_sweep(jobs, out=Path(sys.argv[1]), threads=2)
@@ -325,7 +325,7 @@ SWEEP = textwrap.dedent("""
 """)
 
 
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
+def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path):
     out = tmp_path / "out"
     child = subprocess.Popen(
         [sys.executable, "-c", RACE, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -334,22 +334,22 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    said, complaint = child.communicate(timeout=60)
-    assert complaint == ""
+    output, errors = child.communicate(timeout=60)
+    assert errors == ""
     kept = find_runs(out)
     assert 0 < len(kept) < 1200
-    assert said.strip().startswith(f"interrupted: {len(kept)} of 1200 Runs are kept")
+    assert output.strip().startswith(f"interrupted: {len(kept)} of 1200 Runs are stored")
     assert not list(out.glob("race-down/*/*/.partial-*"))
     for run in kept:
         assert run.samples().height == 300
-    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="dumbbell")
     assert race([path], [kept[0].scheme], out=out, duration_s=30.0, seeds=1).resumed == any(
         run.seed == 0 for run in kept
     )
 
 
-def test_ctrl_c_that_reaches_a_thread_in_the_main_ones_place_stops_the_race(tmp_path, monkeypatch):
-    path = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=0, name="bell")
+def test_ctrl_c_raised_in_a_worker_thread_stops_the_race(tmp_path, monkeypatch):
+    path = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=0, name="dumbbell")
     write, calls = store.write_run, []
 
     def struck(folder, *rest):
@@ -359,35 +359,35 @@ def test_ctrl_c_that_reaches_a_thread_in_the_main_ones_place_stops_the_race(tmp_
         return write(folder, *rest)
 
     monkeypatch.setattr(store, "write_run", struck)
-    with pytest.raises(RaceInterruptedError, match="1 of 6 Runs are kept"):
+    with pytest.raises(RaceInterruptedError, match="1 of 6 Runs are stored"):
         race([path], ["reno"], out=tmp_path, duration_s=3.0, seeds=6, jobs=1)
     assert len(calls) == 2
 
 
-def test_a_second_ctrl_c_is_not_heard_while_the_threads_stop():
+def test_a_second_ctrl_c_is_ignored_while_the_threads_stop():
     before = signal.getsignal(signal.SIGINT)
     with ctrl_c_ignored():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_that_is_held_back_is_heard_after():
+def test_a_deferred_ctrl_c_is_raised_afterwards():
     before, reached = signal.getsignal(signal.SIGINT), []
 
-    def held():
+    def deferring():
         with ctrl_c_deferred():
             signal.raise_signal(signal.SIGINT)
             reached.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        held()
+        deferring()
     assert reached
     assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("pool", ["race", "sweep"])
-def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(pool, tmp_path):
-    """The thread that has a Run to hand over would wait for the lock for ever."""
+def test_ctrl_c_while_locks_of_futures_are_held_ends_the_race(pool, tmp_path):
+    """The thread that delivers a Run would wait for the lock forever."""
     struck = """
         from concurrent.futures import _base
         import signal
@@ -407,7 +407,7 @@ def test_ctrl_c_while_locks_of_futures_are_taken_ends_it_all_the_same(pool, tmp_
     assert done.stdout.startswith("interrupted: ")
 
 
-def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
+def test_a_full_disk_keeps_finished_runs(tmp_path):
     # A limit on the size of files stands in for the full disk: Runs of two flows are over it, Runs of one are not. One
     # job, so that a Run of one flow is finished when the first of two strikes.
     out = tmp_path / "out"
@@ -424,7 +424,7 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
         .replace("jobs=2", "jobs=1")
     )
     first = race(
-        [preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="bell")],
+        [preset_profile("dumbbell:rate=50mbit", 30.0, start_unix_ns=0, name="dumbbell")],
         ["reno", "cubic+bbr"],
         out=tmp_path / "whole",
         duration_s=30.0,
@@ -439,7 +439,7 @@ def test_a_full_disk_in_the_middle_keeps_what_is_finished(tmp_path):
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
     assert "File too large" in done.stdout
-    assert f"{len(kept)} of 800 Runs are kept" in done.stdout
+    assert f"{len(kept)} of 800 Runs are stored" in done.stdout
     assert not list(out.glob("race-down/*/*/.partial-*"))
 
 
@@ -450,17 +450,17 @@ def test_two_races_at_once_into_one_folder_are_refused(tmp_path):
     def other(share, there, total):
         if not second and there >= 2:
             with pytest.raises(UserError, match="another race writes there; wait for its end") as error:
-                race([bell(rate="20mbit")], ["reno"], out=out, duration_s=2.0)
+                race([dumbbell(rate="20mbit")], ["reno"], out=out, duration_s=2.0)
             second.append(str(error.value))
-            with pytest.warns(UserWarning, match="a race writes there now"):
+            with pytest.warns(UserWarning, match="a race is writing there"):
                 page = write_report(out).read_text(encoding="utf-8")
             assert "A race was writing into this folder when this page was made" in page
 
-    race([bell()], ["reno", "cubic"], out=out, duration_s=4.0, seeds=8, jobs=1, on_progress=other)
+    race([dumbbell()], ["reno", "cubic"], out=out, duration_s=4.0, seeds=8, jobs=1, on_progress=other)
     assert second == [f"{out}: another race writes there; wait for its end, or choose another folder with -o"]
     assert {run.scheme for run in find_runs(out)} == {"reno", "cubic"}
     assert "was writing" not in write_report(out).read_text(encoding="utf-8")
-    race([bell()], ["reno"], out=out, duration_s=4.0, seeds=8)  # the lock is free again
+    race([dumbbell()], ["reno"], out=out, duration_s=4.0, seeds=8)  # the lock is free again
 
 
 KILLED = textwrap.dedent("""
@@ -478,7 +478,7 @@ KILLED = textwrap.dedent("""
             os.kill(os.getpid(), signal.SIGKILL)
 
     os.rename = killed
-    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="dumbbell")
     race([path], ["reno"], out=Path(sys.argv[1]), duration_s=2.0, fresh=True)
 """)
 
@@ -486,7 +486,7 @@ KILLED = textwrap.dedent("""
 @pytest.mark.parametrize("strike", [1, 2])
 def test_a_killed_fresh_race_leaves_nothing_behind_after_the_next(tmp_path, strike):
     """Killed while the earlier Run is out of its place, or while it is being removed."""
-    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="dumbbell")
     race([path], ["reno"], out=tmp_path, duration_s=2.0)
     before = files(tmp_path)
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(strike)], check=False)

@@ -1,4 +1,4 @@
-"""`bentpipe race`, `bentpipe report` and `bentpipe demo` as a user meets them."""
+"""`bentpipe race`, `bentpipe report` and `bentpipe demo` on the command line."""
 
 import json
 import signal
@@ -40,29 +40,29 @@ LIMITED = (
 
 @pytest.fixture
 def path(tmp_path):
-    file = tmp_path / "bell.parquet"
-    write_profile(preset_profile("dumbbell:rate=10mbit", 30.0, start_unix_ns=START_UNIX_NS, name="bell"), file)
+    file = tmp_path / "dumbbell.parquet"
+    write_profile(preset_profile("dumbbell:rate=10mbit", 30.0, start_unix_ns=START_UNIX_NS, name="dumbbell"), file)
     return str(file)
 
 
 def interrupt(*_, **__):
-    """Stands where Ctrl-C strikes."""
+    """Raise as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
 def bentpipe(*arguments):
-    """The command in this process: only what concerns the process itself needs one of its own."""
+    """Run the command in this process; only tests of the process itself need a separate one."""
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-def test_json_is_what_the_contract_says_and_nothing_else(path, tmp_path):
-    asked = ["--cc", "reno,cubic+bbr", "--duration", 2, "--seeds", 2]
-    done = bentpipe("race", path, *asked, "-o", tmp_path / "out", "--json")
+def test_json_follows_the_contract(path, tmp_path):
+    arguments = ["--cc", "reno,cubic+bbr", "--duration", 2, "--seeds", 2]
+    done = bentpipe("race", path, *arguments, "-o", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(document) == ["runs"]
     assert [(run["profile"], run["scheme"], run["seed"], run["world"]) for run in document["runs"]] == [
-        ("bell", scheme, seed, "simulated") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
+        ("dumbbell", scheme, seed, "simulated") for seed in (0, 1) for scheme in ("reno", "cubic+bbr")
     ]
     promised = {"controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits"}
     assert all(promised <= flow.keys() for run in document["runs"] for flow in run["flows"])
@@ -76,18 +76,18 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
     assert "bentpipe report" in done.stderr
     again = bentpipe("race", path, "--cc", "reno", "--duration", 2, "--seeds", 2, "-o", tmp_path / "out")
     assert again.stdout == done.stdout
-    assert "2 of 2 Runs were there already" in again.stderr
+    assert "2 of 2 Runs were stored already" in again.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
         (["PATH", "--cc", "vegas,bbr"], "vegas is one of Linux's that bentpipe has not"),
         (["PATH", "--cc", "zzz,bbr"], "bentpipe cc describes them"),
-        (["PATH", "--cc", "reno", "cubic+bbr"], "schemes go into one --cc, by comma: --cc reno,cubic+bbr"),
-        (["PATH", "--cc", "cubic", "--duration", "31"], "is more than the Profile 'bell' lasts (30 s)"),
-        (["PATH", "--direction", "left"], "wanted up or down"),
+        (["PATH", "--cc", "reno", "cubic+bbr"], "try one --cc, with commas: --cc reno,cubic+bbr"),
+        (["PATH", "--cc", "cubic", "--duration", "31"], "31 s exceeds the Profile 'dumbbell'; expected at most 30 s"),
+        (["PATH", "--direction", "left"], "expected up or down"),
         (["PATH", "--seeds", "0"], "--seeds"),
         (["PATH", "--seeds", "many"], "'--seeds'"),
         (["nowhere.parquet"], "nowhere.parquet"),
@@ -100,14 +100,14 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
         (["PATH", "--cc", "reno,,bbr"], "nothing between two commas"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(path, tmp_path, arguments, said):
+def test_a_mistake_is_one_line_and_exit_code_2(path, tmp_path, arguments, message):
     given = [path if argument == "PATH" else argument for argument in arguments]
     done = bentpipe("race", *given, "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert done.stdout == ""
     first, *rest = done.stderr.splitlines()
     assert first.startswith("error: ")
-    assert said in first
+    assert message in first
     assert all(line.startswith("hint: ") for line in rest)
     assert not (tmp_path / "out").exists()
 
@@ -122,14 +122,16 @@ def test_a_damaged_profile_is_one_line_and_exit_code_2(path, tmp_path):
 
 
 def test_a_full_disk_is_one_line_and_exit_code_1(path, tmp_path):
-    asked = [path, "--cc", "reno", "--duration", "20", "-o", str(tmp_path / "out")]
-    done = subprocess.run([sys.executable, "-c", LIMITED, "race", *asked], capture_output=True, text=True, check=False)
+    arguments = [path, "--cc", "reno", "--duration", "20", "-o", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "race", *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "File too large; 0 of 1 Runs are kept: make room; then the same command does the rest" in done.stderr
+    assert "File too large; 0 of 1 Runs are stored: make room; then the same command runs the rest" in done.stderr
 
 
-def test_ctrl_c_says_what_is_kept_and_ends_with_130(path, tmp_path):
+def test_ctrl_c_reports_stored_runs_and_exits_with_130(path, tmp_path):
     out = tmp_path / "out"
     arguments = ["race", path, "--cc", "reno,cubic,bbr", "--duration", "30", "--seeds", "40", "-o", str(out), "-j", "1"]
     child = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -137,38 +139,38 @@ def test_ctrl_c_says_what_is_kept_and_ends_with_130(path, tmp_path):
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    said, complaint = child.communicate(timeout=60)
+    output, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert said == ""
+    assert output == ""
     kept = len(find_runs(out))
-    assert complaint == f"error: interrupted: {kept} of 120 Runs are kept in {out}; the same command does the rest\n"
+    assert errors == f"error: interrupted: {kept} of 120 Runs are stored in {out}; the same command runs the rest\n"
 
 
-def test_ctrl_c_before_the_first_run_says_what_is_kept(path, tmp_path, monkeypatch):
+def test_ctrl_c_before_the_first_run_reports_stored_runs(path, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
     with monkeypatch.context() as early:
         early.setattr(parquet, "read_profile", interrupt)
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
-    assert done.stderr == f"error: interrupted: Runs kept in {out}: 1; the same command does the rest\n"
+    assert done.stderr == f"error: interrupted: Runs stored in {out}: 1; the same command runs the rest\n"
     monkeypatch.setattr(racing, "keep_profiles", interrupt)
     done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
-    assert done.stderr == f"error: interrupted: 1 of 2 Runs are kept in {out}; the same command does the rest\n"
+    assert done.stderr == f"error: interrupted: 1 of 2 Runs are stored in {out}; the same command runs the rest\n"
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted: 1 of 4 new Runs are finished in OUT; the same"),
         (StoreError("OUT: no space"), 1, "OUT: no space; 1 of 4 new Runs are finished: make room; then the same"),
     ],
 )
-def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, monkeypatch, error, code, said):
+def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, monkeypatch, error, code, message):
     out = tmp_path / "out"
-    asked = ["race", path, "--cc", "reno,cubic", "--duration", 2, "--seeds", 2, "-o", out, "-j", 1]
-    assert bentpipe(*asked).exit_code == 0
+    arguments = ["race", path, "--cc", "reno,cubic", "--duration", 2, "--seeds", 2, "-o", out, "-j", 1]
+    assert bentpipe(*arguments).exit_code == 0
     write, calls = store.write_run, []
 
     def struck(folder, *rest):
@@ -179,37 +181,37 @@ def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, 
 
     with monkeypatch.context() as second:
         second.setattr(store, "write_run", struck)
-        done = bentpipe(*asked, "--fresh")
+        done = bentpipe(*arguments, "--fresh")
     assert done.exit_code == code
-    wanted = f"error: {said} command without --fresh does the rest\n".replace("OUT", str(out))
-    assert done.stderr.replace("OUT", str(out)) == wanted
+    expected = f"error: {message} command without --fresh runs the rest\n".replace("OUT", str(out))
+    assert done.stderr.replace("OUT", str(out)) == expected
     assert len(find_runs(out)) == 4
     with monkeypatch.context() as early:
         early.setattr(parquet, "read_profile", interrupt)
-        done = bentpipe(*asked, "--fresh")
-    assert done.stderr == f"error: interrupted: Runs kept in {out}: 4; the same command begins again\n"
+        done = bentpipe(*arguments, "--fresh")
+    assert done.stderr == f"error: interrupted: Runs stored in {out}: 4; the same command starts over\n"
     for run in find_runs(out):  # of another build: without --fresh they would be refused
         versions = {**run.record["versions"], "build": "another"}
         (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
     calls.clear()
     with monkeypatch.context() as second:
         second.setattr(store, "write_run", struck)
-        assert "the same command begins again" in bentpipe(*asked, "--fresh").stderr
+        assert "the same command starts over" in bentpipe(*arguments, "--fresh").stderr
 
 
-def test_ctrl_c_while_the_report_is_drawn_says_what_is_kept(path, tmp_path, monkeypatch):
+def test_ctrl_c_while_the_report_is_written_reports_stored_runs(path, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
     monkeypatch.setattr(build, "plot_overview", interrupt)
     done = bentpipe("report", out)
     assert done.exit_code == 130
     assert done.stderr == (
-        f"error: interrupted: the page is not drawn; 1 Run kept in {out}; bentpipe report {out} draws it\n"
+        f"error: interrupted: the page is not written; 1 Run stored in {out}; bentpipe report {out} writes it\n"
     )
     assert not (out / "report.html").exists()
 
 
-def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
+def test_ctrl_c_in_the_demo_reports_stored_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "DURATION_S", 1.0)
     monkeypatch.setattr(demo, "PROFILE_S", 1.0)
     monkeypatch.setattr(demo, "SEEDS", 1)
@@ -218,16 +220,16 @@ def test_ctrl_c_in_the_demo_says_what_is_kept(tmp_path, monkeypatch):
         late.setattr(build, "plot_overview", interrupt)
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
-    assert f"error: interrupted: the page is not drawn; 8 Runs kept in {out}; " in done.stderr
+    assert f"error: interrupted: the page is not written; 8 Runs stored in {out}; " in done.stderr
     with monkeypatch.context() as early:
         early.setattr(demo, "make_profile", interrupt)
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
-    assert f"error: interrupted: Runs kept in {out}: 8; the same command begins again" in done.stderr
+    assert f"error: interrupted: Runs stored in {out}: 8; the same command starts over" in done.stderr
     monkeypatch.setattr(racing, "keep_profiles", interrupt)
     done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
-    assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command begins again" in done.stderr
+    assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command starts over" in done.stderr
 
 
 def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
@@ -236,9 +238,9 @@ def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
     assert bentpipe("profile", "from", tmp_path / "ping.txt", "-o", file).exit_code == 0
     done = bentpipe("race", file, "--cc", "reno", "--duration", 2, "-o", tmp_path / "out")
     assert done.exit_code == 2
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert "no capacity downwards" in said
-    assert "--capacity down=100mbit" in said
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "no capacity downwards" in error
+    assert "--capacity down=100mbit" in error
     assert not (tmp_path / "out").exists()
     (tmp_path / "e.toml").write_text(
         f'name = "page"\nduration_s = 2\n[[profiles]]\nrole = "path"\nfile = "{file.name}"\n'
@@ -247,23 +249,23 @@ def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
     )
     done = bentpipe("race", "-x", tmp_path / "e.toml", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    assert "has no capacity downwards: windows and buffers alone limit its flows" in done.stderr
+    assert "has no capacity downwards: only windows and buffers limit its flows" in done.stderr
     assert bentpipe("report", tmp_path / "out").exit_code == 0
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "knows no capacity" in page
+    assert "has no capacity limit" in page
     assert "CUBIC carried" not in page
 
 
-def test_seeds_that_all_begin_at_one_moment_are_noted(path, tmp_path):
-    said = "note: bell is as long as a run, so all seeds begin at one moment of it"
-    asked = ["race", path, "--cc", "reno", "-o"]
-    assert said in bentpipe(*asked, tmp_path / "whole", "--seeds", 2).stderr
-    assert said not in bentpipe(*asked, tmp_path / "part", "--seeds", 2, "--duration", 2).stderr
-    assert said not in bentpipe(*asked, tmp_path / "one").stderr
-    assert said not in bentpipe(*asked, tmp_path / "given", "--seeds", 2, "--duration", 2, "--phase", 1).stderr
+def test_seeds_with_the_same_offset_are_noted(path, tmp_path):
+    note = "note: dumbbell is as long as a run, so all seeds begin at the same offset"
+    arguments = ["race", path, "--cc", "reno", "-o"]
+    assert note in bentpipe(*arguments, tmp_path / "whole", "--seeds", 2).stderr
+    assert note not in bentpipe(*arguments, tmp_path / "part", "--seeds", 2, "--duration", 2).stderr
+    assert note not in bentpipe(*arguments, tmp_path / "one").stderr
+    assert note not in bentpipe(*arguments, tmp_path / "given", "--seeds", 2, "--duration", 2, "--phase", 1).stderr
 
 
-def test_report_says_where_the_page_is(path, tmp_path):
+def test_report_prints_the_path_of_the_page(path, tmp_path):
     out = tmp_path / "out"
     bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out)
     done = bentpipe("report", out, "--json")

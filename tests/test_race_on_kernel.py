@@ -16,7 +16,7 @@ from bentpipe import _native
 from bentpipe.cli.main import app
 from bentpipe.execution import captures, kernel
 from bentpipe.execution.emulation.check import Lateness
-from bentpipe.execution.emulation.engine import CAPTURES, Emulated, EmulationError
+from bentpipe.execution.emulation.engine import CAPTURES, EmulationResult, EmulationError
 from bentpipe.execution.racing import KernelWarning, race
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
@@ -70,17 +70,17 @@ def emulator(monkeypatch):
 
 
 @pytest.fixture
-def bell():
-    return preset_profile("dumbbell:rate=10mbit", 6.0, start_unix_ns=0, name="bell")
+def dumbbell():
+    return preset_profile("dumbbell:rate=10mbit", 6.0, start_unix_ns=0, name="dumbbell")
 
 
-def on_kernel(bell, out, schemes=("reno", "cubic"), seeds=1, **more):
-    return race([bell], schemes, out=out, on_kernel=True, duration_s=4.0, seeds=seeds, **more)
+def on_kernel(dumbbell, out, schemes=("reno", "cubic"), seeds=1, **more):
+    return race([dumbbell], schemes, out=out, on_kernel=True, duration_s=4.0, seeds=seeds, **more)
 
 
-def command(bell, out, *more):
-    file = out.parent / "bell.parquet"
-    write_profile(bell, file)
+def command(dumbbell, out, *more):
+    file = out.parent / "dumbbell.parquet"
+    write_profile(dumbbell, file)
     asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 4, "-o", out, *more]
     return CliRunner().invoke(app, list(map(str, asked)))
 
@@ -101,93 +101,98 @@ def labels(figure):
     return [entry.get_text() for legend in figure.legends for entry in legend.get_texts()]
 
 
-def test_a_run_that_is_not_valid_is_tried_again_over_the_same_path(bell, tmp_path, emulator):
+def test_an_invalid_run_is_repeated_over_the_same_path(dumbbell, tmp_path, emulator):
     emulator.reasons = [LATE, LATE]
-    with pytest.warns(KernelWarning) as said:
-        result = on_kernel(bell, tmp_path)
-    assert [str(each.message) for each in said] == [
-        f"reno, seed 0, on bell: not valid, run again ({attempt} of 3): {LATE}" for attempt in (2, 3)
+    with pytest.warns(KernelWarning) as warnings:
+        result = on_kernel(dumbbell, tmp_path)
+    assert [str(each.message) for each in warnings] == [
+        f"reno, seed 0, on dumbbell: not valid, run again ({attempt} of 3): {LATE}" for attempt in (2, 3)
     ]
     assert all(run.record["valid"] for run in result.runs)
     assert [call[0] for call in emulator.calls] == ["reno"] * 3 + ["cubic"]
     assert len(set(emulator.calls)) == 2
 
 
-def test_on_a_hopeless_machine_one_run_is_tried_three_times_and_the_others_once(bell, tmp_path, emulator):
+def test_on_a_hopeless_machine_one_run_is_tried_three_times_and_the_others_once(dumbbell, tmp_path, emulator):
     emulator.reasons = [LATE] * 5
     with pytest.warns(KernelWarning):
-        result = on_kernel(bell, tmp_path, seeds=4)
+        result = on_kernel(dumbbell, tmp_path, seeds=4)
     assert [run.record["valid"] for run in result.runs] == [False] * 3 + [True] * 5
     assert len(emulator.calls) == 3 + 1 + 1 + 5
     emulator.reasons, emulator.calls = [LATE], []
     with pytest.warns(KernelWarning, match="3 Runs in .* are not valid and are run again"):
-        again = on_kernel(bell, tmp_path, seeds=4, careful=False)
+        again = on_kernel(dumbbell, tmp_path, seeds=4, careful=False)
     assert again.resumed == 5
     assert [call[:2] for call in emulator.calls] == [("reno", 0), ("cubic", 0), ("reno", 1)]
     assert [run.record["valid"] for run in again.runs] == [False] + [True] * 7
 
 
-def test_an_emulation_that_is_killed_again_and_again_ends_the_race(bell, tmp_path, emulator):
+def test_an_emulation_that_is_killed_again_and_again_ends_the_race(dumbbell, tmp_path, emulator):
     emulator.reasons = [None] + [KILLED] * 3
-    done = command(bell, tmp_path / "out")
+    done = command(dumbbell, tmp_path / "out")
     assert done.exit_code == 1
-    assert f"cubic, seed 0, on bell: {KILLED}; 1 of 2 Runs are kept; the same command does the rest" in done.stderr
+    assert (
+        f"cubic, seed 0, on dumbbell: {KILLED}; 1 of 2 Runs are stored; the same command runs the rest" in done.stderr
+    )
     assert "Traceback" not in done.stderr
-    assert command(bell, tmp_path / "out").exit_code == 0
+    assert command(dumbbell, tmp_path / "out").exit_code == 0
     emulator.reasons = [KILLED]
     with pytest.raises(EmulationError):
-        on_kernel(bell, tmp_path / "other", careful=False)
+        on_kernel(dumbbell, tmp_path / "other", careful=False)
 
 
-def test_a_machine_that_does_not_keep_time_is_told_before(bell, tmp_path, emulator, monkeypatch):
-    emulator.late = "this machine does not keep time now"
-    assert "warning: this machine does not keep time now\n" in command(bell, tmp_path / "out").stderr
+def test_a_late_machine_is_reported_before_the_race(dumbbell, tmp_path, emulator, monkeypatch):
+    emulator.late = "this machine is too late now"
+    assert "warning: this machine is too late now\n" in command(dumbbell, tmp_path / "out").stderr
     assert len(emulator.calls) == 2
-    assert "keep time" not in command(bell, tmp_path / "out").stderr, "there is nothing left to run"
+    assert "too late" not in command(dumbbell, tmp_path / "out").stderr, "there is nothing left to run"
     monkeypatch.undo()
     for late_ms, hopeless in ((None, False), (0.99, False), (2.5, True)):
         monkeypatch.setattr(kernel, "try_lateness", lambda trial, found=late_ms: Lateness(found, 1000, "99 %", "1 %"))
         assert ("over 2.5 ms late (bound 1 ms)" in (kernel.too_late() or "")) == hopeless
 
 
-def test_runs_that_are_not_valid_are_exit_code_1_and_named_in_the_table(bell, tmp_path, emulator):
+def test_runs_that_are_not_valid_are_exit_code_1_and_named_in_the_table(dumbbell, tmp_path, emulator):
     out = tmp_path / "out"
     emulator.reasons = [LATE] * 4
-    done = command(bell, out)
+    done = command(dumbbell, out)
     assert done.exit_code == 1
-    assert f"warning: 2 of 2 Runs left out as not valid; the first: {LATE}\n" in done.stderr
-    assert "hint: the same command runs those again" in done.stderr
+    assert f"warning: 2 of 2 Runs excluded as invalid; the first: {LATE}\n" in done.stderr
+    assert "hint: the same command repeats only those" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("reno", "cubic"))]
     assert [row[:3] + row[-3:] for row in rows] == [
         [name, "not", "valid", "0", "of", "1"] for name in ("reno", "cubic")
     ]
     emulator.reasons = [LATE] * 3
-    again = command(bell, out, "--json")
+    again = command(dumbbell, out, "--json")
     assert again.exit_code == 1
     assert [run["valid"] for run in json.loads(again.stdout)["runs"]] == [False, True]
-    assert "1 of 2 Runs left out" in again.stderr
-    assert command(bell, out).exit_code == 0
+    assert "1 of 2 Runs excluded" in again.stderr
+    assert command(dumbbell, out).exit_code == 0
 
 
-def test_a_page_of_which_nothing_is_valid_says_so_and_shows_it_marked(bell, tmp_path, emulator):
+def test_a_page_of_which_nothing_is_valid_says_so_and_shows_it_marked(dumbbell, tmp_path, emulator):
     emulator.reasons = [LATE] * 8
     with pytest.warns(KernelWarning):
-        on_kernel(bell, tmp_path, ["reno", "cubic", "reno+cubic"])
+        on_kernel(dumbbell, tmp_path, ["reno", "cubic", "reno+cubic"])
     text = page(tmp_path)
-    said = f"None of the 3 Runs over bell is valid. What is shown is marked so, and is no result. Why: {LATE}. The same"
-    assert said in text.split("</header>")[0]
-    assert "end other work on this machine before" in text
+    alert = (
+        "None of the 3 Runs over dumbbell is valid. Tables and figures are marked so and are no results. "
+        f"Why: {LATE}. The same"
+    )
+    assert alert in text.split("</header>")[0]
+    assert "first end other work on this machine" in text
     assert "carried the most" not in text
     assert "<h3>Results (not valid)</h3>" in text
     assert "<dt>Runs</dt><dd>3, none valid</dd>" in text
     captions = text.split("<figcaption>")[1:]
     assert len(captions) == 5
-    assert all(caption.startswith("Of Runs that are not valid. ") for caption in captions)
+    assert all(caption.startswith("Runs that are not valid. ") for caption in captions)
     assert not any(run.record["valid"] for run in find_runs(tmp_path))
 
 
-def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator):
-    on_kernel(bell, tmp_path, ["reno", "cubic", "bbr"], seeds=2)
+def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emulator):
+    on_kernel(dumbbell, tmp_path, ["reno", "cubic", "bbr"], seeds=2)
     spoil(tmp_path, ("cubic", 0), ("cubic", 1), ("bbr", 1))
     runs = find_runs(tmp_path)
     assert [(each.scheme, each.invalid, each.runs, each.whole) for each in left_out(runs)] == [
@@ -205,12 +210,12 @@ def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator)
         assert not row.counts
         assert {cell[0] for cell in row.cells[:-1]} == {NONE}
         assert row.cells[-1] == ("0", "of 2")
-    assert [line.window for line in section.limits if line.scheme == "cubic"] == [NONE]
-    assert [line.queue for line in section.losses if line.scheme == "cubic"] == [NONE]
+    assert [line.cwnd for line in section.limits if line.scheme == "cubic"] == [NONE]
+    assert [line.tail_drop for line in section.losses if line.scheme == "cubic"] == [NONE]
     valid = [run for run in runs if run.record["valid"]]
     overview = plot_overview(valid, left_out(runs)).axes[0]
     assert [tick.get_text() for tick in overview.get_yticklabels()] == ["bbr", "reno", "cubic"]
-    assert [said.get_text() for said in overview.texts] == ["no valid Run"]
+    assert [label.get_text() for label in overview.texts] == ["no valid Run"]
     for figure in (
         plot_timeline([run for run in valid if run.seed == 0], ["cubic"]),
         plot_cdfs(valid, ["cubic"]),
@@ -219,23 +224,23 @@ def test_who_is_left_out_is_in_lead_tables_and_legends(bell, tmp_path, emulator)
         assert "CUBIC: not valid" in labels(figure)
 
 
-def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator):
-    on_kernel(bell, tmp_path / "real")
+def test_the_report_names_kernel_and_lateness(dumbbell, tmp_path, emulator):
+    on_kernel(dumbbell, tmp_path / "real")
     (run, *_) = runs = find_runs(tmp_path / "real")
     assert run.record["versions"]["kernel"] == f"{platform.system()} {platform.release()}"
     found = dict(world.facts(runs))
     assert found["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
     assert found["1 % of packets late by more than"] == "0.21 ms (bound 1 ms)"
-    assert "Processor time the host took" not in found
+    assert "Processor time stolen by the host" not in found
     record = json.loads(json.dumps(run.record))
     record["summary"]["emulator"]["stolen_share"] = 0.043
     stolen = dict(world.facts([Run(run.path, record), *runs]))
-    assert stolen["Processor time the host took"] == "4.30 %"
+    assert stolen["Processor time stolen by the host"] == "4.30 %"
     record["summary"]["emulator"]["relay"] = None
     del record["versions"]["kernel"]
     killed = dict(world.facts([Run(run.path, record)]))
     assert killed["TCP"] == "the kernel's own: which kernel is not recorded"
-    simulated = race([bell], ["reno"], out=tmp_path / "simulated", duration_s=4.0).runs
+    simulated = race([dumbbell], ["reno"], out=tmp_path / "simulated", duration_s=4.0).runs
     assert dict(world.facts(simulated)).keys() == {"World", "TCP", "RTT figures are of"}
     assert simulated[0].record["versions"].keys() == {"bentpipe", "build"}
     emulator, simulator = (each[0].record["versions"]["build"] for each in (runs, simulated))
@@ -244,9 +249,9 @@ def test_the_report_says_whose_tcp_it_was_and_how_late(bell, tmp_path, emulator)
 
 
 def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_alone(
-    bell, tmp_path, emulator, monkeypatch
+    dumbbell, tmp_path, emulator, monkeypatch
 ):
-    runs = race([bell], ["reno"], out=tmp_path, duration_s=4.0).runs
+    runs = race([dumbbell], ["reno"], out=tmp_path, duration_s=4.0).runs
     assert [axis.get_title(loc="left") for axis in plot_cdfs(runs).axes][2] == "RTT"
     samples = Run.samples
     monkeypatch.setattr(Run, "samples", lambda run: samples(run).with_columns(rtt_latest_ms=pl.lit(None, pl.Float64)))
@@ -256,7 +261,7 @@ def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_al
     assert len(line.get_xdata()) > 10
 
 
-def test_a_run_that_is_not_valid_is_not_what_is_kept(bell, tmp_path, emulator, monkeypatch):
+def test_a_run_that_is_not_valid_is_not_what_is_kept(dumbbell, tmp_path, emulator, monkeypatch):
     """After Ctrl-C, too, it counts among what is still to be done."""
     emulator.reasons = [LATE] * 3
     write, calls = store.write_run, []
@@ -268,17 +273,17 @@ def test_a_run_that_is_not_valid_is_not_what_is_kept(bell, tmp_path, emulator, m
         return write(folder, record, tables)
 
     monkeypatch.setattr(store, "write_run", struck)
-    done = command(bell, tmp_path / "out")
+    done = command(dumbbell, tmp_path / "out")
     assert done.exit_code == 130
-    assert "interrupted: 0 of 2 Runs are kept" in done.stderr
+    assert "interrupted: 0 of 2 Runs are stored" in done.stderr
 
 
 def test_a_capture_that_filled_the_disk_makes_room_for_its_run(tmp_path):
     whole, cut_off = ({"relay": {}, "capture": {"failed": failed}} for failed in (None, "No space left on device"))
     for name in CAPTURES:
         (tmp_path / name).write_bytes(b"packets")
-    captures.make_room(tmp_path, Emulated(done=whole))
+    captures.make_room(tmp_path, EmulationResult(done=whole))
     assert {file.name for file in tmp_path.iterdir()} == set(CAPTURES)
-    captures.make_room(tmp_path, Emulated(done=cut_off))
+    captures.make_room(tmp_path, EmulationResult(done=cut_off))
     assert not list(tmp_path.iterdir())
-    assert "No space left on device" in Emulated(done=cut_off).why_incomplete
+    assert "No space left on device" in EmulationResult(done=cut_off).why_incomplete

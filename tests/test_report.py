@@ -1,4 +1,4 @@
-"""The report: self-contained, truthful, the same for the same Runs, and safe whatever its input says."""
+"""The report: self-contained, consistent with its Runs, reproducible, and safe for hostile input."""
 
 import html
 import json
@@ -68,7 +68,7 @@ def page(raced):
     return write_report(raced).read_text(encoding="utf-8")
 
 
-def test_the_page_needs_nothing_but_itself(page):
+def test_the_page_is_self_contained(page):
     for tag, attributes in Page(page).tags:
         assert tag not in ("script", "link", "iframe", "object")
         assert tag != "img" or attributes["src"].startswith("data:image/png;base64,")
@@ -78,7 +78,7 @@ def test_the_page_needs_nothing_but_itself(page):
     assert "@import" not in page
 
 
-def test_every_link_leads_somewhere(page, raced):
+def test_every_link_has_a_target(page, raced):
     tags = Page(page).tags
     ids = {attributes["id"] for _, attributes in tags if "id" in attributes}
     links = [attributes["href"] for tag, attributes in tags if tag == "a"]
@@ -90,22 +90,22 @@ def test_every_link_leads_somewhere(page, raced):
             assert (raced / unquote(link)).is_file(), link
 
 
-def test_the_opening_says_what_the_runs_say(page, raced):
+def test_the_opening_agrees_with_the_runs(page, raced):
     text = html.unescape(page)
     runs = find_runs(raced)
     alone = {s.scheme: s for s in summarise(runs) if s.profile == "far" and len(s.flows) == 1}
     best = max(alone.values(), key=lambda summary: summary.total_bps.mean)
     names = {"reno": "NewReno", "cubic": "CUBIC", "bbr": "BBR"}
-    said = re.search(r"(?:Over far|In the mean), (.*?) carried the (?:most|same)[,:] ([\d.]+) Mbit/s", text)
-    assert names[best.scheme] in said[1]
-    assert said[2] == number(best.total_bps.mean / 1e6)
+    opening_text = re.search(r"(?:Over far|On average), (.*?) carried the (?:most|same)[,:] ([\d.]+) Mbit/s", text)
+    assert names[best.scheme] in opening_text[1]
+    assert opening_text[2] == number(best.total_bps.mean / 1e6)
     (shared,) = [summary for summary in summarise(runs) if summary.profile == "near" and len(summary.flows) == 2]
     largest = max(flow.share.mean for flow in shared.flows)
-    assert f"had {100 * largest:.0f} % of it in the mean of the runs" in text
+    assert f"had {100 * largest:.0f} % of it on average over the runs" in text
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
+    ("ours", "theirs", "sentence"),
     [
         (
             [40e6, 50e6, 45e6],
@@ -116,8 +116,8 @@ def test_the_opening_says_what_the_runs_say(page, raced):
         ([10e6, 11e6, 12e6], [0, 0, 0], "CUBIC carried nothing."),
     ],
 )
-def test_means_ratio_and_difference_are_of_one_estimator(raced, ours, theirs, said):
-    """Arithmetic means throughout: what a reader divides or subtracts comes to what is said."""
+def test_means_ratio_and_difference_use_one_estimator(raced, ours, theirs, sentence):
+    """Arithmetic means throughout: ratio and difference follow from the printed means."""
     runs = [
         fake_run(raced, scheme, seed, bps)
         for scheme, rates in (("bbr", ours), ("cubic", theirs))
@@ -127,18 +127,18 @@ def test_means_ratio_and_difference_are_of_one_estimator(raced, ours, theirs, sa
     text = " ".join(opening("far", summaries, runs))
     assert text.startswith(f"Over far, BBR carried the most: {number(sum(ours) / 3e6)} Mbit/s (mean of 3 runs; 95 % ")
     assert f"interval {interval(summaries[0].total_bps, 1e-6)})" in text
-    assert said in text
+    assert sentence in text
     difference = compare_difference(runs, "bbr", "cubic", total_goodput_bps)["far"]
     assert difference.mean == pytest.approx(sum(ours) / 3 - sum(theirs) / 3)
 
 
-def test_chance_is_said_before_a_winner(raced):
+def test_insignificance_is_stated_before_a_winner(raced):
     rates = {"bbr": [40e6, 4e6, 46e6], "cubic": [4e6, 35e6, 6e6], "reno": [1e6, 1.1e6, 1.2e6]}
-    runs = [fake_run(raced, name, seed, bps) for name, found in rates.items() for seed, bps in enumerate(found)]
+    runs = [fake_run(raced, name, seed, bps) for name, values in rates.items() for seed, bps in enumerate(values)]
     first, second, third, *_ = opening("far", summarise(runs), runs)
-    assert first.startswith("Over far, the seeds do not tell BBR, CUBIC and NewReno apart: seed by seed, ")
-    assert first.endswith("the 95 % interval of each difference includes zero, so that the order may be chance.")
-    assert second.startswith("In the mean, BBR carried the most: 30.0 Mbit/s (mean of 3 runs")
+    assert first.startswith("Over far, BBR, CUBIC and NewReno do not differ significantly: seed by seed, ")
+    assert first.endswith("the 95 % interval of each difference includes zero, so the order may be chance.")
+    assert second.startswith("On average, BBR carried the most: 30.0 Mbit/s (mean of 3 runs")
     assert third.startswith("CUBIC carried 15.0 Mbit/s, so BBR carried 2.0 times as much (difference −")
     first, _, third, *_ = opening("far", summarise(runs[:6]), runs[:6])
     difference = compare_difference(runs, "bbr", "cubic", total_goodput_bps)["far"]
@@ -148,14 +148,14 @@ def test_chance_is_said_before_a_winner(raced):
 
 def test_a_comparison_is_over_the_seeds_that_both_ran(raced):
     rates = {"bbr": [40e6, 41e6, 42e6, 90e6], "cubic": [4e6, 5e6, 6e6]}
-    runs = [fake_run(raced, name, seed, bps) for name, found in rates.items() for seed, bps in enumerate(found)]
+    runs = [fake_run(raced, name, seed, bps) for name, values in rates.items() for seed, bps in enumerate(values)]
     text = " ".join(opening("far", summarise(runs), runs))
     assert (
         "Over the 3 seeds that both ran, CUBIC carried 5.00 Mbit/s, BBR 41.0 Mbit/s, so BBR carried 8.2 times" in text
     )
 
 
-def test_schemes_that_the_digits_do_not_tell_apart_share_the_first_place(raced):
+def test_schemes_with_equal_digits_share_the_first_place(raced):
     runs = [fake_run(raced, name, 0, bps) for name, bps in (("bbr", 96.51e6), ("cubic", 96.49e6), ("reno", 90e6))]
     first, second, *_ = opening("far", summarise(runs), runs)
     assert first == "Over far, BBR and CUBIC carried the most, 96.5 Mbit/s each."
@@ -168,7 +168,7 @@ def test_schemes_that_the_digits_do_not_tell_apart_share_the_first_place(raced):
 
 
 def fake_run(raced, scheme, seed, bps):
-    """A Run over ``far`` as it might have come out."""
+    """Return a Run over ``far`` with the given goodput."""
     run = next(run for run in find_runs(raced) if (run.label, run.scheme) == ("far", scheme))
     record = json.loads(json.dumps(run.record))
     record["seed"] = seed
@@ -188,7 +188,7 @@ def test_the_recipe_is_a_table_and_not_json(tmp_path):
     assert "The run and its data" in text
     race([path], ["reno"], out=tmp_path, duration_s=5.0, seeds=3)
     (part,) = parts(tmp_path, find_runs(tmp_path))
-    assert "seed 0 met; seeds 1, 2: same geometry" in dict(part.sections[0].facts)["Drawn by seed"]
+    assert "path of seed 0; seeds 1, 2: same geometry" in dict(part.sections[0].facts)["Drawn from the seed"]
     recipe = json.loads(path.metadata_json())["provenance"]["recipe"]
     shown = blocks(recipe)
     slots = next(block for block in shown if block.title == "schedule: slots")
@@ -210,38 +210,38 @@ def test_the_recipe_is_a_table_and_not_json(tmp_path):
         max_leaves=20,
     )
 )
-def test_whatever_a_recipe_holds_is_shown(value):
+def test_every_recipe_is_shown(value):
     for block in blocks({"anything": value}):
         assert bool(block.facts) != bool(block.heads)
         assert all(isinstance(text, str) for pair in block.facts for text in pair)
         assert all(isinstance(cell, str) for row in block.rows for cell in row)
 
 
-def test_a_path_that_is_one_outage_is_a_sentence_and_no_empty_figure(tmp_path):
+def test_a_permanent_outage_is_a_sentence_without_figures(tmp_path):
     with pytest.warns(UserWarning, match="outage"):
         path = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=5.0, name="ocean")
     with pytest.warns(UserWarning, match="outage"):
         race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert "ocean is an outage from the beginning of every run to its end" in text
+    assert "ocean is an outage from the beginning of every run to its end, so there are no results" in text
     assert "<dt>Outages in a run</dt><dd>1, 5.0 s in all</dd>" in text
     assert "<img" not in text
     assert "<h3>Results</h3>" not in text
     assert list((tmp_path / "figures").iterdir()) == []
 
 
-def test_limits_are_called_by_their_settings(page):
+def test_buffer_limits_are_named_by_their_settings(page):
     text = html.unescape(page)
     assert "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: 4194304" in text
 
 
-def test_what_a_kernel_does_not_tell_apart_is_not_laid_on_the_controller(page, raced):
-    assert '<th class="n">Congestion control<small>window or pacing, % of the time</small></th>' in page
+def test_a_kernels_sndbuf_refill_is_not_attributed_to_cwnd(page, raced):
+    assert '<th class="n">cwnd<small>congestion window or pacing, % of the time</small></th>' in page
     assert "sndbuf_limited" not in page
     (run, *_) = find_runs(raced)
     (part,) = parts(raced, [Run(run.path, {**run.record, "world": "emulated"})])
-    assert part.sections[0].held_back[0] == "Neither of the others"
-    assert "or a send buffer being refilled" in part.sections[0].held_back[1]
+    assert part.sections[0].cwnd_head[0] == "cwnd, or sndbuf refill"
+    assert "neither of the others" in part.sections[0].cwnd_head[1]
     assert "tcpi_sndbuf_limited" in part.sections[0].buffers
 
 
@@ -251,16 +251,16 @@ def test_buffers_are_those_of_each_flows_own_ends(raced):
     record["experiment"]["hosts"] = {"terminal": {"wmem_max_bytes": 1111, "rmem_max_bytes": 2222}, "server": {}}
     for flow in record["experiment"]["flows"]:
         flow |= {"sender": "server", "receiver": "terminal"}
-    said = buffers([Run(run.path, record)])
-    assert "1111" not in said
-    assert "[hosts]: 4194304 bytes (Linux's default). " in said
-    assert said.endswith("rmem_max_bytes: 2222 bytes.")
+    sentence = buffers([Run(run.path, record)])
+    assert "1111" not in sentence
+    assert "[hosts]: 4194304 bytes (Linux's default). " in sentence
+    assert sentence.endswith("rmem_max_bytes: 2222 bytes.")
     record["experiment"]["flows"][0] |= {"sender": "terminal", "receiver": None}
     record["experiment"]["flows"].append({"sender": None, "receiver": "server"})
     assert "[hosts]: 1111 bytes or 4194304 bytes" in buffers([Run(run.path, record)])
 
 
-def test_what_held_back_and_what_was_lost_is_of_the_runs_that_count(tmp_path):
+def test_limiting_factors_and_drops_cover_only_counted_runs(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
     runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
     (part,) = parts(tmp_path, [runs[0], *(Run(run.path, {**run.record, "valid": False}) for run in runs[1:])])
@@ -270,7 +270,7 @@ def test_what_held_back_and_what_was_lost_is_of_the_runs_that_count(tmp_path):
     assert part.sections[0].limits == alone.sections[0].limits != every.sections[0].limits
 
 
-def test_losses_are_of_every_direction_that_data_went(tmp_path):
+def test_drops_cover_every_direction_of_data(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,queue=20kB", 5.0, start_unix_ns=START_UNIX_NS, name="shallow")
     write_profile(path, tmp_path / "p.parquet")
     (tmp_path / "e.toml").write_text(
@@ -283,30 +283,30 @@ def test_losses_are_of_every_direction_that_data_went(tmp_path):
     drops = links.group_by("hop", "direction").agg(pl.col("drops_queue").max())
     assert set(drops.filter(pl.col("drops_queue") > 0)["direction"]) == {"up", "down"}
     (part,) = parts(tmp_path / "out", [run])
-    assert part.sections[0].losses[0].queue == number(drops["drops_queue"].sum())
+    assert part.sections[0].losses[0].tail_drop == number(drops["drops_queue"].sum())
     assert {name for name, _ in part.sections[0].facts} >= {
         "Handovers in a run",
-        "Reconfigurations without one",
+        "Reconfigurations without handover",
         "Loss episodes in a run (down)",
         "Loss episodes in a run (up)",
     }
 
 
-def test_over_several_profiles_it_is_said_that_they_are_not_counted(raced):
+def test_events_are_not_counted_over_several_profiles(raced):
     (run, *_) = find_runs(raced)
     record = json.loads(json.dumps(run.record))
     record["profiles"] *= 2
-    (said,) = facts([Run(run.path, record)])
-    assert said[1] == "not known: told only of Runs over one Profile"
+    (fact,) = facts([Run(run.path, record)])
+    assert fact[1] == "not known: counted only for Runs over one Profile"
 
 
-def test_start_up_is_told_by_its_extremes(tmp_path):
+def test_start_up_has_extremes_in_place_of_intervals(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
     runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
     (part,) = parts(tmp_path, runs)
     (row,) = part.sections[0].start_up
-    again = [run.flows[0]["startup"]["retransmits"] for run in runs]
-    assert row.cells[2] == (number(sum(again) / 3), f"{number(min(again))}–{number(max(again))}")
+    counts = [run.flows[0]["startup"]["retransmits"] for run in runs]
+    assert row.cells[2] == (number(sum(counts) / 3), f"{number(min(counts))}–{number(max(counts))}")
 
 
 def test_the_table_holds_every_scheme_of_every_profile(page, raced):
@@ -340,23 +340,23 @@ def test_a_finished_race_is_not_called_unfinished(page):
     assert "Unfinished" not in page
 
 
-def test_the_commands_to_repeat_it_are_those_that_were_given(page):
+def test_the_commands_to_reproduce_it_are_the_original_ones(page):
     text = html.unescape(page)
-    wanted = (
+    command = (
         "bentpipe race profiles/near.parquet profiles/far.parquet --cc reno,cubic,bbr,cubic+bbr "
         "--direction down --duration 5 --seeds 2 -o again"
     )
-    assert wanted in text
+    assert command in text
 
 
-def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
+def test_an_unfinished_race_is_marked_and_shows_its_original_command(raced, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(raced, out)
     for run in find_runs(out):
         if (run.label, run.scheme, run.seed) not in (("far", "reno", 0), ("far", "cubic", 0)):
             shutil.rmtree(run.path)
     text = html.unescape(write_report(out).read_text(encoding="utf-8"))
-    assert "<strong>Unfinished: 2 of 16 Runs are there." in text
+    assert "<strong>Unfinished: 2 of 16 Runs are stored." in text
     assert "<dt>Runs</dt><dd>2 of 16, all valid</dd>" in text
     assert "--cc reno,cubic,bbr,cubic+bbr --direction down --duration 5 --seeds 2 -o again" in text
     (out / "race.json").unlink()
@@ -365,9 +365,9 @@ def test_an_unfinished_race_says_so_and_how_it_was_asked_for(raced, tmp_path):
     assert "profiles/far.parquet --cc reno,cubic --direction down --duration 5 --seeds 1 -o again" in text
 
 
-def test_every_seed_is_told_and_the_median_one_drawn(raced):
+def test_every_seed_is_listed_and_the_median_one_drawn(raced):
     rates = {"bbr": [40e6, 4e6, 46e6], "cubic": [4e6, 5e6, 0]}
-    runs = [fake_run(raced, name, seed, bps) for name, found in rates.items() for seed, bps in enumerate(found)]
+    runs = [fake_run(raced, name, seed, bps) for name, values in rates.items() for seed, bps in enumerate(values)]
     assert shown_seed(runs) == (0, "seed 0 (of 3, the median by the goodput of all schemes together)")
     assert shown_seed(runs[:3])[0] == 0
     assert shown_seed([runs[1], runs[2], runs[5]]) == (2, "seed 2")
@@ -375,10 +375,10 @@ def test_every_seed_is_told_and_the_median_one_drawn(raced):
     section = part.sections[0]
     assert section.seed_heads == ["cubic", "bbr"]
     assert section.seed_rows == [["0", "4.00", "40.0"], ["1", "5.00", "4.00"], ["2", "0", "46.0"]]
-    assert ("Drawn by seed", "every run met the path as it is in the file") in section.facts
+    assert ("Drawn from the seed", "nothing: every run has the path in the file") in section.facts
 
 
-def test_runs_of_several_builds_are_told(page, raced, tmp_path):
+def test_runs_of_several_builds_are_reported(page, raced, tmp_path):
     assert "builds of bentpipe" not in page
     out = tmp_path / "out"
     shutil.copytree(raced, out)
@@ -435,65 +435,65 @@ def test_a_damaged_table_is_one_line_and_no_page(raced, tmp_path):
     assert not (out / "report.html").exists()
 
 
-def test_where_nothing_got_through_it_is_said(tmp_path):
+def test_a_path_that_loses_everything_is_reported(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,loss=1", 5.0, start_unix_ns=START_UNIX_NS, name="void")
     race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert "Over void nothing got through" in text
+    assert "Over void no data arrived" in text
 
 
-def test_flows_of_one_controller_and_both_directions_stand_apart(tmp_path):
-    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="bell")
+def test_flows_of_one_controller_in_both_directions_are_separate(tmp_path):
+    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
     race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="down")
     race([path], ["bbr+bbr"], out=tmp_path, duration_s=5.0, direction="up")
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert text.count("Sharing bell, 2 flows of BBR carried ") == 2
+    assert text.count("Sharing dumbbell, 2 flows of BBR carried ") == 2
     assert "<strong>Download: server to terminal.</strong>" in text
     assert "<strong>Upload: terminal to server.</strong>" in text
 
 
-def test_what_buffers_held_back_is_said_at_the_top():
+def test_schemes_limited_by_buffers_are_reported():
     assert prose.buffered({"cubic": [0.0, 19.0], "cubic+bbr": [0.0, 90.0]}) == []
-    (said,) = prose.buffered({"cubic": [3.0, 91.2], "bbr": [54.0, 0.0], "reno": [0.0, 0.0]})
-    assert said.startswith(
-        "Buffers at the ends, and not congestion control, held CUBIC (91 % of the time) and BBR (54 % of the time) back"
+    (sentence,) = prose.buffered({"cubic": [3.0, 91.2], "bbr": [54.0, 0.0], "reno": [0.0, 0.0]})
+    assert sentence.startswith(
+        "Buffers at the hosts (rwnd, sndbuf), and not cwnd, limited CUBIC (91 % of the time) and BBR (54 % of the time)"
     )
-    (said,) = prose.buffered({"hybla": [0.0, 20.1]})
-    assert "held Hybla (20 % of the time) back" in said
+    (sentence,) = prose.buffered({"hybla": [0.0, 20.1]})
+    assert "limited Hybla (20 % of the time)" in sentence
 
 
-def test_a_program_without_a_flow_is_told_of_in_its_own_words(raced):
+def test_a_program_without_a_flow_is_described_by_its_output(raced):
     first = find_runs(raced)[0]
 
     def run(flows, **record):
         return replace(first, record={**first.record, "summary": {"flows": flows, "packets": 18}, **record})
 
     ping = {"command": ["ping", "-c", "9", "my server"], "server": None}
-    told = {"name": "server", "sent_packets": 9, "received_packets": 8, "rtt_median_ms": 29.9, "rtt_p95_ms": 37.6}
-    (said,) = program.sentences("far", [run([], program=ping, program_output={"flows": [told]})])
-    assert said == (
-        "Over far, ping -c 9 'my server' says: server: 8 of 9 packets came back, RTT 29.9 ms in the median, "
-        "95 % at most 37.6 ms."
+    target = {"name": "server", "sent_packets": 9, "received_packets": 8, "rtt_median_ms": 29.9, "rtt_p95_ms": 37.6}
+    (sentence,) = program.sentences("far", [run([], program=ping, program_output={"flows": [target]})])
+    assert sentence == (
+        "Over far, ping -c 9 'my server' reports: server: 8 of 9 packets answered, median RTT 29.9 ms, "
+        "95th percentile 37.6 ms."
     )
-    (said,) = program.sentences("far", [run([], program=ping, program_output={"tool": None})])
-    assert said == "ping -c 9 'my server' over far had no TCP flow; 18 packets left the path."
+    (sentence,) = program.sentences("far", [run([], program=ping, program_output={"tool": None})])
+    assert sentence == "ping -c 9 'my server' over far had no TCP flow; 18 packets left the path."
     assert program.sentences("far", find_runs(raced)) == []
     again = program.repeat(run([], program={**ping, "server": "irtt server", "queues": []}))
     assert again[:2] == ["bentpipe", "run"]
     assert again[3:] == ["--server", "irtt server", "-o", "again", "--", "ping", "-c", "9", "my server"]
-    asked = {"at_end": "loop", "mtu": 1500, "gateway_controller": None, "queues": []}
-    assert program.repeat(run([], program={**ping, **asked}))[3:] == ["-o", "again", "--", *ping["command"]]
-    asked = {
+    options = {"at_end": "loop", "mtu": 1500, "gateway_controller": None, "queues": []}
+    assert program.repeat(run([], program={**ping, **options}))[3:] == ["-o", "again", "--", *ping["command"]]
+    options = {
         "at_end": "stop",
         "mtu": 1280,
         "gateway_controller": "bbr",
         "internet": "none",
         "queues": ["codel", "up=red"],
     }
-    how = program.repeat(run([], program={**ping, **asked, "listen_within_s": 30.0}))
+    how = program.repeat(run([], program={**ping, **options, "listen_within_s": 30.0}))
     assert (
         shlex.join(how[3:-7])
         == "--at-end stop --mtu 1280 --gateway-cc bbr --no-internet --aqm codel --aqm up=red --listen-within 30"
     )
-    for unknown in ({}, {"queues": 5}, {"queues": [None]}):  # how it was asked for
+    for unknown in ({}, {"queues": 5}, {"queues": [None]}):  # options not stored
         assert program.repeat(run([], program={**ping, **unknown})) == []

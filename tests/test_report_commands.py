@@ -59,7 +59,7 @@ def programs(tmp_path_factory):
     return out
 
 
-def test_commands_are_not_averaged_and_idle_connections_are_no_rivals(programs):
+def test_commands_are_not_averaged_and_idle_connections_are_excluded(programs):
     views = by_command(find_runs(programs))
     assert idle_connections(views) == 2
     down, up = summarise(views)
@@ -83,7 +83,7 @@ def test_the_page_names_commands_and_their_directions(programs):
     assert "fairness index" not in page
     assert "Download: server to terminal" in page
     assert "Upload: terminal to server" in page
-    assert "<dt>Idle connections left out</dt><dd>1 (control connections, say)</dd>" in page
+    assert "<dt>Idle connections left out</dt><dd>1 (for example control connections)</dd>" in page
     table = pl.read_csv(programs / "results.csv")
     assert table.select("direction", "flow").rows() == [("down", 1), ("up", 1)]
 
@@ -105,7 +105,7 @@ def test_one_command_with_several_settings_is_several(programs, tmp_path):
     assert names[1].endswith("[server: iperf3 -s -p 9]")
 
 
-def test_a_starved_rival_is_no_idle_connection(programs):
+def test_a_starved_flow_is_no_idle_connection(programs):
     down, _ = find_runs(programs)
     starved = down.samples().with_columns(
         pl.when(pl.col("flow") == 0)
@@ -115,11 +115,11 @@ def test_a_starved_rival_is_no_idle_connection(programs):
         pl.when(pl.col("flow") == 0).then(0.0).otherwise("sender_limited_s").alias("sender_limited_s"),
     )
 
-    class Rivals(store.Run):
+    class Starved(store.Run):
         def samples(self):
             return starved
 
-    (view,) = by_command([Rivals(down.path, down.record)])
+    (view,) = by_command([Starved(down.path, down.record)])
     assert len(view.flows) == 2
 
 
@@ -152,7 +152,7 @@ def test_the_capacity_is_that_of_the_flows_direction(programs, monkeypatch):
 @pytest.mark.parametrize(
     "program", [{}, {"command": 5}, {"command": [5]}, {"command": ["a"], "queues": [{}]}, {"command": []}]
 )
-def test_a_program_that_cannot_be_read_stays_a_run_like_any(programs, program):
+def test_a_run_with_an_unreadable_program_stays_an_ordinary_run(programs, program):
     down, _ = find_runs(programs)
     run = store.Run(down.path, {**down.record, "program": program})
     assert by_command([run]) == [run]

@@ -1,4 +1,4 @@
-"""The report of many Profiles: tables are of all, figures of a few, and the page says so."""
+"""The report of many Profiles: tables cover all, figures a few, and the page states it."""
 
 import html
 from dataclasses import replace
@@ -28,13 +28,13 @@ def raced(tmp_path_factory):
 
 
 @given(st.integers(0, 500), st.integers(2, 40))
-def test_what_is_drawn_is_evenly_spread(count, most):
-    found = build.spread(count, most)
-    assert len(found) == len(set(found)) == min(count, most)
-    assert found == sorted(found)
+def test_drawn_profiles_are_evenly_spread(count, most):
+    indices = build.spread(count, most)
+    assert len(indices) == len(set(indices)) == min(count, most)
+    assert indices == sorted(indices)
     if count:
-        assert (found[0], found[-1]) == (0, count - 1)
-    steps = [b - a for a, b in pairwise(found)]
+        assert (indices[0], indices[-1]) == (0, count - 1)
+    steps = [b - a for a, b in pairwise(indices)]
     assert not steps or max(steps) - min(steps) <= 1
 
 
@@ -51,7 +51,7 @@ def test_a_hundred_profiles_have_figures_of_a_few(raced):
     assert not any(section.thinned for section in part.sections)
 
 
-def test_the_page_says_what_is_thinned_and_has_every_table(raced, monkeypatch):
+def test_the_page_states_omitted_figures_and_has_every_table(raced, monkeypatch):
     monkeypatch.setattr(build, "MOST_DRAWN", 2)
     page = html.unescape(write_report(raced).read_text(encoding="utf-8"))
     assert "Figures show 2 of 4 Profiles, so that the page stays small: p0, p3." in page

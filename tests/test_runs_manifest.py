@@ -1,4 +1,4 @@
-"""What was asked of a folder: added to, replaced by a fresh race, and never in the way."""
+"""The manifest of a folder of Runs: extended, replaced by a fresh race, and never an obstacle."""
 
 import json
 import warnings
@@ -16,34 +16,34 @@ from bentpipe.runs.manifest import FILE, ManifestWarning, read_manifest
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
 
-def bell():
-    return preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS, name="bell")
+def dumbbell():
+    return preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
 
 
-def test_what_is_asked_stands_there_before_the_first_run(tmp_path):
+def test_the_manifest_is_written_before_the_first_run(tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
 
     with pytest.raises(Exception, match="interrupted"):
-        race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=4.0, seeds=5, on_progress=stop)
-    (asked,) = read_manifest(tmp_path)
-    assert (asked.profiles, asked.schemes, asked.seeds) == (["bell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
-    assert (asked.duration_s, asked.phase_s) == (4.0, None)
-    assert len(asked.places()) == 10
+        race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=4.0, seeds=5, on_progress=stop)
+    (entry,) = read_manifest(tmp_path)
+    assert (entry.profiles, entry.schemes, entry.seeds) == (["dumbbell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
+    assert (entry.duration_s, entry.phase_s) == (4.0, None)
+    assert len(entry.places()) == 10
 
 
-def test_commands_add_up_and_a_fresh_one_replaces_what_it_runs_again(tmp_path):
-    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
-    race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
-    assert [asked.schemes for asked in read_manifest(tmp_path)] == [["reno"], ["cubic"]]
-    race([bell()], ["reno", "cubic"], out=tmp_path, duration_s=1.0)
-    assert [asked.schemes for asked in read_manifest(tmp_path)] == [["reno", "cubic"]]
-    race([bell()], ["reno"], out=tmp_path, duration_s=2.0, phase_s=0.5, fresh=True)
-    assert [(asked.duration_s, asked.phase_s) for asked in read_manifest(tmp_path)][-1] == (2.0, 0.5)
+def test_races_extend_the_manifest_and_a_fresh_one_replaces_covered_entries(tmp_path):
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
+    race([dumbbell()], ["cubic"], out=tmp_path, duration_s=1.0)
+    assert [entry.schemes for entry in read_manifest(tmp_path)] == [["reno"], ["cubic"]]
+    race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=1.0)
+    assert [entry.schemes for entry in read_manifest(tmp_path)] == [["reno", "cubic"]]
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, phase_s=0.5, fresh=True)
+    assert [(entry.duration_s, entry.phase_s) for entry in read_manifest(tmp_path)][-1] == (2.0, 0.5)
 
 
 @given(st.data())
-def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
+def test_a_damaged_manifest_is_a_warning_at_most(tmp_path, data):
     entry = {
         "experiment": "race-down",
         "profiles": ["p"],
@@ -53,38 +53,38 @@ def test_whatever_stands_in_the_file_is_a_warning_at_most(tmp_path, data):
         "phase_s": None,
         "world": "simulated",
     }
-    whole = {"format": 2, "asked": [entry]}
+    whole = {"format": 2, "requested": [entry]}
     (tmp_path / FILE).write_text(json.dumps(whole), encoding="utf-8")
     assert len(read_manifest(tmp_path)) == 1
     odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
-    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 2, "asked": entry}, [entry], entry])))
+    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 2, "requested": entry}, [entry], entry])))
     cut = data.draw(st.integers(0, len(text)))
     (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ManifestWarning)
-        for asked in read_manifest(tmp_path):
-            assert asked.places()
-            assert max(asked.seeds) >= 0
+        for request in read_manifest(tmp_path):
+            assert request.places()
+            assert max(request.seeds) >= 0
 
 
 @pytest.mark.parametrize("format_", [None, 0, 1, 3, True, "2"])
 def test_only_a_known_format_is_read(tmp_path, format_):
-    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
     document = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**document, "format": format_}))
     with pytest.warns(ManifestWarning, match="its format is"):
         assert read_manifest(tmp_path) == []
 
 
-def test_what_a_newer_bentpipe_kept_is_not_written_over(tmp_path):
-    race([bell()], ["reno"], out=tmp_path, duration_s=1.0)
-    for file, key in ((tmp_path / FILE, "asked"), (tmp_path / failed.FILE, "failed")):
+def test_files_of_a_newer_bentpipe_are_not_overwritten(tmp_path):
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
+    for file, key in ((tmp_path / FILE, "requested"), (tmp_path / failed.FILE, "failed")):
         file.write_text(json.dumps({"format": 3, key: [], "more": 1}))
     before = (tmp_path / failed.FILE).read_text()
-    with pytest.warns(ManifestWarning, match="of a newer bentpipe, and left as it is"):
+    with pytest.warns(ManifestWarning, match="of a newer bentpipe, and left unchanged"):
         failed.keep_failed(tmp_path, [], [])
     assert (tmp_path / failed.FILE).read_text() == before
     with pytest.raises(UserError, match=r"race\.json: of a newer format than 2"):
-        race([bell()], ["cubic"], out=tmp_path, duration_s=1.0)
+        race([dumbbell()], ["cubic"], out=tmp_path, duration_s=1.0)
     assert json.loads((tmp_path / FILE).read_text())["more"] == 1

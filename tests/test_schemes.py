@@ -64,7 +64,7 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("bbbr", "did you mean 'bbr'?"),
         ("cubic+ren", "did you mean 'reno'?"),
@@ -73,8 +73,8 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
         (",", "nothing between two commas"),
         ("reno,,bbr", "nothing between two commas"),
         ("", "no controller"),
-        ("bbr2:", "is no tunable; wanted tunable=value"),
-        ("bbr2:loss_thresh", "is no tunable; wanted tunable=value"),
+        ("bbr2:", "is no tunable; expected tunable=value"),
+        ("bbr2:loss_thresh", "is no tunable; expected tunable=value"),
         ("bbr2:loss_tresh=0.1", "did you mean `loss_thresh`?"),
         ("bbr2:loss_thresh=2", "expected a number from 0 to 0.99"),
         ("bbr2:loss_thresh=nan", "expected a number from 0 to 0.99"),
@@ -85,15 +85,15 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
         ("reno:x=1", "it takes: none"),
     ],
 )
-def test_what_is_no_scheme_is_refused_in_one_line(text, said):
+def test_what_is_no_scheme_is_refused_in_one_line(text, message):
     with pytest.raises(UserError) as caught:
         parse_schemes(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["bbr4:x=1"], "--cc-opt: no controller 'bbr4'"),
         (["bbr2"], "is no tunable"),
@@ -102,22 +102,22 @@ def test_what_is_no_scheme_is_refused_in_one_line(text, said):
         (["bbr3:beta=0.2"], "bbr3 is not raced"),
     ],
 )
-def test_wrong_options_are_refused_in_one_line(options, said):
+def test_wrong_options_are_refused_in_one_line(options, message):
     with pytest.raises(UserError) as caught:
         parse_schemes("bbr2,cubic", parse_options(options))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 @given(st.text(alphabet="bbr23cubic+:=,. loss_thresh0189e-", max_size=60))
 def test_any_text_is_schemes_or_one_line(text):
-    said = ""
+    message = ""
     try:
         schemes = parse_schemes(text)
         assert parse_schemes(",".join(schemes)) == schemes
     except UserError as error:
-        said = str(error)
-    assert len(said.splitlines()) <= 1
+        message = str(error)
+    assert len(message.splitlines()) <= 1
 
 
 @st.composite
@@ -149,19 +149,19 @@ def test_an_scheme_says_exactly_what_its_flows_are_set_to(flows):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("hystart = 3", "flows[0]: controller `cubic`: option `hystart` is 3; expected off, classic, pp"),
         ("hystrat = 1", "did you mean `hystart`?"),
-        ("hystart = true", "options: hystart is True; wanted a number or a name"),
-        ("hystart = [1]", "wanted a number or a name"),
+        ("hystart = true", "options: hystart is True; expected a number or a name"),
+        ("hystart = [1]", "expected a number or a name"),
     ],
 )
-def test_wrong_tunables_in_a_file_are_refused_with_their_place(options, said):
+def test_wrong_tunables_in_a_file_are_refused_with_their_place(options, message):
     with pytest.raises(UserError) as caught:
         parse_experiment(ONE_FLOW + options, "x.toml", Path())
     assert str(caught.value).startswith("x.toml")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_every_tunable_says_what_it_is():
@@ -179,8 +179,8 @@ def test_every_tunable_says_what_it_is():
 
 
 def test_one_controller_with_two_settings_makes_two_runs_with_names_of_their_own(tmp_path):
-    path = preset_profile("dumbbell:rate=10mbit,loss=0.01", 20.0, name="bell")
-    file = tmp_path / "bell.parquet"
+    path = preset_profile("dumbbell:rate=10mbit,loss=0.01", 20.0, name="dumbbell")
+    file = tmp_path / "dumbbell.parquet"
     write_profile(path, file)
     asked = ["race", str(file), "--cc", "bbr2,bbr2:loss_thresh=0.08", "--cc-opt", "bbr2:probe_rtt_win_ms=4000"]
     done = CliRunner().invoke(app, [*asked, "--duration", "5", "-o", str(tmp_path / "out")])
@@ -206,31 +206,31 @@ def test_a_kernel_refuses_tunables_in_one_line(tmp_path, monkeypatch):
     available = tmp_path / "available"
     available.write_text("reno cubic bbr\n")
     monkeypatch.setattr(kernel, "AVAILABLE", available)
-    bases = label_profiles([preset_profile("dumbbell", 20.0, name="bell")])
+    bases = label_profiles([preset_profile("dumbbell", 20.0, name="dumbbell")])
     for scheme, tunable in (("cubic:hystart=off", "hystart"), ("cubic+bbr:min_rtt_win_s=5", "min_rtt_win_s")):
         with pytest.raises(UserError) as caught:
             kernel.check(plan_race(bases, [scheme], "down", 5.0, 1, tmp_path, 0.0, "emulated"))
-        assert f"with {tunable}: a kernel's controllers have no tunables" in str(caught.value)
+        assert f"with {tunable}; expected no tunables" in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        ('ecn = "off"', "hosts with ecn, which only the simulator can set"),
-        ("gro_segments = 1", "hosts with gro_segments, which only the simulator can set"),
+        ('ecn = "off"', "hosts with ecn; expected none, only the simulator can set it"),
+        ("gro_segments = 1", "hosts with gro_segments; expected none, only the simulator can set it"),
         ("fq = true", "hosts with fq"),
     ],
 )
-def test_a_kernel_refuses_settings_of_hosts_that_it_does_not_have(line, said, tmp_path, monkeypatch):
+def test_a_kernel_refuses_settings_of_hosts_that_it_does_not_have(line, message, tmp_path, monkeypatch):
     available = tmp_path / "available"
     available.write_text("reno cubic bbr\n")
     monkeypatch.setattr(kernel, "AVAILABLE", available)
     ends = f'sender = "mine"\nreceiver = "mine"\n[hosts.mine]\n{line}\n'
     text = ONE_FLOW.replace("[flows.options]\n", ends)
     experiment = parse_experiment(text, "one.toml", tmp_path).experiment
-    bases = label_profiles([preset_profile("dumbbell", 20.0, name="bell")])
-    with pytest.raises(UserError, match=said):
+    bases = label_profiles([preset_profile("dumbbell", 20.0, name="dumbbell")])
+    with pytest.raises(UserError, match=message):
         kernel.check(plan_experiment(experiment, bases, 1, tmp_path, "emulated"))
 
 
@@ -240,6 +240,6 @@ def test_figures_tell_the_settings_apart():
 
 
 def test_long_names_of_folders_stay_apart():
-    one, other = (safe_name(f"bell.bbr2:{'x' * 200}.seed{seed}") for seed in (1, 2))
+    one, other = (safe_name(f"dumbbell.bbr2:{'x' * 200}.seed{seed}") for seed in (1, 2))
     assert one != other
     assert len(one) == len(other) == LONGEST_NAME

@@ -178,7 +178,7 @@ def test_a_run_that_is_not_whole_is_one_line(tmp_path):
     killed["summary"] = {**run.record["summary"], "emulator": {"relay": None}}
     with pytest.raises(DamagedRunError, match="not a whole Run: the emulation ended"):
         figures_of(Run(run.path, killed), samples, links, run.events(), warmup_s=10.0)
-    with pytest.raises(DamagedRunError, match=r"end at 3\.0 s; wanted more than 10 s"):
+    with pytest.raises(DamagedRunError, match=r"end at 3\.0 s; expected more than 10 s"):
         figures_of(run, samples.filter(pl.col("t_s") < 3.05), links, run.events(), warmup_s=10.0)
     with pytest.raises(DamagedRunError, match="end at none at all"):
         figures_of(run, samples.clear(), links, run.events(), warmup_s=10.0)

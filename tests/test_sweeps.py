@@ -53,7 +53,7 @@ def records(result):
     return [(run.record, run.measures) for run in result.whole()]
 
 
-def test_a_sweep_runs_what_a_race_runs(path, swept, tmp_path):
+def test_a_sweep_has_the_runs_of_a_race(path, swept, tmp_path):
     raced = race([path], SCHEMES, duration_s=4, seeds=2, out=tmp_path)
     without_files = [{key: value for key, value in run.record.items() if key != "files"} for run in raced.runs]
     assert [run.record for run in swept.whole()] == without_files
@@ -62,7 +62,7 @@ def test_a_sweep_runs_what_a_race_runs(path, swept, tmp_path):
     assert swept.runs[0].measures == {"last_bytes": last, "drops": raced.runs[0].links().height}
 
 
-def test_nothing_is_run_twice_and_a_wider_sweep_runs_what_is_new(path, jobs, tmp_path):
+def test_nothing_is_run_twice_and_an_extended_sweep_runs_only_new_jobs(path, jobs, tmp_path):
     first = run_sweep(jobs[:2], out=tmp_path, threads=1)
     table = first.table.read_bytes()
     again = run_sweep(jobs[:2] + jobs[:1], out=tmp_path)
@@ -79,7 +79,7 @@ def test_the_number_of_threads_changes_nothing(jobs, swept, tmp_path):
     assert records(run_sweep(jobs, out=tmp_path, threads=3)) == records(swept)
 
 
-def test_a_key_is_of_all_that_a_result_depends_on(path, jobs):
+def test_a_key_covers_everything_that_a_result_depends_on(path, jobs):
     other = race_jobs([path], SCHEMES, duration_s=4, seeds=2, phase_s=1.0, measure=measured)
     unmeasured = race_jobs([path], SCHEMES, duration_s=4, seeds=2)
     elsewhere = preset_profile("dumbbell:rate=5mbit,rtt=31ms,queue=1bdp,loss=0.001", duration_s=6)
@@ -88,28 +88,28 @@ def test_a_key_is_of_all_that_a_result_depends_on(path, jobs):
     assert len(keys) == 4 * len(jobs)
 
 
-def test_what_is_measured_must_be_plain_and_have_a_name(path, tmp_path):
-    with pytest.warns(SweepWarning, match=r"cubic, seed 0, on dumbbell.*: what was measured is no plain data"):
+def test_a_measure_must_return_plain_data_and_be_importable(path, tmp_path):
+    with pytest.warns(SweepWarning, match=r"cubic, seed 0, on dumbbell.*: the measure returned no plain data"):
         result = run_sweep(race_jobs([path], ["cubic"], duration_s=1, measure=not_plain), out=tmp_path)
     assert result.runs == (None,)
-    with pytest.raises(UserError, match="no name that another process could find"):
+    with pytest.raises(UserError, match="cannot be imported by another process"):
         run_sweep(race_jobs([path], ["cubic"], duration_s=1, measure=lambda outcome: {}), out=tmp_path)
 
 
-def test_tables_of_a_swept_run_are_gone(swept):
-    with pytest.raises(UserError, match=r"keeps no samples of its Runs; measure what is wanted"):
+def test_a_swept_run_has_no_tables(swept):
+    with pytest.raises(UserError, match=r"stores no samples of its Runs; expected values of a `measure=` function"):
         swept.runs[0].samples()
 
 
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(jobs, swept, tmp_path):
+def test_ctrl_c_keeps_finished_results_and_the_same_command_continues(jobs, swept, tmp_path):
     def stop_after_two(progress):
         if progress.done >= 2:
             raise KeyboardInterrupt  # as the signal's handler does, here, in the main thread
 
-    with pytest.raises(SweepInterruptedError, match=r"interrupted: [2-5] of 6 Runs are kept") as stopped:
+    with pytest.raises(SweepInterruptedError, match=r"interrupted: [2-5] of 6 Runs are stored") as stopped:
         run_sweep(jobs, out=tmp_path, threads=1, on_progress=stop_after_two)
     rest = run_sweep(jobs, out=tmp_path)
-    assert rest.resumed == stopped.value.kept
+    assert rest.resumed == stopped.value.stored
     assert records(rest) == records(swept)
 
 
@@ -132,18 +132,18 @@ def test_a_folder_of_something_else_a_newer_table_and_a_second_sweep_are_refused
         with pytest.raises(UserError, match=r"is not a sweep's table|damaged"):
             read_results(tmp_path)
     table.write_text('{"bentpipe.sweep": 99}\n')
-    with pytest.raises(UserError, match="has format 99, this bentpipe reads up to 1"):
+    with pytest.raises(UserError, match="format 99; expected at most 1"):
         run_sweep(jobs, out=tmp_path)
     table.unlink()
     with tables.ResultsTable(tmp_path), pytest.raises(UserError, match="another sweep is writing there"):
         run_sweep(jobs, out=tmp_path)
-    with pytest.raises(UserError, match="nothing to run"):
+    with pytest.raises(UserError, match="jobs: none given"):
         run_sweep([], out=tmp_path)
-    with pytest.raises(UserError, match="--jobs: 0; wanted at least 1"):
+    with pytest.raises(UserError, match="--jobs: 0; expected at least 1"):
         run_sweep(jobs, out=tmp_path, threads=0)
 
 
-def test_a_full_disk_keeps_what_is_finished(jobs, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_finished_results(jobs, tmp_path, monkeypatch):
     real, taken = os.write, []
 
     def full(descriptor, data):
@@ -155,22 +155,22 @@ def test_a_full_disk_keeps_what_is_finished(jobs, tmp_path, monkeypatch):
         return real(descriptor, data)
 
     monkeypatch.setattr(tables.os, "write", full)
-    with pytest.raises(StoreError, match=r"the disk is full .*; 1 of 6 Runs are kept in .*the same command does"):
+    with pytest.raises(StoreError, match=r"the disk is full .*; 1 of 6 Runs are stored in .*the same command runs"):
         run_sweep(jobs, out=tmp_path, threads=1)
     assert len(read_results(tmp_path)) == 1
 
 
 def test_progress_goes_up_to_one_with_an_estimate_of_the_time_left(jobs, tmp_path):
-    heard = []
-    run_sweep(jobs, out=tmp_path, threads=1, on_progress=heard.append)
-    shares = [each.share for each in heard]
+    reports = []
+    run_sweep(jobs, out=tmp_path, threads=1, on_progress=reports.append)
+    shares = [each.share for each in reports]
     assert shares[-1] == pytest.approx(1.0)
-    assert (heard[-1].done, heard[-1].total, heard[-1].left_s) == (6, 6, pytest.approx(0.0))
+    assert (reports[-1].done, reports[-1].total, reports[-1].left_s) == (6, 6, pytest.approx(0.0))
     assert all(0.0 <= share <= 1.0 for share in shares)
-    assert any(each.left_s is not None and each.left_s > 0 for each in heard)
+    assert any(each.left_s is not None and each.left_s > 0 for each in reports)
 
 
-def test_a_run_that_fails_of_its_input_leaves_the_others_alone(path, jobs, tmp_path):
+def test_a_run_that_fails_does_not_stop_the_others(path, jobs, tmp_path):
     experiment = jobs[0].work.experiment
     flow = replace(experiment.flows[0], controller="nobody")
     bad = replace(jobs[0], work=replace(jobs[0].work, experiment=replace(experiment, flows=(flow,))))
@@ -184,7 +184,7 @@ def test_a_run_that_fails_of_its_input_leaves_the_others_alone(path, jobs, tmp_p
 
 
 def test_an_experiment_needs_a_profile_for_each_role(path, jobs):
-    with pytest.raises(UserError, match="2 Profiles; wanted one for each of 1"):
+    with pytest.raises(UserError, match="2 Profiles; expected one for each of 1"):
         experiment_jobs(jobs[0].work.experiment, [path, path])
     (first, second) = experiment_jobs(jobs[0].work.experiment, [path], seeds=2, measure=measured)
     assert first.key == jobs[0].key
@@ -203,20 +203,18 @@ def dask():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_gives_the_same_bit_for_bit_and_says_when_its_workers_are_gone(
-    dask, jobs, swept, tmp_path, monkeypatch
-):
+def test_a_cluster_gives_equal_results_and_reports_lost_workers(dask, jobs, swept, tmp_path, monkeypatch):
     address = dask.scheduler_address
     assert records(run_sweep(jobs, out=tmp_path / "a", on=address)) == records(swept)
     monkeypatch.setattr(clustering, "NO_WORKER_S", 0.5)
-    monkeypatch.setattr(clustering, "LOOK_S", 0.05)
+    monkeypatch.setattr(clustering, "CHECK_S", 0.05)
 
     def away(progress):
         if progress.done == 1:
             dask.scale(0)
 
     jobs_of_minutes = race_jobs([preset_profile("dumbbell", duration_s=60)], SCHEMES, seeds=2)
-    with pytest.raises(ClusterError, match=r"no worker for 0.5 s .*; [0-6] of 7 Runs are kept in"):
+    with pytest.raises(ClusterError, match=r"no worker for 0.5 s .*; [0-6] of 7 Runs are stored in"):
         run_sweep(jobs[:1] + jobs_of_minutes, out=tmp_path / "b", on=address, on_progress=away)
     monkeypatch.setattr(clustering, "NO_WORKER_S", 60.0)
     dask.scale(1)
@@ -253,31 +251,31 @@ def fake_cluster(jobs, future, status="running"):
     return found
 
 
-def test_a_finished_result_that_goes_with_its_worker_is_waited_for_again(jobs):
+def test_a_result_lost_with_its_worker_is_awaited_again(jobs):
     future = FakeFuture(["finished"], [TimeoutError(), "line"])
     cluster = fake_cluster(jobs, future)
-    assert cluster._told(future) == Tick()
+    assert cluster._event(future) == Tick()
     assert future.callbacks == 1
-    assert cluster._told(future) == Finished(0, "line")
+    assert cluster._event(future) == Finished(0, "line")
     assert not cluster._out
     lost = FakeFuture(["lost"], [])
     cluster = fake_cluster(jobs, lost)
-    assert cluster._told(lost) == Tick()
+    assert cluster._event(lost) == Tick()
     assert lost.key in cluster._out
 
 
 @pytest.mark.parametrize(("future", "client"), [("cancelled", "running"), ("lost", "closed"), ("finished", "closed")])
-def test_a_scheduler_that_goes_in_the_middle_is_one_line(jobs, future, client):
+def test_a_lost_scheduler_is_one_line(jobs, future, client):
     gone = FakeFuture([future], [])
     with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
-        fake_cluster(jobs, gone, client)._told(gone)
+        fake_cluster(jobs, gone, client)._event(gone)
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError(), CancelledError()])
-def test_a_scheduler_that_goes_while_a_result_is_fetched_is_one_line(jobs, error):
+def test_a_scheduler_lost_while_a_result_is_fetched_is_one_line(jobs, error):
     future = FakeFuture(["finished"], [error])
     with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
-        fake_cluster(jobs, future)._told(future)
+        fake_cluster(jobs, future)._event(future)
 
 
 def test_no_scheduler_is_one_line(jobs, tmp_path, monkeypatch):
@@ -298,17 +296,17 @@ def test_a_result_of_another_build_is_refused(jobs, swept):
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), CancelledError()])
-def test_a_scheduler_that_goes_while_a_failure_is_fetched_is_one_line(jobs, error):
+def test_a_scheduler_lost_while_a_failure_is_fetched_is_one_line(jobs, error):
     def gone(timeout):
         raise error
 
     future = FakeFuture(["error"], [])
     future.exception = gone
     with pytest.raises(ClusterError, match=r"tcp://there:8786: the scheduler is gone"):
-        fake_cluster(jobs, future)._told(future)
+        fake_cluster(jobs, future)._event(future)
 
 
-def test_a_disk_that_takes_a_line_in_pieces_has_it_whole(jobs, swept, tmp_path, monkeypatch):
+def test_a_line_written_in_pieces_is_whole(jobs, swept, tmp_path, monkeypatch):
     write = os.write
     monkeypatch.setattr(tables.os, "write", lambda file, data: write(file, data[:100]))
     again = run_sweep(jobs, out=tmp_path)
@@ -317,7 +315,7 @@ def test_a_disk_that_takes_a_line_in_pieces_has_it_whole(jobs, swept, tmp_path, 
     assert run_sweep(jobs, out=tmp_path).resumed == len(jobs)
 
 
-def test_a_disk_that_does_not_keep_what_it_took_is_one_line(jobs, tmp_path, monkeypatch):
+def test_a_failing_fsync_is_one_line(jobs, tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 

@@ -39,14 +39,14 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_run_changes_nothing(tmp_path
     fatal.touch()
     with cluster(tmp_path / "dask", 2, **{FATAL: str(fatal)}) as dask:
         dask.until_all_are_there()
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", SweepWarning)
             there = run_sweep(jobs, out=tmp_path / "there", on=dask.address)
         codes = [worker.poll() for worker in dask.workers]
     assert sorted(codes, key=str) == [-signal.SIGKILL, None]
-    said = [str(one.message) for one in heard if issubclass(one.category, SweepWarning)]
-    assert len(said) == 1
-    assert said[0].endswith("is gone; 1 left, they do its Runs")
+    messages = [str(one.message) for one in caught if issubclass(one.category, SweepWarning)]
+    assert len(messages) == 1
+    assert messages[0].endswith("is gone; 1 left, they do its Runs")
     assert table(there) == table(here)
     assert len(read_results(tmp_path / "there")) == len(jobs)
 
@@ -55,7 +55,7 @@ def test_a_scheduler_that_is_killed_is_one_line_and_the_next_call_does_the_rest(
     monkeypatch.setattr(style, "save", lambda figure, path: None)
     bell, out = tmp_path / "bell.parquet", tmp_path / "out"
     write_profile(preset_profile("dumbbell:rate=20mbit,rtt=30ms,loss=0.001", 5.0, name="bell"), bell)
-    asked = ["tune", str(bell), "--cc", "bbr2", "--grid", "loss_thresh=0.02,0.08", "--seeds", "4", "--json"]
+    arguments = ["tune", str(bell), "--cc", "bbr2", "--grid", "loss_thresh=0.02,0.08", "--seeds", "4", "--json"]
 
     def results():
         return (out / NAME).read_bytes().splitlines() if (out / NAME).exists() else []
@@ -63,7 +63,7 @@ def test_a_scheduler_that_is_killed_is_one_line_and_the_next_call_does_the_rest(
     with cluster(tmp_path / "dask", 1) as dask:
         dask.until_all_are_there()
         sweep = subprocess.Popen(
-            [*COMMAND, *asked, "-o", str(out), "--on", dask.address],
+            [*COMMAND, *arguments, "-o", str(out), "--on", dask.address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -71,19 +71,19 @@ def test_a_scheduler_that_is_killed_is_one_line_and_the_next_call_does_the_rest(
         try:
             wait_for(lambda: len(results()) >= 3 or None, sweep)  # its head, and two Runs
             dask.scheduler.kill()
-            printed, said = sweep.communicate(timeout=60)
+            printed, errors = sweep.communicate(timeout=60)
         finally:
             sweep.kill()
             sweep.wait()
     kept = results()
     assert (sweep.returncode, printed) == (1, "")
-    assert said == (
-        f"error: {dask.address}: the scheduler is gone; {len(kept) - 1} of 12 Runs are kept in {out}; "
-        "the same command does the rest\n"
+    assert errors == (
+        f"error: {dask.address}: the scheduler is gone; {len(kept) - 1} of 12 Runs are stored in {out}; "
+        "the same command runs the rest\n"
     )
 
-    rest = CliRunner().invoke(app, [*asked, "-o", str(out)])  # here, since that scheduler is gone
-    clean = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "clean")])
+    rest = CliRunner().invoke(app, [*arguments, "-o", str(out)])  # here, since that scheduler is gone
+    clean = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "clean")])
     assert (rest.exit_code, clean.exit_code) == (0, 0), rest.output
     assert results()[: len(kept)] == kept  # nothing of it was run again
     one, other = (json.loads(done.stdout) for done in (rest, clean))

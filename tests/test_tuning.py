@@ -39,7 +39,7 @@ def test_a_higher_loss_threshold_gains_on_a_lossy_path_and_the_winner_is_scored_
     assert found.to_dict()["best"]["point"] == {"loss_thresh": "0.2", "probe_rtt_win_ms": "5000"}
 
 
-def test_the_winner_is_scored_again_on_profiles_that_were_kept_for_it(lossy, tmp_path):
+def test_the_best_point_is_scored_again_on_held_out_profiles(lossy, tmp_path):
     kept = preset_profile("dumbbell:rate=5mbit,rtt=40ms,queue=1bdp,loss=0.01", duration_s=14)
     grid = parse_grid("bbr2", ["loss_thresh=0.2"])
     found = tune([lossy], grid, out=tmp_path, duration_s=12, most_inflation=5.0, fresh_paths=[kept])
@@ -50,30 +50,30 @@ def test_the_winner_is_scored_again_on_profiles_that_were_kept_for_it(lossy, tmp
         tune([lossy], grid, out=tmp_path, duration_s=12, fresh_paths=[lossy])
 
 
-def test_what_is_new_in_other_seeds_is_said():
+def test_the_novelty_of_other_seeds_is_described():
     here = SimpleNamespace
-    assert "drawn anew" in search._fresh_on([here(seed=1)], [], 3)
-    assert search._fresh_on([here(seed=1), here(seed=None)], [], 3).startswith("1 of 2 Profiles drawn anew")
+    assert "with other random processes" in search._fresh_on([here(seed=1)], [], 3)
+    assert search._fresh_on([here(seed=1), here(seed=None)], [], 3).startswith("1 of 2 Profiles with other random processes")
 
 
 @pytest.mark.parametrize(
-    ("cc", "axes", "said"),
+    ("cc", "axes", "message"),
     [
         ("bbr2", ["los_thresh=0.02"], r"did you mean `loss_thresh`"),
         ("bbr2", ["probe_rtt_win_ms=-1"], r"is -1; expected a number from .* ms"),
-        ("bbr2", ["loss_thresh"], r"--grid: 'loss_thresh'; wanted tunable=value"),
+        ("bbr2", ["loss_thresh"], r"--grid: 'loss_thresh'; expected tunable=value"),
         ("bbr2", ["loss_thresh=0.1", "loss_thresh=0.2"], "stands twice"),
         ("bbr2", [], "--grid: none given"),
         ("bbr2+cubic", ["loss_thresh=0.1"], "a grid is of one controller"),
         ("bbr22", ["loss_thresh=0.1"], "did you mean"),
     ],
 )
-def test_a_grid_that_is_none_is_refused(cc, axes, said):
-    with pytest.raises(UserError, match=said):
+def test_an_invalid_grid_is_refused(cc, axes, message):
+    with pytest.raises(UserError, match=message):
         parse_grid(cc, axes)
 
 
-def test_a_grid_of_a_million_points_says_what_it_costs(lossy, tmp_path):
+def test_a_grid_of_a_million_points_is_refused_with_its_cost(lossy, tmp_path):
     values = ",".join(f"{100 + i}" for i in range(1000))
     losses = ",".join(f"{0.001 * (i + 1) / 2:.5f}" for i in range(1000))
     grid = parse_grid("bbr2", [f"probe_rtt_win_ms={values}", f"loss_thresh={losses}"])
@@ -84,11 +84,11 @@ def test_a_grid_of_a_million_points_says_what_it_costs(lossy, tmp_path):
     assert search._span(3 * 86400) == "3.0 days"
 
 
-def test_a_dear_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch):
+def test_an_expensive_grid_is_refused_the_second_time_too(lossy, tmp_path, monkeypatch):
     clock = iter(range(100))  # each Run takes a second
     monkeypatch.setattr(search, "_spent_s", lambda: float(next(clock)))
     grid = parse_grid("bbr2", ["loss_thresh=0.02,0.2"])
-    monkeypatch.setattr(search, "UNASKED_S", 1.5)
+    monkeypatch.setattr(search, "UNCONFIRMED_S", 1.5)
     for _ in range(2):
         with pytest.raises(UserError, match=r"2 points on 1 paths are 2 Runs"):
             tune([lossy], grid, out=tmp_path, duration_s=2)
@@ -126,13 +126,13 @@ def test_groups_are_read_with_their_tunables():
         (1, "reno"),
     ]
     assert scheme_of_groups(found[1:]).count("+") == 2
-    for text, said in (
+    for text, message in (
         ("0xcubic,reno", "0 flows"),
         ("cubic", "one flow"),
         ("2xcubix", "did you mean"),
-        ("2x", "wanted"),
+        ("2x", "expected"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             parse_groups(text)
 
 

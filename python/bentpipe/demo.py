@@ -1,4 +1,4 @@
-"""The demo: two paths from Melbourne, three controllers, one report. What `bentpipe demo` runs."""
+"""The demo of `bentpipe demo`: two paths from Melbourne, three controllers, one report."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CONSTELLATION = "starlink-gen1"
 
 DURATION_S = 60.0
 SEEDS = 5
-"""Chosen here: enough for intervals that say something (Student's t of 2.8; three seeds: 4.3), in half a minute."""
+"""Chosen here: enough for useful intervals (Student's t of 2.8; three seeds: 4.3), in half a minute."""
 
 PROFILE_S = DURATION_S + 15.0
-"""A slot longer than a run, so that the start phase can be anywhere in a slot [s]."""
+"""One slot longer than a run, so that the start phase is uniform in a slot [s]."""
 
 SHARES = (0.1, 0.8)
-"""Parts of the progress bar that making Profiles and racing take; the report takes the rest."""
+"""Shares of the progress bar for making Profiles and for racing; the report has the rest."""
 
 
 def run_demo(
@@ -41,7 +41,7 @@ def run_demo(
 ) -> tuple[RaceResult, Path]:
     """Make the Profiles, race over them, write the report; return the race and the report's path.
 
-    What an earlier demo left in `out` is replaced. Raises as `race` and `write_report` do; `StoppedError` after Ctrl-C.
+    Results of an earlier demo in `out` are replaced. Raises as `race` and `write_report`; `StoppedError` after Ctrl-C.
     """
     paths = []
     for i, destination in enumerate(DESTINATIONS):
@@ -64,8 +64,8 @@ def run_demo(
         )
     except RaceInterruptedError as stop:
         raise StoppedError(
-            f"interrupted: {stop.kept} of {stop.total} new Runs are finished in {out}; the same command begins again"
+            f"interrupted: {stop.stored} of {stop.total} new Runs are finished in {out}; the same command starts over"
         ) from stop
-    drawn = 1 - sum(SHARES)
-    page = write_report(out, on_progress=lambda share: on_progress(sum(SHARES) + drawn * share))
+    rest = 1 - sum(SHARES)
+    page = write_report(out, on_progress=lambda share: on_progress(sum(SHARES) + rest * share))
     return result, page

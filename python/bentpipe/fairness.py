@@ -1,7 +1,7 @@
-"""Flows of several controllers on one path: who gets what, and how even it is over which time.
+"""Fairness among flows of several controllers on one path: shares, and Jain's index by time scale.
 
-Shares and Jain's index depend on how long one looks: two flows that take turns are even over a minute and not over a
-second (Jain, Chiu and Hawe, DEC-TR-301; T3P, section 5.2, shows ratios of one second).
+Shares and Jain's index depend on the time scale: two alternating flows are fair over a minute and not over a second
+(Jain, Chiu and Hawe, DEC-TR-301; T3P, section 5.2, has ratios of one second).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from bentpipe.experiments.experiment import Direction
 
 SCALES_S = (1, 2, 5, 10, 30, 60, 300, 600)
-"""Over how long shares are compared [s]; those longer than half a Run are left out. Chosen here: about two a decade."""
+"""Time scales of Jain's index [s]; those longer than half a Run are left out. Chosen here: about two per decade."""
 
 MOST_FLOWS = 1000
-"""Flows on one path. Chosen here: a slip in ``8x`` is more likely than so many."""
+"""Largest number of flows on one path. Chosen here: more are probably a typing error in ``8x``."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,14 @@ class Group:
 
 
 def parse_groups(text: str) -> tuple[Group, ...]:
-    """``8xcubic,8xbbr2:loss_thresh=0.08,bbr`` as groups.
+    """Parse ``8xcubic,8xbbr2:loss_thresh=0.08,bbr`` into groups.
 
-    Raises `UserError` for a count or a controller that is none.
+    Raises:
+        UserError: A count or a controller is invalid.
     """
     groups: list[Group] = []
     pieces: list[list[str]] = []
-    for part in text.split(","):  # a tunable behind a comma belongs to the group before it
+    for part in text.split(","):  # a tunable after a comma belongs to the group before it
         if pieces and "=" in part and ":" not in part:
             pieces[-1].append(part)
         else:
@@ -64,32 +65,32 @@ def parse_groups(text: str) -> tuple[Group, ...]:
         if number is None:
             number, scheme = 1, written
         if not 1 <= number <= MOST_FLOWS:
-            raise UserError(f"--flows: {shown(written)}: {number} flows; wanted from 1 to {MOST_FLOWS}")
+            raise UserError(f"--flows: {shown(written)}: {number} flows; expected 1 to {MOST_FLOWS}")
         if "+" in scheme or not scheme.strip():
-            raise UserError(f"--flows: {shown(written)}; wanted for example 8xcubic,8xbbr2:loss_thresh=0.08")
+            raise UserError(f"--flows: {shown(written)}; expected for example 8xcubic,8xbbr2:loss_thresh=0.08")
         try:
             groups.append(Group(number, parse_scheme(scheme)))
         except UserError as error:
             glued = re.match(r"([0-9]+)([A-Za-z]\w*)\Z", written)
             meant = f"; {glued[1]} flows are written {glued[1]}x{glued[2]}" if glued and number == 1 else ""
-            told = UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}")
+            located = UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}")
             for hint in getattr(error, "__notes__", []):
-                told.add_note(hint)
-            raise told from None
+                located.add_note(hint)
+            raise located from None
     if sum(group.count for group in groups) < 2:
-        raise UserError(f"--flows: {shown(text)} is one flow, with nobody to share with; wanted at least two")
+        raise UserError(f"--flows: {shown(text)} is one flow; expected at least two that share the path")
     return tuple(groups)
 
 
 def scheme_of_groups(groups: Sequence[Group]) -> str:
-    """What is raced: all flows together on one path."""
+    """Return the scheme of all flows together on one path."""
     whole = "+".join(group.scheme for group in groups for _ in range(group.count))
     (scheme,) = parse_schemes(whole)
     return scheme
 
 
 def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
-    """Goodput of each flow, second by second after the warm-up [bit/s]: a list for each flow."""
+    """Return each flow's goodput, second by second after the warm-up [bit/s]."""
     table = outcome.seconds()
     flows = len(outcome.experiment.flows)
     return {
@@ -104,10 +105,10 @@ def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AtScale:
-    """How even it is over `scale_s`: Jain's index over all flows, and the groups' part of all goodput.
+    """Jain's index over all flows at the time scale `scale_s`.
 
-    Means over all windows of that length and all Runs, with the interval over Runs; `p5` is the 5th percentile of the
-    index over the windows.
+    `jain` is the mean over all windows of that length and all Runs, with the interval over Runs; `jain_p5` is the 5th
+    percentile of the index over the windows.
     """
 
     scale_s: int
@@ -117,17 +118,18 @@ class AtScale:
 
 @dataclass(frozen=True)
 class Fairness:
-    """What came of it.
+    """Result of flows that share a path.
 
     Attributes:
-        groups: Who was on the path.
-        shares: Of each group, over whole Runs (without the warm-up), 0 to 1; a fair one is its part of the flows.
-        goodput_bps: Of each group, all its flows together [bit/s].
-        scales: How even it was, by time scale.
-        ratios: Goodput of the first group over that of each other, second by second, of all Runs; inf where the other
-            had nothing.
-        runs: How many Runs count.
-        failed: Why others do not.
+        groups: The groups of flows on the path.
+        shares: Each group's share of the goodput over whole Runs (without the warm-up), 0 to 1; the fair share is its
+            share of the flows.
+        goodput_bps: Goodput of each group, all its flows together [bit/s].
+        scales: Jain's index by time scale.
+        ratios: Goodput of the first group over that of each other group, second by second, of all Runs; inf if the
+            other has none.
+        runs: Number of counted Runs.
+        failed: Reasons of failed Runs.
     """
 
     groups: tuple[Group, ...]
@@ -139,7 +141,7 @@ class Fairness:
     failed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``fairness --json`` prints."""
+        """Return the content of ``fairness --json``."""
         from dataclasses import asdict
 
         flows = sum(group.count for group in self.groups)
@@ -176,7 +178,7 @@ def fairness(
     threads: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Fairness:
-    """Bulk flows of several groups start together and share each path to the end.
+    """Run bulk flows of several groups that start together and share each path to the end.
 
     Raises as `bentpipe.execution.sweeps.run_sweep` does; `UserError` if no Run counts.
     """
@@ -189,11 +191,11 @@ def fairness(
 
 
 def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple[str, ...] = ()) -> Fairness:
-    """The same of Runs that are there, measured with `goodput_by_second`."""
+    """Compute fairness from finished Runs, measured with `goodput_by_second`."""
     series = [np.array(run.measures["goodput_bps"], dtype=np.float64) for run in runs if run.record["valid"]]
     series = [each for each in series if each.size and each.sum() > 0]
     if not series:
-        raise UserError(failed[0] if failed else "no Run in which anything was delivered; wanted a path that works")
+        raise UserError(failed[0] if failed else "no Run delivered any data; expected a path with capacity")
     ends = np.cumsum([group.count for group in groups])
     bounds = list(zip([0, *ends[:-1]], ends, strict=True))
     by_group = [np.array([each[a:b].sum(axis=0) for a, b in bounds]) for each in series]
@@ -210,7 +212,7 @@ def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple
 
 
 def _known(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Without the seconds in which neither had anything."""
+    """Drop the seconds in which neither group has goodput."""
     return ratio[~np.isnan(ratio)]
 
 
@@ -219,7 +221,7 @@ def _at_scale(series: Sequence[NDArray[np.float64]], scale_s: int) -> AtScale:
     for each in series:
         windows = each.shape[1] // scale_s
         summed = each[:, : windows * scale_s].reshape(each.shape[0], windows, scale_s).sum(axis=2)
-        found = [index for column in summed.T if (index := jain_index(column.tolist())) is not None]
-        means.append(float(np.mean(found)))
-        whole += found
+        indices = [index for column in summed.T if (index := jain_index(column.tolist())) is not None]
+        means.append(float(np.mean(indices)))
+        whole += indices
     return AtScale(scale_s, estimate(means, ceiling=1.0), float(np.percentile(whole, 5)))

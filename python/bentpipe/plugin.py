@@ -1,4 +1,4 @@
-"""Your own congestion controller in Python: a class that the simulator calls at every ACK.
+"""Python controllers: a class that the simulator calls at every ACK.
 
 ```python
 from bentpipe.plugin import Ack, Controller
@@ -13,8 +13,8 @@ class Mine(Controller):
             self.cwnd_bytes += self.gain * ack.mss_bytes * ack.acked_bytes / self.cwnd_bytes
 ```
 
-``bentpipe race P.parquet --cc ./mine.py:Mine,cubic -o out`` races it. How much slower than one in Rust it is, and how
-to write one in Rust: docs/guides/own-controller.md.
+``bentpipe race P.parquet --cc ./mine.py:Mine,cubic -o out`` races it. docs/guides/own-controller.md has its speed
+relative to Rust, and how to write a controller in Rust.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ HOOKS = ("on_established", "on_ack", "on_congestion", "on_lost", "on_sent")
 
 
 class Controller:
-    """What the simulator calls, and what it reads back after each call.
+    """Base class: the methods that the simulator calls, and the attributes that it reads after each call.
 
-    As it stands it is slow start without end that halves the window at a loss: write `on_ack`, and whatever else yours
-    does otherwise. The sender itself detects losses, retransmits, comes down to `ssthresh_bytes` during recovery (PRR)
-    and to one segment after a time-out, exactly as for the controllers in Rust; one that sets `controls_recovery`
-    does all of that to its window itself.
+    The base class does endless slow start and halves the window at a loss. Override `on_ack`, and other methods as
+    needed. The sender detects losses, retransmits, reduces the window to `ssthresh_bytes` during recovery (PRR) and to
+    one segment after a time-out, as for controllers in Rust. A controller that sets `controls_recovery` controls its
+    window during recovery itself.
 
-    The simulator also calls two methods that this class does not have, where a subclass has them, since there are many
-    such calls: ``on_lost(now_s, lost_bytes, sent_s)`` for every packet marked lost, with the time it was sent, and
+    The simulator also calls two methods that only a subclass may define, because the calls are frequent:
+    ``on_lost(now_s, lost_bytes, sent_s)`` for every packet marked lost, with its send time, and
     ``on_sent(now_s, inflight_bytes, app_limited)`` after every transmission. It calls no other `on_…` method (`HOOKS`),
-    so a class with one is refused: it would never be called.
+    so a class with one is refused.
 
     A method that raises, or leaves a window that is NaN, infinite, negative or 0, ends its Run with `ControllerError`.
 
     Attributes:
-        cwnd_bytes: Congestion window [bytes]; counts as one segment where it is less. The sender sets it, too.
-        ssthresh_bytes: Slow-start threshold [bytes]: after a loss, the window to come out of recovery with.
-        pacing_bps: Rate to pace at [bit/s]; None: unpaced, or the host's own rule.
-        controls_recovery: Whether the window is its own in recovery, too, as BBR's is.
+        cwnd_bytes: Congestion window [bytes]; at least one segment is used. The sender sets it too.
+        ssthresh_bytes: Slow-start threshold [bytes]: after a loss, the window at the end of recovery.
+        pacing_bps: Pacing rate [bit/s]; None: unpaced, or the host's own rule.
+        controls_recovery: Whether the controller sets the window in recovery too, as BBR does.
         mss_bytes: Largest segment [bytes].
     """
 
@@ -58,31 +58,32 @@ class Controller:
     controls_recovery: bool = False
 
     def __init__(self, mss_bytes: int, initial_cwnd_bytes: int) -> None:
-        """A connection begins."""
+        """Initialise the controller for a new connection."""
         self.mss_bytes = mss_bytes
         self.cwnd_bytes: float = initial_cwnd_bytes
         self.ssthresh_bytes: float = math.inf
         self._before: tuple[float, float] | None = None
 
     def on_established(self, now_s: float, rtt_s: float | None) -> None:
-        """The handshake is done, `now_s` after the Run's beginning; `rtt_s`: what it took."""
+        """Handle the end of the handshake, `now_s` after the Run's start; `rtt_s` is the handshake's RTT."""
 
     def on_ack(self, ack: Ack) -> None:
-        """An ACK. Without `controls_recovery` only where the window may grow: not while losses are repaired.
+        """Handle an ACK. Without `controls_recovery`, it is called only when the window may grow: not in recovery.
 
         `Ack` has `now_s`, `mss_bytes`, `acked_bytes` (newly, cumulatively or selectively), `lost_bytes` (newly),
         `rtt_s` (None: only retransmissions were acknowledged), `srtt_s`, `min_rtt_s`, `delivery_bps` (of the delivery
         rate sampler), `delivered_bytes` and `lost_total_bytes` so far, `delivered_at_send_bytes` (for counting rounds),
-        `inflight_bytes` after it and `prior_inflight_bytes` before, `cwnd_limited` (does the window hold data back?),
+        `inflight_bytes` after it and `prior_inflight_bytes` before, `cwnd_limited` (the window limits sending),
         `app_limited`, `in_recovery`, `ce_marks` so far.
         """
         self.cwnd_bytes += ack.acked_bytes
 
     def on_congestion(self, now_s: float, event: str, inflight_bytes: int) -> None:
-        """``loss``, ``ecn``, ``timeout``, ``timeout_again``, ``tail_loss``, ``undo``, ``recovery_end``, ``restart``.
+        """Handle a congestion event.
 
-        ``timeout_again`` is one whose reduction was made already; ``undo`` says that the last reduction was for
-        nothing; ``restart`` that the line was idle.
+        It is ``loss``, ``ecn``, ``timeout``, ``timeout_again``, ``tail_loss``, ``undo``, ``recovery_end`` or
+        ``restart``. ``timeout_again`` is a time-out whose reduction was already made. ``undo``: the last reduction was
+        spurious. ``restart``: the connection was idle.
         """
         if event in {"loss", "ecn", "timeout"}:
             self._before = (self.cwnd_bytes, self.ssthresh_bytes)
@@ -92,25 +93,25 @@ class Controller:
 
 
 def unknown_hooks(kind: type) -> list[str]:
-    """Return the methods whose names begin with ``on_`` and that the simulator never calls."""
+    """Return the methods with names in ``on_…`` that the simulator never calls."""
     return [
         name for name in dir(kind) if name.startswith("on_") and name not in HOOKS and callable(getattr(kind, name))
     ]
 
 
 def tunables(kind: type) -> dict[str, float]:
-    """What can be set of a controller: the numbers among its class's public attributes, with their defaults."""
-    found = {
+    """Return a controller's tunables: its class's public numeric attributes, with their defaults."""
+    defaults = {
         name: value
         for each in reversed(kind.__mro__)
         for name, value in vars(each).items()
         if not name.startswith("_") and isinstance(value, int | float) and not isinstance(value, bool)
     }
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in defaults.items()}
 
 
 def make(kind: type, mss_bytes: int, initial_cwnd_bytes: int, options: dict[str, float]) -> Any:  # noqa: ANN401 - the user's
-    """A controller of that class, with its tunables set before its ``__init__`` runs."""
+    """Make a controller of that class, with its tunables set before its ``__init__`` runs."""
     controller: Any = object.__new__(kind)
     for name, value in options.items():
         if name not in tunables(kind):

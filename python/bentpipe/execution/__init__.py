@@ -1,7 +1,7 @@
-"""Execution: an Experiment becomes Runs, simulated or emulated, on threads, processes or a Dask cluster.
+"""Execution of Experiments: simulated or emulated Runs, on threads, processes or a Dask cluster.
 
 - `race`, `run_experiment`: one Run for each Profile, scheme and seed.
-- `execution.sweeps`: long lists of Runs of which only figures are kept.
+- `execution.sweeps`: long lists of Runs of which only the results are stored.
 - `execution.emulation`: real programs on this machine's kernel.
 """
 

@@ -1,7 +1,7 @@
-"""Where captures are while they are written, and how they come into their Run.
+"""Temporary folders of packet captures, and the move of captures into their Run.
 
-A Run is put in its place when it is over; a capture is written as things happen. If everything is killed, the folder
-stays beside the Runs, with all that was written.
+A Run is stored when it is over; a capture is written during the Run. If all processes are killed, the temporary folder
+remains beside the Runs with everything that was written.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bentpipe.runs import store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.execution.emulation.engine import Emulated
+    from bentpipe.execution.emulation.engine import EmulationResult
     from bentpipe.runs.store import Run
 
 PREFIX = ".unfinished-"
 
 
 def new_folder(out: Path) -> Path:
-    """A new folder in `out` for what is written while a Run goes on. Raises `StoreError` where the disk refuses."""
+    """Make a folder in `out` for files written during a Run. Raises `StoreError` if the disk cannot be written."""
     with store.storing(out):
         out.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=PREFIX, dir=out))
@@ -33,9 +33,10 @@ def new_folder(out: Path) -> Path:
 
 @contextlib.contextmanager
 def taking(out: Path | None) -> Iterator[Path | None]:
-    """A new folder in `out` for captures that go on, gone afterwards; None for None.
+    """Yield a temporary folder in `out` for captures, removed afterwards; None for None.
 
-    Raises `StoreError` where the disk refuses.
+    Raises:
+        StoreError: The disk cannot be written.
     """
     if out is None:
         yield None
@@ -47,15 +48,15 @@ def taking(out: Path | None) -> Iterator[Path | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_room(captured: Path | None, emulated: Emulated) -> None:
-    """Remove a capture that could not be written to its end: what filled the disk, so that the Run's tables fit."""
+def make_room(captured: Path | None, emulated: EmulationResult) -> None:
+    """Remove an incomplete capture, because it may have filled the disk, so that the Run's tables fit."""
     if captured is not None and emulated.capture_failed is not None:
         for name in CAPTURES:
             (captured / name).unlink(missing_ok=True)
 
 
 def keep(captured: Path | None, run: Run) -> None:
-    """Move the files of `captured`, if any, into the Run. Raises `StoreError` where the disk refuses."""
+    """Move the files of `captured`, if any, into the Run. Raises `StoreError` if the disk cannot be written."""
     if captured is None:
         return
     with store.storing(run.path):
@@ -63,6 +64,6 @@ def keep(captured: Path | None, run: Run) -> None:
             shutil.move(file, run.path / file.name)
 
 
-def are_kept(run_folder: Path) -> bool:
-    """Whether the Run in that folder has them."""
+def are_stored(run_folder: Path) -> bool:
+    """Tell whether the Run in that folder has its captures."""
     return all((run_folder / name).exists() for name in CAPTURES)

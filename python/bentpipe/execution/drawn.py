@@ -1,4 +1,4 @@
-"""Profiles drawn with a seed: once for all Runs that meet the same path, by whatever thread comes first."""
+"""Cache of Profiles realised with a seed: the first thread that needs one draws it for all Runs over that path."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 class DrawnProfiles:
-    """The Profiles that were asked for last.
+    """The most recently used realised Profiles.
 
-    Work is planned so that Runs over one path come after each other: a few more than there are threads are enough.
+    Runs over one path are planned one after the other, so a few more entries than threads suffice.
     """
 
     def __init__(self, most: int) -> None:
-        """Keeps `most` Profiles at a time."""
+        """Hold at most `most` Profiles."""
         self._most = most
         self._lock = threading.Lock()
         self._drawn: OrderedDict[tuple[str, int], Future[Profile]] = OrderedDict()
 
     def take(self, bases: Sequence[Base], seed: int) -> list[Profile]:
-        """What a Run with `seed` meets: of each `Base` its `drawn`."""
+        """Return the realised Profiles of a Run with `seed`: `drawn` of each `Base`."""
         return [self._one(base, seed) for base in bases]
 
     def _one(self, base: Base, seed: int) -> Profile:
         key = (base.hash, seed)
         with self._lock:
-            mine = key not in self._drawn
+            is_first = key not in self._drawn
             future = self._drawn.setdefault(key, Future())
             self._drawn.move_to_end(key)
             while len(self._drawn) > self._most:
                 self._drawn.popitem(last=False)
-        if mine:
+        if is_first:
             try:
                 future.set_result(base.drawn(seed))
             except BaseException as error:
@@ -50,7 +50,7 @@ class DrawnProfiles:
 
 
 def referring_to(experiment: Experiment, paths: Sequence[Profile]) -> Experiment:
-    """The Experiment as a Run's: it refers to the Profiles as they were drawn."""
+    """Return the Experiment with references to the realised Profiles `paths`."""
     references = tuple(
         replace(reference, hash=path.content_hash()) for reference, path in zip(experiment.profiles, paths, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C where threads are waited for, and while they stop."""
+"""Handling of Ctrl-C while waiting for threads and while they stop."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PATIENCE_S = 3.0
-"""How long what is under way has to stop [s]. Chosen here: a slice of a Run, at which it looks, takes a fraction of a
+"""Time that running work has to stop [s]. Chosen here: a Run checks for a stop after every slice, a fraction of a
 second."""
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """A second Ctrl-C while the threads stop must not cost what the first one has to say.
+def ctrl_c_ignored() -> Iterator[None]:
+    """Ignore a second Ctrl-C while threads stop, so that the message of the first one is not lost.
 
-    One that comes `PATIENCE_S` later or more ends the process at once: a controller in Python may never return, and
-    nothing stops a thread that is in it.
+    A Ctrl-C after `PATIENCE_S` or more ends the process at once: a Python controller may never return, and its thread
+    cannot be stopped.
     """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears of signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
     began_s = time.monotonic()
 
-    def again(_: int, __: FrameType | None) -> None:
+    def on_signal(_: int, __: FrameType | None) -> None:
         if time.monotonic() - began_s >= PATIENCE_S:
-            os.write(2, b"error: ended at once, something did not stop; what was finished is kept\n")
+            os.write(2, b"error: ended at once, something did not stop; finished Runs are stored\n")
             os._exit(128 + signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, again)
+    before = signal.signal(signal.SIGINT, on_signal)
     try:
         yield
     finally:
@@ -43,21 +43,21 @@ def deaf_to_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def ctrl_c_held_back() -> Iterator[None]:
-    """Ctrl-C that comes inside is heard at the end of it.
+def ctrl_c_deferred() -> Iterator[None]:
+    """Defer a Ctrl-C inside the block to its end.
 
-    For what takes locks of futures and pools (`wait`, `submit`, `result`): interrupted between taking one and the block
-    that gives it back, it keeps the lock, and the thread that has a result to say waits for it for ever.
+    Use it around calls that take locks of futures and pools (`wait`, `submit`, `result`). If an interrupt came between
+    acquiring such a lock and the block that releases it, the thread that delivers a result would wait forever.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):  # or Ctrl-C is ignored
         yield
         return
-    heard: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if heard:
-        before(*heard[0])
+    if received:
+        before(*received[0])

@@ -1,4 +1,4 @@
-"""What a race runs: one piece of work per (Profile, scheme, seed), checked before anything starts."""
+"""Plan of a race: one piece of work per (Profile, scheme, seed), checked before anything starts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
 
 SLOT_NS = 15 * ex.NS_PER_S
-"""How often Starlink reassigns satellites [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
+"""Interval of Starlink's reconfigurations [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
 arXiv:2307.00402): a race's start phase is uniform in one such slot."""
 
 
 def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Base]:
-    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results stay apart."""
+    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results are separate."""
     bases: list[Base] = []
     taken: set[str] = set()
     for profile in profiles:
@@ -58,31 +58,33 @@ def plan_race(
     queues: tuple[Mapping[str, Any], ...] = (),
     traffic: str | None = None,
 ) -> list[Work]:
-    """One piece of work per (Profile, seed, scheme). Raises `UserError` for what cannot be run.
+    """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
 
-    `traffic` names what else is on the path, of `bentpipe.scenarios.load_traffic`.
+    `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`.
     """
-    wanted = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
-    if not bases or not wanted:
-        raise UserError("nothing to race: wanted at least one Profile and one scheme")
+    parsed = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
+    if not bases or not parsed:
+        raise UserError("race: no Profile or no scheme; expected at least one of each")
     if direction not in ex.DIRECTIONS:
-        raise UserError(f"--direction: {direction!r}; wanted up or down")
-    check_seeds(seeds, len(bases) * len(wanted))
+        raise UserError(f"--direction: {direction!r}; expected up or down")
+    check_seeds(seeds, len(bases) * len(parsed))
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
     duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration", least_s)
     if duration_ns < ex.SAMPLE_STEP_NS:
-        raise UserError(f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; wanted at least {least_s:g} s")
+        raise UserError(
+            f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; expected at least {least_s:g} s"
+        )
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
         check_capacity(base, [direction])
-        base.profile.with_queues(base.role, json.dumps(queues))  # before anything is written: whether there are such
+        base.profile.with_queues(base.role, json.dumps(queues))  # checks the rules before anything is written
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
             reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
-            for scheme in wanted:
+            for scheme in parsed:
                 experiment = ex.for_scheme(
                     scheme,
                     direction,
@@ -104,7 +106,7 @@ def plan_race(
 def plan_experiment(
     experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path, world: store.World = "simulated"
 ) -> list[Work]:
-    """An Experiment from a file, repeated for seeds s, s + 1, … from its own seed s on."""
+    """Plan an Experiment from a file for the seeds s, s + 1, …, where s is its own seed."""
     check_seeds(seeds)
     for base in bases:
         check_span(base, experiment.duration_ns, experiment.offset_ns)
@@ -122,30 +124,30 @@ def plan_experiment(
     return work
 
 
-#: Most Runs of one command. Chosen here, to catch slips of the keyboard: ten times what a large sweep has.
+#: Largest number of Runs of one command. Chosen here, to catch typing errors: ten times a large sweep.
 MOST_RUNS = 1_000_000
 
 
 def check_seeds(seeds: int, runs_of_one: int = 1) -> None:
-    """Refuse fewer seeds than one, and more Runs than `MOST_RUNS`, of which each seed has `runs_of_one`."""
+    """Refuse fewer than one seed, and more than `MOST_RUNS` Runs in all, with `runs_of_one` Runs per seed."""
     if seeds < 1:
-        raise UserError(f"--seeds: {seeds}; wanted at least 1 (N stands for seeds 0 to N−1)")
+        raise UserError(f"--seeds: {seeds}; expected at least 1 (N stands for seeds 0 to N−1)")
     if seeds * runs_of_one > MOST_RUNS:
-        raise UserError(f"--seeds: {seeds}; wanted at most {MOST_RUNS // runs_of_one} (a million Runs in all)")
+        raise UserError(f"--seeds: {seeds}; expected at most {MOST_RUNS // runs_of_one} (a million Runs in all)")
 
 
 def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
-    """Refuse a run that does not fit into its Profile."""
+    """Refuse a run that is longer than its Profile."""
     if offset_ns + duration_ns > base.duration_ns:
         begins = f" from {offset_ns / 1e9:g} s on" if offset_ns else ""
         raise UserError(
-            f"--duration: {duration_ns / 1e9:g} s{begins} is more than the Profile {base.label!r} lasts "
-            f"({base.duration_ns / 1e9:g} s); make a longer Profile or ask for less"
+            f"--duration: {duration_ns / 1e9:g} s{begins} exceeds the Profile {base.label!r}; expected at most "
+            f"{base.duration_ns / 1e9:g} s in all; try a longer Profile"
         )
 
 
 def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
-    """Refuse bulk flows in directions in which their Profile has no capacity; one that is an outage needs none."""
+    """Refuse bulk flows in directions in which their Profile has no capacity, unless it is a permanent outage."""
     for direction in directions:
         if not _has_capacity(base, direction):
             raise UserError(
@@ -160,10 +162,10 @@ def _has_capacity(base: Base, direction: ex.Direction) -> bool:
     return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).all())
 
 
-def seconds_to_ns(value_s: float, what: str, least_s: float = 0.0) -> int:
-    """Seconds from the user as nanoseconds; refuses NaN, infinities, values below `least_s` and absurd ones."""
+def seconds_to_ns(value_s: float, where: str, least_s: float = 0.0) -> int:
+    """Convert the user's seconds to nanoseconds; refuse NaN, infinities, values below `least_s` and above 1e9."""
     if not least_s <= value_s <= 1e9:
-        raise UserError(f"{what}: {value_s:g} s; wanted at least {least_s:g} s, and no more than 1e9")
+        raise UserError(f"{where}: {value_s:g} s; expected at least {least_s:g} s and at most 1e9 s")
     return round(value_s * ex.NS_PER_S)
 
 
@@ -176,9 +178,9 @@ def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -
 
 
 def drawn_phase_ns(seed: int, span_ns: int) -> int:
-    """The start phase of a seed, uniform in 0 … `span_ns` [ns].
+    """Draw the start phase of a seed, uniform in 0 … `span_ns` [ns].
 
-    From SHA-256 and not from a library's generator, whose stream may change with its version.
+    It uses SHA-256 and not a library's generator, whose stream may change with its version.
     """
     digest = hashlib.sha256(f"bentpipe start phase {seed}".encode()).digest()
     return int.from_bytes(digest[:8], "big") * (span_ns + 1) >> 64

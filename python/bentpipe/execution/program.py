@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import captures, plan
-from bentpipe.execution.emulation.engine import Emulated, EmulationError, Spec, emulate
+from bentpipe.execution.emulation.engine import EmulationResult, EmulationError, Spec, emulate
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
@@ -37,7 +37,7 @@ LOG = "server.log"
 class ProgramRun:
     """Result of a program on a path. `run` is None without a folder; `note` describes output that was not parsed."""
 
-    emulated: Emulated
+    emulated: EmulationResult
     run: store.Run | None
     note: str | None = None
 
@@ -149,7 +149,7 @@ def _remove(folder: Path, made: Sequence[Path]) -> None:
             place.rmdir()
 
 
-def _left(folder: Path, emulated: Emulated | None) -> str:
+def _left(folder: Path, emulated: EmulationResult | None) -> str:
     """Return the end of an error message: the program's exit code, and the folder if it has files."""
     left = [file for file in folder.iterdir() if file.stat().st_size]
     if not left:
@@ -163,7 +163,7 @@ def _keep(
     base: work.Base,
     drawn: Profile,
     spec: Spec,
-    emulated: Emulated,
+    emulated: EmulationResult,
     start_unix_ns: int,
     parsed: Parsed | None,
     queues: Sequence[str],

@@ -1,4 +1,4 @@
-"""Races: many Runs, spread over the cores, each kept as soon as it is finished."""
+"""Races: many Runs, spread over the cores, each stored as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.execution import captures, kernel, separate
 from bentpipe.execution import plan as planning
 from bentpipe.execution.drawn import DrawnProfiles, referring_to
-from bentpipe.execution.emulation.engine import Emulated, EmulationError
-from bentpipe.execution.interrupts import ctrl_c_held_back, deaf_to_ctrl_c
+from bentpipe.execution.emulation.engine import EmulationResult, EmulationError
+from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.experiments import plugins
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failing
-from bentpipe.runs import manifest as asked
-from bentpipe.runs import record, store, text
+from bentpipe.runs import manifest, record, store, text
 from bentpipe.runs.profiles import keep_profiles
 from bentpipe.runs.work import Base, Work, identity
 from bentpipe.segments import holding
@@ -37,35 +36,35 @@ if TYPE_CHECKING:
     from bentpipe.experiments.file import ExperimentFile
 
     OnProgress = Callable[[float, int, int], None]
-    """Called with the share done (0 … 1), the Runs that are there and the Runs wanted."""
+    """Called with the share done (0 … 1), the number of finished Runs and the number of all Runs."""
 
 POLL_S = 0.1
-"""How often the waiting thread looks up to report progress and hear Ctrl-C [s]. Chosen here: unnoticeable."""
+"""Interval at which the waiting thread reports progress and handles Ctrl-C [s]. Chosen here: unnoticeable."""
 
 
 class PathWarning(UserWarning):
-    """A Profile on which a race says less than it seems to."""
+    """A Profile that limits what a race over it can show."""
 
 
 class KernelWarning(UserWarning):
-    """A machine too busy for a race on the kernel, and what is done about it."""
+    """A machine that is too busy for a race on the kernel, and the consequence."""
 
 
 class RaceInterruptedError(StoppedError):
-    """Ctrl-C: `kept` of `total` Runs are on disk; of a fresh race only its own count."""
+    """Ctrl-C: `stored` of `total` Runs are on disk; a fresh race counts only its own."""
 
-    def __init__(self, kept: int, total: int, said: str) -> None:
-        """`said` is the whole line."""
-        super().__init__(said)
-        self.kept = kept
+    def __init__(self, stored: int, total: int, message: str) -> None:
+        """Take the counts and the whole message."""
+        super().__init__(message)
+        self.stored = stored
         self.total = total
 
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What a race left in `out`: its Runs in the order of the plan; `resumed` of them were there before.
+    """Result of a race in `out`: its Runs in the order of the plan; `resumed` of them existed before.
 
-    `failed` says of Runs that a controller in Python ended which, when and why: those are not in `runs`.
+    `failed` lists the Runs that failed in a Python controller, with time and reason; they are not in `runs`.
     """
 
     out: Path
@@ -74,12 +73,12 @@ class RaceResult:
     failed: tuple[failing.FailedRun, ...] = ()
 
     def __repr__(self) -> str:
-        """One line: the Runs themselves are in `runs`."""
+        """Return one line with counts instead of all Runs."""
         failed = f", failed={len(self.failed)}" if self.failed else ""
         return f"RaceResult(out={str(self.out)!r}, runs={len(self.runs)}, resumed={self.resumed}{failed})"
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``race --json`` prints."""
+        """Return the content of ``race --json``."""
         rows = {"runs": [record.race_row(run) for run in self.runs]}
         return {**rows, "failed": [str(run) for run in self.failed]} if self.failed else rows
 
@@ -102,38 +101,37 @@ def race(
     fresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> RaceResult:
-    """Run every scheme on every Profile with every seed, and keep each Run below `out`.
+    """Run every scheme on every Profile with every seed, and store each Run below `out`.
 
     Args:
-        paths: The Profiles. Seed 0 runs them as they are; for seed s ≥ 1 each is drawn anew with its own seed + s
-            (presets and measurements stay as they are).
+        paths: The Profiles. Seed 0 uses them as given; for seed s ≥ 1 each is redrawn with its own seed + s (presets
+            and measurements are unchanged).
         schemes: ``cubic``; ``cubic+bbr`` is two flows that share the path.
-        out: Folder for the Runs. Those already there with the same Experiment, Profile, version and build are kept;
-            those that are not valid are run again.
-        direction: The way the data goes.
-        duration_s: Length of each Run; None: the whole of the shortest Profile.
+        out: Folder for the Runs. Existing Runs with the same Experiment, Profile, version and build are reused; those
+            that are not valid are run again.
+        direction: Direction of the data.
+        duration_s: Duration of each Run [s]; None: that of the shortest Profile.
         seeds: N stands for the seeds 0 … N−1.
-        phase_s: Where in the Profile each Run begins; None: uniform, by seed, in the first 15 s slot, or in what the
-            Profile leaves if that is less.
-        traffic: cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: the path is empty.
-        queues: Other queues than the Profiles' own, as `bentpipe.profiles.queues.parse_queue` reads them; of several
-            for one queue the last one holds.
-        on_kernel: On this machine's own TCP, in real time, one Run after the other, instead of the simulator.
-        careful: On the kernel: look first whether this machine keeps time, and run what is not valid again, over the
-            same path, `kernel.TRIES` times in all.
-        capture: With `on_kernel`: whether the packets at both ends are kept in each Run, as `client.pcapng` and
-            `server.pcapng`. A Run that is there without them is run again.
-        jobs: Threads; None: as many as this process has cores. The result does not depend on it.
-        fresh: Run again, and replace, what is already there.
+        phase_s: Offset in the Profile at which each Run begins [s]; None: drawn from the seed, uniform in the first
+            15 s slot, or in the remainder of the Profile if that is less.
+        traffic: Cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: none.
+        queues: Queue disciplines that replace the Profiles' own, in the syntax of `bentpipe.profiles.queues`; of
+            several rules for one queue the last one holds.
+        on_kernel: Use this machine's own TCP, in real time, one Run after the other, instead of the simulator.
+        careful: On the kernel: first measure this machine's lateness, and repeat invalid Runs over the same path, up to
+            `kernel.TRIES` times in all.
+        capture: With `on_kernel`: store the packets at both ends in each Run, as `client.pcapng` and `server.pcapng`.
+            An existing Run without them is run again.
+        jobs: Number of threads; None: the number of this process's cores. It does not affect results.
+        fresh: Run again and replace existing Runs.
         on_progress: Called from the waiting thread.
 
     Raises:
-        UserError: before anything runs, for what cannot be run, a folder that holds other Runs, or one into which
-            another race writes.
-        RaceInterruptedError: after Ctrl-C, when all threads have stopped.
-        ControllerError: where all Runs failed of a controller in Python; of some, `RaceResult.failed` tells.
-        StoreError: where the disk refuses; what was finished is kept.
-        EmulationError: where an emulation ended before its end; likewise.
+        UserError: Before anything runs: a Run is impossible, the folder holds other Runs, or another race writes there.
+        RaceInterruptedError: After Ctrl-C, when all threads have stopped.
+        ControllerError: All Runs failed in a Python controller; if only some did, see `RaceResult.failed`.
+        StoreError: The disk cannot be written; finished Runs are stored.
+        EmulationError: An emulation stopped early; finished Runs are stored.
     """
     bases = planning.label_profiles(paths)
     rules = tuple(parse_queue(text) for text in queues)
@@ -182,14 +180,14 @@ def _execute(
     careful: bool,
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
-        raise UserError(f"--jobs: {jobs}; wanted at least 1")
+        raise UserError(f"--jobs: {jobs}; expected at least 1")
     if any(item.world == "emulated" for item in work):
         if jobs not in (None, 1):
-            raise UserError(f"--jobs: {jobs}; runs on the kernel are in real time and share the machine: wanted 1")
+            raise UserError(f"--jobs: {jobs}; expected 1: runs on the kernel are in real time and share the machine")
         kernel.check(work)
         jobs = 1
     elif capture:
-        raise UserError("--capture: the simulator's packets have no content; wanted it with --on-kernel")
+        raise UserError("--capture: the simulator's packets have no content; expected --on-kernel with it")
     _check_service(work)
     store.check_folder(out)
     with holding(out, "another race writes there; wait for its end, or choose another folder with -o"):
@@ -197,12 +195,14 @@ def _execute(
         finished: dict[Path, store.Run] = {}
         try:
             if not fresh:
-                there = _kept(work, out)
-                finished = {folder: run for folder, run in there.items() if not capture or captures.are_kept(folder)}
+                existing = _reusable(work, out)
+                finished = {
+                    folder: run for folder, run in existing.items() if not capture or captures.are_stored(folder)
+                }
             resumed = len(finished)
             _warn_of_paths(work)
             keep_profiles(bases, out, fresh=fresh)
-            asked.keep(out, work, fresh=fresh)
+            manifest.keep(out, work, fresh=fresh)
             pending = [item for item in work if item.folder not in finished]
             careful = careful and any(item.world == "emulated" for item in pending)
             if careful:
@@ -222,15 +222,15 @@ def _execute(
             if pool.interrupted:
                 raise KeyboardInterrupt
         except StoreError as error:
-            _, said, rest = _what_is_kept(work, finished, fresh)
-            raise StoreError(f"{error}; {said}: make room; then {rest}") from error
+            _, summary, rest = _stored_runs(work, finished, fresh)
+            raise StoreError(f"{error}; {summary}: make room; then {rest}") from error
         except EmulationError as error:
-            _, said, rest = _what_is_kept(work, finished, fresh)
-            raise EmulationError(f"{error}; {said}; {rest}") from error
+            _, summary, rest = _stored_runs(work, finished, fresh)
+            raise EmulationError(f"{error}; {summary}; {rest}") from error
         except KeyboardInterrupt as stop:
-            with deaf_to_ctrl_c():
-                kept, said, rest = _what_is_kept(work, finished, fresh)
-                raise RaceInterruptedError(kept, len(work), f"interrupted: {said} in {out}; {rest}") from stop
+            with ctrl_c_ignored():
+                stored, summary, rest = _stored_runs(work, finished, fresh)
+                raise RaceInterruptedError(stored, len(work), f"interrupted: {summary} in {out}; {rest}") from stop
         runs = [finished[item.folder] for item in work if item.folder in finished]
         failed = tuple(pool.failed[item.folder] for item in work if item.folder in pool.failed)
         if not runs:
@@ -239,9 +239,9 @@ def _execute(
 
 
 def _check_service(work: Sequence[Work]) -> None:
-    """Refuse a Profile over which no Run of the race could send anything.
+    """Refuse a Profile that is an outage during all its Runs.
 
-    A Run in an outage is a result where other Runs of the Profile have service; a race without any has none.
+    A Run in an outage is a result if other Runs of the Profile have service.
     """
     routes: dict[str, list[tuple[float, float, list[int]]]] = {}
     served: dict[str, bool] = {}
@@ -251,8 +251,8 @@ def _check_service(work: Sequence[Work]) -> None:
         for base in (base for base in item.bases if base.role in used):
             if base.label not in routes:
                 routes[base.label] = PathView(base.profile).routes()
-            here = any(hops and a < end and b > begin for a, b, hops in routes[base.label])
-            served[base.label] = served.get(base.label, False) or here
+            has_route = any(hops and a < end and b > begin for a, b, hops in routes[base.label])
+            served[base.label] = served.get(base.label, False) or has_route
     for label in (label for label, has_service in served.items() if not has_service):
         if any(hops for _, _, hops in routes[label]):
             raise UserError(
@@ -266,48 +266,48 @@ def _check_service(work: Sequence[Work]) -> None:
 
 
 def _warn_of_paths(work: Sequence[Work]) -> None:
-    """Warn, once for each Profile, that it has no capacity where its data go."""
-    ways = {
+    """Warn, once for each Profile, that it has no capacity limit in the direction of its data."""
+    directions = {
         (base.label, flow.direction): base.profile
         for item in work
         for base in item.bases
         for flow in item.experiment.flows
         if flow.profile == base.role
     }
-    for (label, direction), profile in ways.items():
+    for (label, direction), profile in directions.items():
         if not np.isfinite(PathView(profile).capacity(direction).value).all():
             warnings.warn(
-                f"the Profile {label!r} has no capacity {direction}wards: windows and buffers alone limit its flows",
+                f"the Profile {label!r} has no capacity {direction}wards: only windows and buffers limit its flows",
                 PathWarning,
                 stacklevel=4,
             )
 
 
 def _warn_of_machine() -> None:
-    """Look whether this machine keeps time, in a thread: the main one's Ctrl-C is the race's and not the trial's."""
-    with ctrl_c_held_back(), ThreadPoolExecutor(max_workers=1) as pool:
+    """Measure this machine's lateness in a thread, so that Ctrl-C in the main thread interrupts the race."""
+    with ctrl_c_deferred(), ThreadPoolExecutor(max_workers=1) as pool:
         late = pool.submit(kernel.too_late).result()
     if late is not None:
         warnings.warn(late, KernelWarning, stacklevel=4)
 
 
-def _kept(work: Sequence[Work], out: Path) -> dict[Path, store.Run]:
-    """What is there and need not be run again; says how many Runs are there that must."""
-    there = {item.folder: run for item in work if (run := _already_there(item)) is not None}
-    kept = {folder: run for folder, run in there.items() if run.record["valid"]}
-    if again := len(there) - len(kept):
-        are = "is not valid and is" if again == 1 else "are not valid and are"
-        warnings.warn(f"{text.plural(again, 'Run')} in {out} {are} run again", KernelWarning, stacklevel=4)
-    return kept
+def _reusable(work: Sequence[Work], out: Path) -> dict[Path, store.Run]:
+    """Return the existing valid Runs; warn of invalid ones, which are run again."""
+    existing = {item.folder: run for item in work if (run := _already_there(item)) is not None}
+    valid = {folder: run for folder, run in existing.items() if run.record["valid"]}
+    if invalid := len(existing) - len(valid):
+        are = "is not valid and is" if invalid == 1 else "are not valid and are"
+        warnings.warn(f"{text.plural(invalid, 'Run')} in {out} {are} run again", KernelWarning, stacklevel=4)
+    return valid
 
 
 class OtherRunError(UserError):
-    """A Run is in the place of another: `found` says where, and what it is of."""
+    """The place of a Run holds another Run: `problem` says where, and how it differs."""
 
     def __init__(self, folder: Path, other: str) -> None:
-        """In `folder`, and of which `other` thing."""
-        self.found = f"{folder}: holds a Run of another {other}"
-        super().__init__(f"{self.found}; choose another folder with -o, or replace it with --fresh")
+        """Name the `folder` and the differing property `other`."""
+        self.problem = f"{folder}: holds a Run of another {other}"
+        super().__init__(f"{self.problem}; choose another folder with -o, or replace it with --fresh")
 
 
 _OTHER = {
@@ -316,7 +316,7 @@ _OTHER = {
     "kernel": "kernel",
     "machine": "architecture",
 }
-"""What a Run is of, by what differs in its versions."""
+"""Names of the keys of a Run's versions."""
 
 
 def _already_there(item: Work) -> store.Run | None:
@@ -328,40 +328,40 @@ def _already_there(item: Work) -> store.Run | None:
         warnings.warn(f"a damaged Run is replaced: {error}", store.DamagedRunWarning, stacklevel=4)
         return None
     hashes = [profile["base_hash"] for profile in run.record["profiles"]]
-    found, wanted = identity(run.record["experiment"], hashes, run.record["versions"]), item.identity
-    if found != wanted:
-        ours, theirs = wanted.pop("versions"), found.pop("versions")
+    actual, expected = identity(run.record["experiment"], hashes, run.record["versions"]), item.identity
+    if actual != expected:
+        ours, theirs = expected.pop("versions"), actual.pop("versions")
         other = "Experiment or Profile"
-        if found == wanted:  # but for what ran it
+        if actual == expected:  # except for the versions
             differs = next((key for key in ours if ours[key] != theirs.get(key)), "bentpipe")
-            other = f"{_OTHER.get(differs, 'version of the controller')}, whose figures may differ"
+            other = f"{_OTHER.get(differs, 'version of the controller')}, whose results may differ"
         raise OtherRunError(item.folder, other)
     return run
 
 
-def _what_is_kept(work: Sequence[Work], finished: Mapping[Path, store.Run], fresh: bool) -> tuple[int, str, str]:
-    """After a race that ended early: how many Runs there are, that in words, and what does the rest."""
+def _stored_runs(work: Sequence[Work], finished: Mapping[Path, store.Run], fresh: bool) -> tuple[int, str, str]:
+    """Return for a race that stopped early the number of stored Runs, that in words, and how to continue."""
     total = len(work)
     if not fresh:
-        kept = sum(_is_run(item.folder) for item in work)
-        return kept, f"{kept} of {total} Runs are kept", "the same command does the rest"
-    kept = len(finished)
-    # --fresh would run those again; without it what was there before must be what is asked for, or it is refused.
-    goes_on = kept > 0 and all(item.folder in finished or _is_run_of(item) for item in work)
-    rest = "the same command without --fresh does the rest" if goes_on else "the same command begins again"
-    return kept, f"{kept} of {total} new Runs are finished", rest
+        stored = sum(_is_run(item.folder) for item in work)
+        return stored, f"{stored} of {total} Runs are stored", "the same command runs the rest"
+    stored = len(finished)
+    # --fresh would repeat those. Without it, earlier Runs must match the request, or the race is refused.
+    can_continue = stored > 0 and all(item.folder in finished or _is_free_or_matches(item) for item in work)
+    rest = "the same command without --fresh runs the rest" if can_continue else "the same command starts over"
+    return stored, f"{stored} of {total} new Runs are finished", rest
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a Run is there that need not be run again."""
+    """Tell whether the folder has a valid Run."""
     try:
         return bool(store.read_run(folder).record["valid"])
     except UserError:
         return False
 
 
-def _is_run_of(item: Work) -> bool:
-    """Whether nothing, or what is asked for, is in its place."""
+def _is_free_or_matches(item: Work) -> bool:
+    """Tell whether the place of the work is empty or holds a matching Run."""
     try:
         with warnings.catch_warnings(action="ignore"):
             _already_there(item)
@@ -371,12 +371,12 @@ def _is_run_of(item: Work) -> bool:
 
 
 class _StopRunError(Exception):
-    """Raised inside the simulator's progress callback to end a run early."""
+    """Raised inside the simulator's progress callback to stop a run."""
 
 
 @dataclass
 class _WorkerPool:
-    """The threads of one race. The simulator releases the GIL, so threads do."""
+    """The threads of one race. Threads suffice because the simulator releases the GIL."""
 
     pending: list[Work]
     total: int
@@ -387,26 +387,26 @@ class _WorkerPool:
     most_tries: int = 1
     failed: dict[Path, failing.FailedRun] = field(default_factory=dict)
     _gave_up: bool = False
-    _said: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    _messages: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     _stop: threading.Event = field(default_factory=threading.Event)
     _shares: dict[int, float] = field(default_factory=dict)
 
     def run(self, jobs: int) -> None:
-        """Puts into `finished` what is finished before the end, an error or Ctrl-C."""
+        """Run all pending work, or until an error or Ctrl-C, and add the Runs to `finished`."""
         drawn = DrawnProfiles((jobs + 1) * max((len(item.bases) for item in self.pending), default=1))
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="race") as pool:
             futures: list[Future[store.Run | None]] = []
             try:
-                with ctrl_c_held_back():
+                with ctrl_c_deferred():
                     futures += [pool.submit(self._one, i, item, drawn) for i, item in enumerate(self.pending)]
                 self._watch(futures)
             except KeyboardInterrupt:
                 self.interrupted = True
             finally:
-                with deaf_to_ctrl_c():
+                with ctrl_c_ignored():
                     self._stop.set()
                     pool.shutdown(wait=True, cancel_futures=True)
-                    for item, future in zip(self.pending, futures, strict=False):  # none, if they were not all taken
+                    for item, future in zip(self.pending, futures, strict=False):  # empty if submission was interrupted
                         if not future.cancelled() and future.exception() is None and (run := future.result()):
                             self.finished[item.folder] = run
         for future in futures:
@@ -414,7 +414,7 @@ class _WorkerPool:
                 future.result()
 
     def keep_failed(self, out: Path) -> None:
-        """Says which of those that came to an end failed, however the race ends."""
+        """Store which of the completed Runs failed, however the race ends."""
         ended = [item for item in self.pending if item.folder in self.failed or item.folder in self.finished]
         failed = [self.failed[item.folder] for item in ended if item.folder in self.failed]
         failing.keep_failed(out, ended, failed)
@@ -423,18 +423,18 @@ class _WorkerPool:
         before = self.total - len(futures)
         waiting = set(futures)
         while waiting:
-            with ctrl_c_held_back():
+            with ctrl_c_deferred():
                 finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
-            while not self._said.empty():  # from this thread: what warnings do is not for several at once
-                warnings.warn(self._said.get(), KernelWarning, stacklevel=5)
+            while not self._messages.empty():  # from this thread only: `warnings` is not thread-safe
+                warnings.warn(self._messages.get(), KernelWarning, stacklevel=5)
             for future in finished:
                 future.result()
             if self.on_progress is not None:
-                there = before + len(futures) - len(waiting)
-                self.on_progress((before + sum(self._shares.copy().values())) / self.total, there, self.total)
+                completed = before + len(futures) - len(waiting)
+                self.on_progress((before + sum(self._shares.copy().values())) / self.total, completed, self.total)
 
     def _one(self, number: int, item: Work, drawn: DrawnProfiles) -> store.Run | None:
-        def heard(share: float) -> None:
+        def on_share(share: float) -> None:
             if self._stop.is_set():
                 raise _StopRunError
             self._shares[number] = share
@@ -446,25 +446,25 @@ class _WorkerPool:
         with captures.taking(item.folder.parent if self.capture else None) as captured:
             try:
                 if item.world == "emulated":
-                    data: record.Data = self._on_kernel(item, experiment, paths[0], heard, captured)
+                    data: record.Data = self._on_kernel(item, experiment, paths[0], on_share, captured)
                 elif controllers := list(plugins.python_controllers(experiment)):
-                    data = separate.simulate(experiment, paths, controllers, heard)
+                    data = separate.simulate(experiment, paths, controllers, on_share)
                 else:
-                    data = plugins.simulate(experiment, paths, heard)
+                    data = plugins.simulate(experiment, paths, on_share)
             except _StopRunError:
                 return None
-            except ControllerError as error:  # the user's; the other Runs go on
+            except ControllerError as error:  # a fault in the user's controller; the other Runs continue
                 self.failed[item.folder] = failing.of_work(item, str(error))
                 return None
             self._shares[number] = 1.0
             try:
-                if isinstance(data, Emulated):
+                if isinstance(data, EmulationResult):
                     captures.make_room(captured, data)
                 tables = record.tables(experiment.to_dict()["flows"], data)
                 run = store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
                 captures.keep(captured, run)
             except KeyboardInterrupt:
-                # Polars takes a Ctrl-C that comes while it works and raises it here, in place of the main thread.
+                # Polars catches a Ctrl-C during its work and raises it here instead of in the main thread.
                 self.interrupted = True
                 self._stop.set()
                 return None
@@ -475,24 +475,24 @@ class _WorkerPool:
         item: Work,
         experiment: Experiment,
         path: Profile,
-        heard: Callable[[float], None],
+        on_share: Callable[[float], None],
         captured: Path | None,
-    ) -> Emulated:
-        """A Run, tried again while it is not valid.
+    ) -> EmulationResult:
+        """Emulate a Run; repeat it while it is not valid.
 
-        A machine on which one Run failed all its tries is not disturbed for a moment only: until one is valid again,
-        each has one.
+        If a Run fails all its tries, the machine's disturbance is not short. Then each Run has one try until one is
+        valid again.
         """
         name = item.name
         tries = 1 if self._gave_up else self.most_tries
         for attempt in range(1, tries + 1):
-            data = kernel.run_on_kernel(experiment, path, heard, captured)
+            data = kernel.run_on_kernel(experiment, path, on_share, captured)
             why = data.why_invalid
             if why is None:
                 self._gave_up = False
                 return data
             if attempt < tries:
-                self._said.put(f"{name}: not valid, run again ({attempt + 1} of {tries}): {why}")
+                self._messages.put(f"{name}: not valid, run again ({attempt + 1} of {tries}): {why}")
         if data.done is None:
             raise EmulationError(f"{name}: {why}")
         self._gave_up = True

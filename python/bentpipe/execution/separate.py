@@ -1,7 +1,7 @@
-"""Simulate a Run with controllers in Python in a process of its own.
+"""Simulation of a Run with Python controllers in a separate process.
 
-A controller that ends its process, with ``os._exit`` or a crash in native code, then ends its own Run and no other.
-The process starts from a fresh interpreter: nothing that one Run leaves in a module reaches another.
+A controller that ends its process, with ``os._exit`` or a crash in native code, then ends only its own Run. Each
+process has a fresh interpreter, so no module state passes from one Run to another.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ if TYPE_CHECKING:
     from bentpipe.experiments.experiment import Experiment
 
 POLL_S = 0.1
-"""How often the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
+"""Interval at which the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
 
 
 @dataclass(frozen=True)
 class SeparateRun:
-    """Tables and summary of a Run, as `bentpipe._native.RunData` has them."""
+    """Tables and summary of a Run, with the methods of `bentpipe._native.RunData`."""
 
     tables: dict[str, dict[str, Any]]
     summary: str
     hash: str
 
     def samples(self) -> dict[str, Any]:
-        """Columns of `samples`."""
+        """Return the columns of `samples`."""
         return self.tables["samples"]
 
     def links(self) -> dict[str, Any]:
-        """Columns of `links`."""
+        """Return the columns of `links`."""
         return self.tables["links"]
 
     def events(self) -> dict[str, Any]:
-        """Columns of `events`."""
+        """Return the columns of `events`."""
         return self.tables["events"]
 
     def summary_json(self) -> str:
-        """The summary, with `valid` and `why_invalid`."""
+        """Return the summary, with `valid` and `why_invalid`."""
         return self.summary
 
     def content_hash(self) -> str:
-        """Of tables and summary."""
+        """Return the hash of tables and summary."""
         return self.hash
 
 
 def simulate(
     experiment: Experiment, paths: Sequence[Profile], controllers: Sequence[str], on_progress: Callable[[float], None]
 ) -> SeparateRun:
-    """Simulate one Run whose `controllers` in Python these are; `on_progress` may raise to end it.
+    """Simulate one Run with these Python `controllers`; `on_progress` may raise to stop it.
 
     Raises:
-        UserError: What cannot be run.
+        UserError: The Experiment cannot be run.
         ControllerError: A controller in Python failed, or its process ended.
     """
     ours, theirs = Pipe()
-    # The package and the user's modules are found as here; the script that called us is not run again.
+    # The process has the same module search path; it does not run the caller's script again.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
     with ours, theirs:
@@ -118,8 +118,10 @@ def _result(
 
 
 def main() -> None:
-    """Simulate the Run that comes over the channel whose file descriptor is the argument."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent ends this one
+    """Simulate the Run received over the channel whose file descriptor is the argument."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends Ctrl-C to all its processes; the parent ends this one
     from bentpipe._native import Profile
     from bentpipe.experiments.plugins import simulate_json
 
@@ -139,7 +141,7 @@ def main() -> None:
 
 
 def _end_with_parent(channel: Connection) -> None:
-    """End this process when its parent is gone, whatever a controller is doing."""
+    """End this process when its parent has ended, even inside a controller's method."""
     with suppress(EOFError, OSError):
         channel.recv()  # the parent sends nothing more
     os._exit(1)

@@ -1,6 +1,6 @@
-"""Experiments: what is done on a path, as typed records.
+"""Experiments: flows, hosts, seeds and durations on a path, as typed records.
 
-- `Experiment`, `Flow`, `CrossTraffic`, `ProfileRef`: the records, the same that `run.json` keeps.
+- `Experiment`, `Flow`, `CrossTraffic`, `ProfileRef`: the records, as stored in `run.json`.
 - `read_experiment`: from a TOML file. `parse_schemes`: from the command line's ``--cc``.
 """
 

@@ -1,7 +1,6 @@
-"""The Experiment: what is done on the path. The same record that the simulator reads and that `run.json` keeps.
+"""The record of an Experiment, which the simulator reads and `run.json` stores.
 
-Times are integers of nanoseconds, as in the simulator, so that a document says exactly what was run
-(`docs/reference/experiment.md`).
+Times are integers of nanoseconds, as in the simulator, so that the record is exact (`docs/reference/experiment.md`).
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ DIRECTIONS: tuple[Direction, ...] = ("up", "down")
 NS_PER_S = 1_000_000_000
 
 SAMPLE_STEP_NS = 100_000_000
-"""Time between samples [ns]: DESIGN's default of 100 ms, a few RTTs of a LEO path."""
+"""Interval between samples [ns]: DESIGN's default of 100 ms, a few RTTs of a LEO path."""
 
 WARMUP_NS = 10 * NS_PER_S
-"""Left out of steady-state figures [ns]. Chosen here: slow start from 10 segments to 300 Mbit/s at 350 ms takes ten
-RTTs (3.5 s), and BBR needs as long again to drain what it queued."""
+"""Warm-up, excluded from steady-state figures [ns]. Chosen here: slow start from 10 segments to 300 Mbit/s at 350 ms
+takes ten RTTs (3.5 s), and BBR needs as long again to drain its queue."""
 
 WARMUP_SHARE = 4
-"""A short race gives up at most a quarter of itself to the warm-up. Chosen here, so that something steady is left."""
+"""The warm-up of a short race is at most one fourth of it. Chosen here, so that a steady part remains."""
 
 ROLE = "path"
-"""What a race's Experiment calls its only Profile."""
+"""Role of the only Profile of a race."""
 
 
 @dataclass(frozen=True)
 class ProfileRef:
-    """A Profile that the Experiment runs on: its role, its own name and its content hash (hex SHA-256)."""
+    """Reference to a Profile of the Experiment: its role, its own name and its content hash (hex SHA-256)."""
 
     role: str
     name: str
@@ -46,10 +45,10 @@ class ProfileRef:
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow; `start_ns` and `stop_ns` count from the run's beginning.
+    """One flow; `start_ns` and `stop_ns` are relative to the run's start.
 
     `application` is ``"bulk"``, ``{"bytes": n}`` or ``{"paced": {"write_bytes": n, "every_ns": n}}``. `sender` and
-    `receiver` name entries of the Experiment's hosts; None stands for the defaults. `ecn` is what it asks for: ``off``,
+    `receiver` name entries of the Experiment's hosts; None: default hosts. `ecn` is the requested ECN mode: ``off``,
     ``classic`` (RFC 3168) or ``accurate`` (RFC 9768).
     """
 
@@ -67,10 +66,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class CrossTraffic:
-    """cross traffic on a path: they begin at random, `offered_bps` of them on average, and end when done.
+    """Cross traffic on a path: transfers that begin at random, `offered_bps` on average, and end when complete.
 
     `sizes` is ``{"least_bytes": n, "most_bytes": n, "tail_index": α}``: Pareto between two bounds. `sender` and
-    `receiver` as of a `Flow`. Which transfers come, and when, follows from the Experiment's seed alone.
+    `receiver` are as in `Flow`. The transfers and their times depend only on the Experiment's seed.
     """
 
     offered_bps: int
@@ -85,13 +84,12 @@ class CrossTraffic:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is done, on which Profiles, by which hosts, with which seed.
+    """Flows on Profiles between hosts, with a seed.
 
     `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`,
-    `wmem_segment_bytes`, `fq`, `gro_segments`, `ecn`. `queues` are rules for other queues than the Profiles' own, as
-    `bentpipe.profiles.queues.parse_queue` makes them. `offset_ns` is the start phase: where in the Profiles the run
-    begins. `warmup_ns` is left out of steady figures; None stands for `default_warmup_ns` of the duration, as in a race
-    and an Experiment's file, and is replaced by it.
+    `wmem_segment_bytes`, `fq`, `gro_segments`, `ecn`. `queues` are rules that replace the Profiles' own queues, made by
+    `bentpipe.profiles.queues.parse_queue`. `offset_ns` is the start phase: the offset in the Profiles at which the run
+    begins. `warmup_ns` is excluded from steady-state figures; None is replaced by `default_warmup_ns` of the duration.
     """
 
     name: str
@@ -112,7 +110,7 @@ class Experiment:
             object.__setattr__(self, "warmup_ns", default_warmup_ns(self.duration_ns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the order of the simulator's record; what asks for nothing new is left out of it."""
+        """Return plain data in the order of the simulator's record, without fields that have newer defaults."""
         order = (
             "name",
             "seed",
@@ -135,12 +133,12 @@ class Experiment:
         return record
 
     def to_json(self) -> str:
-        """As the simulator reads it."""
+        """Return the record as JSON for the simulator."""
         return json.dumps(self.to_dict())
 
 
 def default_warmup_ns(duration_ns: int) -> int:
-    """The warm-up of a race that lasts `duration_ns`: `WARMUP_NS`, or a quarter of a short race [ns]."""
+    """Return the warm-up of a race of `duration_ns`: `WARMUP_NS`, or a quarter of a short race [ns]."""
     return min(WARMUP_NS, duration_ns // WARMUP_SHARE)
 
 
@@ -157,7 +155,7 @@ def for_scheme(
     cross: tuple[CrossTraffic, ...] = (),
     name: str | None = None,
 ) -> Experiment:
-    """The Experiment behind one scheme of a race: bulk flows that start together and share the path to the end.
+    """Make the Experiment of one scheme of a race: bulk flows that start together and share the path to the end.
 
     `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``.
     """

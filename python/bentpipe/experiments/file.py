@@ -1,4 +1,4 @@
-"""Experiment files: TOML, with seconds where the simulator has nanoseconds (`docs/reference/experiment.md`)."""
+"""Reader of Experiment files: TOML, with times in seconds (`docs/reference/experiment.md`)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST = 2**63 - 1
-"""Largest whole number that TOML promises to carry."""
+"""Largest integer that TOML guarantees."""
 
 LONGEST_S = LARGEST // NS_PER_S
-"""292 years: no run lasts longer, and the simulator's 64-bit times hold it [s]."""
+"""Longest duration [s], 292 years: the limit of the simulator's 64-bit times."""
 
 SHORTEST_S = 1e-9
 """The simulator's resolution [s]."""
@@ -38,7 +38,7 @@ SHORTEST_S = 1e-9
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """An Experiment whose Profiles are still to be read: `files` maps each role to its Parquet file."""
+    """An Experiment whose Profiles are not yet read: `files` maps each role to its Parquet file."""
 
     experiment: Experiment
     files: Mapping[str, Path]
@@ -47,20 +47,23 @@ class ExperimentFile:
 def read_experiment(path: Path) -> ExperimentFile:
     """Read an Experiment from a TOML file; Profile files are relative to it.
 
-    Raises `UserError` naming the file, the field, what was found and what was wanted.
+    Raises:
+        UserError: The message names file, field, problem and expected value.
     """
     return parse_experiment(read_text(path), str(path), path.parent)
 
 
 def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
-    """Take an Experiment from TOML text; `where` names it in messages, `folder` is where its Profile files lie."""
+    """Parse an Experiment from TOML text; `where` names it in messages, `folder` contains its Profile files."""
     document = Table.parse(text, where)
     known = known_controllers()
     files: dict[str, Path] = {}
     for entry in document.tables("profiles"):
         role = entry.text("role")
         if role in files:
-            raise UserError(f"{entry.where}: role {shown(role)} stands twice; every Profile wants its own")
+            raise UserError(
+                f"{entry.where}: role {shown(role)} is given twice; expected a role of its own for every Profile"
+            )
         files[role] = folder / entry.text("file")
         entry.done()
     hosts = document.named_tables("hosts") if document.has("hosts") else {}
@@ -113,7 +116,7 @@ def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]
         stop_ns=_nanoseconds(entry, "stop_s", SHORTEST_S) if entry.has("stop_s") else None,
         application=_application(entry),
         ecn=entry.choice("ecn", ECN_MODES) if entry.has("ecn") else "off",
-        **_where(entry, controller, roles, hosts),
+        **_common_fields(entry, controller, roles, hosts),
     )
     entry.done()
     return flow
@@ -129,7 +132,7 @@ def _cross(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str
             "tail_index": entry.number("tail_index", 0.1, 10.0),
         },
         controller=controller,
-        **_where(entry, controller, roles, hosts),
+        **_common_fields(entry, controller, roles, hosts),
     )
     entry.done()
     return cross
@@ -143,8 +146,8 @@ def _controller(entry: Table, known: Sequence[str]) -> str:
     return controller
 
 
-def _where(entry: Table, controller: str, roles: list[str], hosts: list[str]) -> dict[str, Any]:
-    """What flows and cross traffic have in common: the way, between whom, and the controller's tunables."""
+def _common_fields(entry: Table, controller: str, roles: list[str], hosts: list[str]) -> dict[str, Any]:
+    """Read the common fields of flows and cross traffic: direction, Profile, tunables and hosts."""
     direction: Direction = "down"
     if entry.has("direction"):
         direction = next(d for d in DIRECTIONS if d == entry.choice("direction", DIRECTIONS))
@@ -158,7 +161,7 @@ def _where(entry: Table, controller: str, roles: list[str], hosts: list[str]) ->
 
 
 def _queue(entry: Table, roles: list[str]) -> dict[str, Any]:
-    """`aqm`, written as behind ``race --aqm``; `profile` is the role of the one Profile that is meant."""
+    """Read a queue rule: `aqm`, in the syntax of ``race --aqm``, and `profile`, the role of its only Profile."""
     rule = parse_queue(entry.text("aqm"), f"{entry.where}: aqm")
     if entry.has("profile"):
         rule["profile"] = entry.choice("profile", roles)
@@ -167,7 +170,7 @@ def _queue(entry: Table, roles: list[str]) -> dict[str, Any]:
 
 
 def _options(entry: Table, controller: str) -> dict[str, float]:
-    """The controller's tunables: numbers, or names of choices."""
+    """Read the controller's tunables: numbers, or names of choices."""
     try:
         return {name: read_tunable(controller, name, text) for name, text in entry.named_values("options").items()}
     except UserError as error:
@@ -175,7 +178,7 @@ def _options(entry: Table, controller: str) -> dict[str, float]:
 
 
 def _application(entry: Table) -> str | dict[str, Any]:
-    """`bytes = n` or `write_bytes = n` with `every_s = s`; without either the flow always has data."""
+    """Read `bytes = n`, or `write_bytes = n` with `every_s = s`; without either the flow always has data."""
     if entry.has("bytes"):
         return {"bytes": entry.integer("bytes", 1, LARGEST)}
     if entry.has("write_bytes") or entry.has("every_s"):

@@ -1,4 +1,4 @@
-"""The congestion controllers that Linux ships, and how one that is not there comes to be."""
+"""The congestion controllers that Linux ships, and how to load a missing one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ CONTROLLERS = frozenset(
         *("scalable", "vegas", "veno", "westwood", "yeah"),
     }
 )
-"""As a kernel calls them (Linux 6.18, net/ipv4/Kconfig); but for Reno, which every kernel has, of a module each."""
+"""The kernel's names (Linux 6.18, net/ipv4/Kconfig). Each is a module, except Reno, which every kernel has."""
 
 
 def how_to_have(controller: str) -> str:
-    """What to do where a kernel lacks a controller."""
+    """Return the remedy for a kernel without a controller."""
     if controller in CONTROLLERS:
         return f"load its module as root (`modprobe tcp_{controller}`), or leave it out"
     return "Linux ships none of that name: race it in the simulator (without --on-kernel), or leave it out"

@@ -1,7 +1,7 @@
-"""Controllers that users bring: a class in a Python file, or one that an installed package offers.
+"""Plugin registry: Python controllers in a user's file or in an installed package.
 
-``./mine.py:Mine`` names a class in a file; a name of the entry points' group `GROUP` one in a package. What a Run's
-identity takes of it is the SHA-256 of the file: one that was edited is another controller.
+``./mine.py:Mine`` names a class in a file; a name of the entry points' group `GROUP` names one in a package. A Run's
+identity includes the SHA-256 of the file, so an edited controller is another one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from bentpipe.experiments.experiment import Experiment
 
 GROUP = "bentpipe.controllers"
-"""Entry points of packages that bring controllers."""
+"""Group of entry points of packages with controllers."""
 
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
 
 
 @dataclass(frozen=True)
 class PythonController:
-    """A controller in Python: its class, the tunables that can be set, and what identifies it."""
+    """A Python controller: its class, its tunables with defaults, and the hash of its file."""
 
     name: str
     kind: type
@@ -47,18 +47,18 @@ class PythonController:
 
 
 def is_python_controller(name: str) -> bool:
-    """Whether a controller of that name would be one in Python."""
+    """Tell whether a name is that of a Python controller."""
     return _IN_FILE.match(name) is not None or name in plugin_names()
 
 
 @cache
 def plugin_names() -> list[str]:
-    """Names of the controllers that installed packages offer."""
+    """Return the names of the controllers of installed packages."""
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def find_python_controller(name: str) -> PythonController:
-    """The controller of that name. Raises `UserError` where its file, its class or what it has to have is missing."""
+    """Load the controller with this name. Raises `UserError` if its file, class or required method is missing."""
     match = _IN_FILE.match(name)
     if match is None:
         return _of_package(name)
@@ -67,12 +67,12 @@ def find_python_controller(name: str) -> PythonController:
 
 
 def read_python_tunable(name: str, tunable: str, text: str) -> float:
-    """The value of a tunable as it was written. Raises `UserError`."""
+    """Parse the value of a tunable. Raises `UserError`."""
     known = find_python_controller(name).tunables
     if tunable not in known:
-        there = ", ".join(known) or "none; a tunable is a number among the class's attributes"
+        listed = ", ".join(known) or "none; a tunable is a numeric attribute of the class"
         raise UserError(
-            f"controller {name} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {there}"
+            f"controller {name} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {listed}"
         )
     try:
         value = float(text)
@@ -84,32 +84,37 @@ def read_python_tunable(name: str, tunable: str, text: str) -> float:
 
 
 def python_controllers(experiment: Experiment) -> dict[str, PythonController]:
-    """The Python controllers among an Experiment's flows, by name."""
+    """Return the Python controllers of an Experiment's flows, by name."""
     names = dict.fromkeys(flow.controller for flow in experiment.flows)
     return {name: find_python_controller(name) for name in names if is_python_controller(name)}
 
 
-def simulate(experiment: Experiment, paths: Sequence[Profile], heard: Callable[[float], None] | None = None) -> RunData:
-    """One simulated Run, with controllers in Rust and in Python.
+def simulate(
+    experiment: Experiment, paths: Sequence[Profile], on_progress: Callable[[float], None] | None = None
+) -> RunData:
+    """Simulate one Run, with controllers in Rust and in Python.
 
     Raises:
-        UserError: What cannot be run.
-        ControllerError: A controller in Python failed: which, when, and of what.
+        UserError: The Experiment cannot be run.
+        ControllerError: A Python controller failed; the message has its name, the time and the reason.
     """
-    return simulate_json(experiment.to_json(), list(python_controllers(experiment)), paths, heard)
+    return simulate_json(experiment.to_json(), list(python_controllers(experiment)), paths, on_progress)
 
 
 def simulate_json(
-    experiment: str, controllers: Sequence[str], paths: Sequence[Profile], heard: Callable[[float], None] | None = None
+    experiment: str,
+    controllers: Sequence[str],
+    paths: Sequence[Profile],
+    on_progress: Callable[[float], None] | None = None,
 ) -> RunData:
-    """Simulate an Experiment given as JSON, whose `controllers` in Python these are. Raises as `simulate` does."""
+    """Simulate an Experiment given as JSON with these Python `controllers`. Raises as `simulate` does."""
     makers = {name: partial(make, find_python_controller(name).kind) for name in controllers}
-    return _native.simulate(experiment, paths, heard, makers)
+    return _native.simulate(experiment, paths, on_progress, makers)
 
 
 @cache
 def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
-    """Loaded once for each content of the file."""
+    """Load a controller from a file, once for each content of the file."""
     module_name = f"bentpipe_plugin_{sha256[:16]}"
     spec = importlib.util.spec_from_file_location(module_name, file)
     assert spec is not None  # its name ends in .py
@@ -121,15 +126,15 @@ def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
     except Exception as error:
         del sys.modules[module_name]
         raise UserError(f"--cc: {file} cannot be loaded: {type(error).__name__}: {error}") from error
-    found = getattr(module, kind, None)
-    if not isinstance(found, type):
+    loaded = getattr(module, kind, None)
+    if not isinstance(loaded, type):
         classes = [
             each for each, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name
         ]
         raise UserError(
             f"--cc: {file} has no class {kind}{did_you_mean(kind, classes)} (it has {', '.join(classes) or 'none'})"
         )
-    return _checked(name, found, sha256)
+    return _checked(name, loaded, sha256)
 
 
 @cache
@@ -141,7 +146,9 @@ def _of_package(name: str) -> PythonController:
             except Exception as error:
                 raise UserError(f"--cc: {name} ({point.value}) cannot be loaded: {error}") from error
             if not isinstance(kind, type):
-                raise UserError(f"--cc: {name} ({point.value}) is no class; wanted one as bentpipe.plugin describes")
+                raise UserError(
+                    f"--cc: {name} ({point.value}) is no class; expected a class like bentpipe.plugin.Controller"
+                )
             source = Path(inspect.getsourcefile(kind) or "").read_bytes()
             return _checked(name, kind, hashlib.sha256(source).hexdigest())
     raise UserError(f"--cc: no controller {shown(name)}")
@@ -149,7 +156,7 @@ def _of_package(name: str) -> PythonController:
 
 def _checked(name: str, kind: type, sha256: str) -> PythonController:
     if not callable(getattr(kind, "on_ack", None)):
-        raise UserError(f"--cc: {name} has no method on_ack; wanted a class as bentpipe.plugin.Controller is")
+        raise UserError(f"--cc: {name} has no method on_ack; expected a class like bentpipe.plugin.Controller")
     if unknown := unknown_hooks(kind):
         raise UserError(
             f"--cc: {name} has a method {unknown[0]}, which the simulator never calls"

@@ -1,4 +1,4 @@
-"""Traffic of `bentpipe.scenarios` as cross traffic of an Experiment: in proportion to the path it comes onto."""
+"""Cross traffic of an Experiment, from `bentpipe.scenarios`, in proportion to the path's capacity."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
 
 
 def traffic_share(traffic: Traffic) -> float:
-    """What new transfers bring, of the path's mean capacity in their direction.
+    """Return the offered load of new transfers as a share of the path's mean capacity in their direction.
 
-    Where the traffic does not say, it is what the access model's busiest hour lacks of its quietest's capacity: the
-    load goes from e^-A to e^A over a day and capacity with its power -kappa, so 1 - e^(-2 A kappa).
+    If the traffic defines none, it is the capacity that the access model's busiest hour lacks compared with the
+    quietest: the load goes from e^-A to e^A over a day and capacity with its power -kappa, so 1 - e^(-2 A kappa).
     """
     if traffic.share is not None:
         return traffic.share
     parameters = default_parameters()
     fall_log = 2 * parameters["load"]["daily_log_amplitude"] * parameters["capacity"]["load_power"]
-    # The host's libm may differ in the last digit; what is offered may not.
+    # The host's libm may differ in the last digit; the offered load must not.
     return round(1.0 - math.exp(-fall_log), 4)
 
 
 def cross_traffic(profile: Profile, name: str, direction: Direction, role: str = ROLE) -> CrossTraffic:
-    """The traffic called `name` on a Profile that the Experiment knows by `role`.
+    """Make the cross traffic `name` on the Profile with this `role`.
 
     It offers its share of the path's mean capacity in `direction` over the whole Profile.
 
     Raises:
-        UserError: No such traffic, or a path without a capacity to take a share of.
+        UserError: The traffic is unknown, or the path has no capacity.
     """
     traffic = find_traffic(name)
     share = traffic_share(traffic)
     capacity_bps = PathView(profile).capacity(direction)
     if not np.isfinite(capacity_bps.value).all() or not capacity_bps.mean():
         raise UserError(
-            f"traffic {name}: the Profile {profile.name!r} has no capacity {direction}wards that it could take "
-            f"{share:.0%} of"
+            f"traffic {name}: the Profile {profile.name!r} has no capacity {direction}wards; expected one, of which "
+            f"the traffic takes {share:.0%}"
         )
     return CrossTraffic(
         offered_bps=round(share * capacity_bps.mean()),

@@ -1,4 +1,4 @@
-"""Figures: one style, each controller's colour defined once (`style`), Matplotlib loaded only where it is used.
+"""Figures, all in one style (`style`), which defines each controller's colour once. Matplotlib is loaded on first use.
 
 `timeline`, `distributions` and `overview` draw Runs, `profile` draws Profiles; `style.save` writes a figure.
 """

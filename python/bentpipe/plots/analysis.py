@@ -1,4 +1,4 @@
-"""What measured RTTs say: their distribution, and the scheduler's slots in them."""
+"""Figures of measured RTTs: their distribution, and the scheduler's slots in them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from bentpipe.analysis.handovers import Handovers
     from bentpipe.analysis.tables import Floats, Series
 
-#: RTTs drawn at most: more make no other picture, and a file of megabytes.
+#: Largest number of RTTs drawn: more do not change the figure but make a file of megabytes.
 MOST_POINTS = 20_000
-#: Letters in a line of a title; chosen here: what is as wide as the part below it.
+#: Characters in a line of a title. Chosen here: as wide as the panel below it.
 TITLE_LETTERS = 80
-#: Slots shown one by one.
+#: Number of slots shown individually.
 SLOTS_SHOWN = 16
-#: Bins of the folded slot.
+#: Number of bins of the folded slot.
 FOLDED_BINS = 75
 _DOTS: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 1.5, "color": style.DELAY}
 _LINE = "#0072B2"
 
 
 def plot_latency(cdfs: pl.DataFrame) -> Figure:
-    """Distributions of RTTs, a line each site, target and kind of probe (T3P, figure 2).
+    """Plot distributions of RTTs, one line for each site, target and kind of probe (T3P, figure 2).
 
     Args:
-        cdfs: What `bentpipe.analysis.cdf` returns.
+        cdfs: The result of `bentpipe.analysis.cdf`.
     """
     with style.styled():
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
@@ -48,7 +48,7 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
         style.log_scale(axis, "x")
         axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
-        axis.set_title("RTTs, by series")
+        axis.set_title("RTT by series")
         axis.set_xlabel("RTT [ms]")
         axis.set_ylabel("Share of replies at or below")
         axis.set_ylim(0, 1)
@@ -57,51 +57,51 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
     return figure
 
 
-def plot_handovers(series: Series, found: Handovers) -> Figure:
-    """RTTs over some slots with the edges, and all slots laid over each other (Huston 2024, figures 3 and 4).
+def plot_handovers(series: Series, result: Handovers) -> Figure:
+    """Plot RTTs over some slots with their edges, and all slots folded (Huston 2024, figures 3 and 4).
 
-    Where no slots were found: the beginning of the series, and why not.
+    Without detected slots: the beginning of the series, with the reason as title.
     """
-    period_s = found.period_s or 15.0
-    # Whole seconds of the clock, where there is one: nobody reads nanoseconds off an axis.
-    zero_ns = series.start_unix_ns // 10**9 * 10**9 if found.clock_known else series.start_unix_ns
+    period_s = result.period_s or 15.0
+    # Whole seconds if the clock is known: the axis is labelled in seconds.
+    zero_ns = series.start_unix_ns // 10**9 * 10**9 if result.clock_known else series.start_unix_ns
     before_s = (series.start_unix_ns - zero_ns) / 1e9
-    edge_s = (found.edge_unix_ns - zero_ns) / 1e9 if found.edge_unix_ns is not None else before_s
+    edge_s = (result.edge_unix_ns - zero_ns) / 1e9 if result.edge_unix_ns is not None else before_s
     replies_s, rtt_ms = series.replies()
     replies_s = replies_s + before_s
     with style.styled():
         figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-        columns = figure.subplots(1, 2, width_ratios=(2, 1)) if found.found else [figure.subplots()]
+        columns = figure.subplots(1, 2, width_ratios=(2, 1)) if result.found else [figure.subplots()]
         left = columns[0]
         inside = replies_s <= edge_s + SLOTS_SHOWN * period_s
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
         name = series_name(series.site, series.target, series.kind)
-        of = f"{name}: " if name else ""
-        letters = TITLE_LETTERS if found.found else TITLE_LETTERS * 3 // 2
-        left.set_title(textwrap.fill(of + found.reason, letters))
-        begin = format_utc(zero_ns) if found.clock_known else "the first probe"
+        prefix = f"{name}: " if name else ""
+        letters = TITLE_LETTERS if result.found else TITLE_LETTERS * 3 // 2
+        left.set_title(textwrap.fill(prefix + result.reason, letters))
+        begin = format_utc(zero_ns) if result.clock_known else "the first probe"
         last_s = float(replies_s[-1]) if replies_s.size else 0.0
         part = "" if inside.all() else f" (the first {edge_s + SLOTS_SHOWN * period_s:.0f} of {last_s:.0f} s)"
         left.set_xlabel(f"Seconds since {begin}{part}")
         left.set_ylabel("RTT [ms]")
         left.set_ylim(bottom=0)
-        if found.found:
+        if result.found:
             for k in range(SLOTS_SHOWN + 1):
                 label = None if k else "reconfiguration"
                 left.axvline(edge_s + k * period_s, color=style.HANDOVER, linewidth=0.8, label=label)
-            slot = found.slots.head(SLOTS_SHOWN)
+            slot = result.slots.head(SLOTS_SHOWN)
             starts = (slot["start_unix_ns"].to_numpy() - zero_ns) / 1e9
             medians = slot["median_ms"].to_numpy()
-            seen = np.maximum(starts, before_s)  # the first slot had begun
-            left.hlines(medians, seen, starts + period_s, color=_LINE, linewidth=1.6, label="median of the slot")
+            visible = np.maximum(starts, before_s)  # the first slot began before the series
+            left.hlines(medians, visible, starts + period_s, color=_LINE, linewidth=1.6, label="median of the slot")
             left.legend(loc="upper right")
             _draw_folded(columns[1], (replies_s - edge_s) % period_s, rtt_ms, period_s)
     return figure
 
 
 def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -> None:
-    """Quantiles of RTTs by the time since the edge."""
+    """Draw quantiles of RTTs by the time since the slot's edge."""
     at = np.minimum((phase_s / period_s * FOLDED_BINS).astype(int), FOLDED_BINS - 1)
     order = np.argsort(at, kind="stable")
     cells = np.split(rtt_ms[order], np.searchsorted(at[order], np.arange(1, FOLDED_BINS)))
@@ -109,7 +109,7 @@ def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -
     for level, name in ((0.5, "median"), (0.95, "95th percentile")):
         values = [float(np.quantile(cell, level)) if cell.size else np.nan for cell in cells]
         axis.plot(middle, values, color=_LINE, linestyle="-" if level == 0.5 else "--", label=name)
-    axis.set_title("All slots, one over the other")
+    axis.set_title("All slots, folded")
     axis.set_xlabel("Seconds since the edge")
     axis.set_ylabel("RTT [ms]")
     axis.set_ylim(bottom=0, top=1.25 * axis.get_ylim()[1])  # the curve rises at both edges
@@ -117,5 +117,5 @@ def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -
 
 
 def _few(size: int) -> NDArray[np.int64]:
-    """Indices of at most `MOST_POINTS` of so many points, evenly spread."""
+    """Return indices of at most `MOST_POINTS` of `size` points, evenly spread."""
     return np.unique(np.linspace(0, max(size - 1, 0), min(size, MOST_POINTS)).astype(np.int64))

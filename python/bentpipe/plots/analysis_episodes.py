@@ -1,4 +1,4 @@
-"""What stands out of measured RTTs: spikes that last, and loss episodes."""
+"""Figures of latency spikes and loss episodes in measured RTTs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Floats, Series
 
-#: Stretches of a series that its RTTs are drawn in: the range and the median of each, so that a day of pings is
-#: no larger a file than a minute, and no spike falls between two points.
+#: Number of parts into which a series is divided; range and median of each are drawn. So a day of pings is no larger a
+#: file than a minute, and no spike is lost between two points.
 STRETCHES = 1500
-#: Lasting spikes and silences shaded at most; chosen here: more are one shade.
+#: Largest number of shaded spikes or silences. Chosen here: more are one shade.
 MOST_SHADED = 2000
 #: Longest series whose axis is in seconds, and in minutes [s].
 IN_SECONDS_S, IN_MINUTES_S = 600.0, 4 * 3600.0
@@ -30,27 +30,29 @@ _LINE = "#0072B2"
 _SPIKE = "#D55E00"
 
 
-def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) -> Figure:
-    """RTTs over time with the line of the spikes and those that last, and how long these are (T3P, figure 3a).
+def plot_spikes(series: Series, result: Spikes, period_s: float | None = None) -> Figure:
+    """Plot RTTs over time with the spikes' threshold and the lasting spikes, and these spikes' durations.
+
+    Source: T3P, figure 3a.
 
     Args:
-        series: The series that `found` is of.
-        found: What `bentpipe.analysis.latency_spikes` returns.
-        period_s: Length of a slot [s], whose multiples are marked; None: there are none.
+        series: The analyzed series.
+        result: The result of `bentpipe.analysis.latency_spikes`.
+        period_s: Duration of a slot [s], whose multiples are marked; None: no slots.
     """
     replies_s, rtt_ms = series.replies()
-    lasting = found.spikes.filter("lasting")
+    lasting = result.spikes.filter("lasting")
     with style.styled():
         figure = Figure(figsize=(9.2, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
         unit, unit_s = _time_unit(series.duration_s)
         _draw_range(left, replies_s / unit_s, rtt_ms)
-        if found.threshold_ms is not None:
-            left.axhline(found.threshold_ms, color=_SPIKE, linestyle="--", label="twice the median")
+        if result.threshold_ms is not None:
+            left.axhline(result.threshold_ms, color=_SPIKE, linestyle="--", label="twice the median")
             left.legend(loc="upper right")
         begins_s = _since(lasting, series)
         _shade(left, begins_s[:MOST_SHADED], lasting["duration_s"].head(MOST_SHADED), series.duration_s, unit_s)
-        left.set_title(f"{found.spikes.height} spikes, of which {lasting.height} last")
+        left.set_title(f"{result.spikes.height} spikes, of which {lasting.height} last")
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
         left.set_ylabel("RTT [ms]")
         left.set_ylim(bottom=0)
@@ -60,7 +62,7 @@ def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) ->
             if period_s is not None:
                 for multiple in range(1, int(durations.max() / period_s) + 2):
                     right.axvline(multiple * period_s, color=style.HANDOVER, linewidth=0.8)
-            right.set_title("Those that last")
+            right.set_title("Lasting spikes")
             right.set_xlabel("Duration [s]")
             right.set_ylabel("Number")
             right.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -69,17 +71,17 @@ def plot_spikes(series: Series, found: Spikes, period_s: float | None = None) ->
     return figure
 
 
-def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None) -> Figure:
-    """Loss episodes over time, how many probes they take, and at which second of the slot probes are lost.
+def plot_loss(series: Series, result: LossEpisodes, period_s: float | None = None) -> Figure:
+    """Plot loss episodes over time, their lengths in probes, and loss by the second of the slot.
 
-    Where none was lost the first part says so, and is the only one.
+    Without losses, only the first panel is drawn, with a note.
 
     Args:
-        series: The series that `found` is of.
-        found: What `bentpipe.analysis.loss_episodes` returns.
-        period_s: Length of a slot [s] that `found` was made with; None: there are none, and the last part says so.
+        series: The analyzed series.
+        result: The result of `bentpipe.analysis.loss_episodes`.
+        period_s: Duration of a slot [s] used for `result`; None: no slots, and the last panel says so.
     """
-    episodes = found.episodes
+    episodes = result.episodes
     with style.styled():
         figure = Figure(figsize=(10.4, 3.4), layout="constrained")
         left, middle, right = figure.subplots(1, 3, width_ratios=(2, 1, 1))
@@ -87,16 +89,16 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
         left.plot(
             _since(episodes, series) / unit_s, episodes["probes"].to_numpy(), ".", color=_LINE, markersize=4, zorder=3
         )
-        silences = found.silences.head(MOST_SHADED)
+        silences = result.silences.head(MOST_SHADED)
         _shade(left, _since(silences, series), silences["duration_s"], series.duration_s, unit_s)
-        silent = f"; {found.silences.height} silences" if found.silences.height else ""
-        left.set_title(f"{found.lost} of {found.probes} probes lost in {episodes.height} episodes{silent}")
+        silent = f"; {result.silences.height} silences" if result.silences.height else ""
+        left.set_title(f"{result.lost} of {result.probes} probes lost in {episodes.height} episodes{silent}")
         left.set_xlabel(f"{unit} since {format_utc(series.start_unix_ns)}")
         left.set_ylabel("Probes lost in a row")
         left.set_xlim(0, max(series.duration_s, 1e-9) / unit_s)
         if not episodes.height:
-            unwritten = "\n(in silences, shaded, some may be that were not written)" if silences.height else ""
-            _say(left, f"no row is a lost probe{unwritten}")
+            unwritten = "\n(silences, shaded, may contain unrecorded losses)" if silences.height else ""
+            _note(left, f"no lost probe{unwritten}")
             left.set_yticks([])
             for axes in (middle, right):
                 axes.set_axis_off()
@@ -110,29 +112,29 @@ def plot_loss(series: Series, found: LossEpisodes, period_s: float | None = None
             axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
             axis.set_major_formatter(ScalarFormatter())
         middle.xaxis.set_minor_formatter(NullFormatter())
-        middle.set_title("How long episodes are")
+        middle.set_title("Length of episodes")
         middle.set_xlabel("Probes lost in a row")
         middle.set_ylabel("Share of episodes as long or longer")
-        right.set_title("Where in the slot")
-        if found.by_phase:
-            shares = np.array([np.nan if share is None else share for share in found.by_phase])
+        right.set_title("Loss by time in the slot")
+        if result.by_phase:
+            shares = np.array([np.nan if share is None else share for share in result.by_phase])
             right.bar(np.arange(shares.size) + 0.5, 100 * shares, width=0.9, color=_LINE)
             right.set_xlim(0, period_s or shares.size)
             right.set_xlabel("Seconds since the edge")
             right.set_ylabel("Probes lost [%]")
         else:
-            _say(right, "no slots found")
+            _note(right, "no slots detected")
             right.set_axis_off()
     return figure
 
 
-def _say(axes: Axes, what: str) -> None:
-    """Says in the middle of a part why it is empty."""
-    axes.text(0.5, 0.5, what, ha="center", va="center", transform=axes.transAxes)
+def _note(axes: Axes, text: str) -> None:
+    """Write the reason for an empty panel in its middle."""
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
 
 
 def _shade(axis: Axes, begins_s: Floats, durations_s: pl.Series, length_s: float, unit_s: float) -> None:
-    """Shade stretches of a series of `length_s`, none narrower than can be seen."""
+    """Shade spans of a series of `length_s`, each wide enough to be visible."""
     ends_s = begins_s + durations_s.to_numpy()
     spans = zip(begins_s.tolist(), ends_s.tolist(), strict=True)
     for start_s, end_s in style.widened(spans, length_s):
@@ -140,12 +142,12 @@ def _shade(axis: Axes, begins_s: Floats, durations_s: pl.Series, length_s: float
 
 
 def _draw_range(axis: Axes, at: Floats, rtt_ms: Floats) -> None:
-    """Least to greatest of each of `STRETCHES`, and their medians; of few replies each."""
+    """Draw the range and the median of each of `STRETCHES` parts; of few replies, every one."""
     if rtt_ms.size <= 2 * STRETCHES:
         axis.plot(at, rtt_ms, ".", markersize=2, color=_LINE)
         return
     parts = np.array_split(np.arange(rtt_ms.size), STRETCHES)
-    # A stretch is so many replies, not so much time: across a gap there is none to draw.
+    # Parts have equal numbers of replies, not equal durations, so that none lies in a gap.
     middle = np.array([at[part].mean() for part in parts])
     low, high = (np.array([f(rtt_ms[part]) for part in parts]) for f in (np.min, np.max))
     axis.vlines(middle, low, high, color=style.DELAY, linewidth=0.6, label="range")
@@ -153,13 +155,13 @@ def _draw_range(axis: Axes, at: Floats, rtt_ms: Floats) -> None:
 
 
 def _time_unit(duration_s: float) -> tuple[str, float]:
-    """What a time axis of so long a series counts, and its length [s]."""
+    """Return the unit of a time axis for a series of this duration: its name and length [s]."""
     if duration_s <= IN_SECONDS_S:
         return "Seconds", 1.0
     return ("Minutes", 60.0) if duration_s <= IN_MINUTES_S else ("Hours", 3600.0)
 
 
 def _since(rows: pl.DataFrame, series: Series) -> Floats:
-    """Starts of episodes after the series' [s]."""
-    found: Floats = (rows["start_unix_ns"].to_numpy() - series.start_unix_ns) / 1e9
-    return found
+    """Return the starts of episodes relative to the start of the series [s]."""
+    starts_s: Floats = (rows["start_unix_ns"].to_numpy() - series.start_unix_ns) / 1e9
+    return starts_s

@@ -1,4 +1,4 @@
-"""What measurements say about paths, orientations and months of speed tests."""
+"""Figures of measured paths, terminal orientations and months of speed tests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from bentpipe.analysis.path import PathShares
     from bentpipe.analysis.throughput import Throughput
 
-#: Segments' colours: those of `style`, S2 (the bent pipe) the strongest.
+#: Colours of segments: those of `style`, with S2 (the bent pipe) the strongest.
 _SEGMENTS = {"S1": "#9AA0A6", "S2": "#0072B2", "S3": "#56B4E9", "S4": "#E69F00", "S5": "#CC79A7", "S6": "#009E73"}
 _DIRECTIONS = {"down": "#0072B2", "up": "#D55E00"}
 
 
-def plot_path(found: PathShares) -> Figure:
-    """One-way time by segment, a bar each probe (T3P, figure 3c). Negative parts are left out of the bars."""
-    bars = found.segments["probe", "target"].unique(maintain_order=True).rows()
+def plot_path(result: PathShares) -> Figure:
+    """Plot one-way time by segment, one bar for each probe (T3P, figure 3c). Bars omit negative parts."""
+    bars = result.segments["probe", "target"].unique(maintain_order=True).rows()
     with style.styled():
         figure = Figure(figsize=(7.2, 1.2 + 0.28 * max(len(bars), 2)), layout="constrained")
         axis = figure.subplots()
         left = np.zeros(len(bars))
         for segment, colour in _SEGMENTS.items():
-            rows = found.segments.filter(segment=segment)["one_way_ms"]
+            rows = result.segments.filter(segment=segment)["one_way_ms"]
             width = np.maximum(np.nan_to_num(rows.cast(float).to_numpy()), 0.0)
             axis.barh(np.arange(len(bars)), width, left=left, color=colour, label=segment, height=0.7)
             left += width
@@ -41,8 +41,8 @@ def plot_path(found: PathShares) -> Figure:
     return figure
 
 
-def plot_orientation(found: Orientation) -> Figure:
-    """How often the terminal points where, and the 95th percentile of latency there (T3P, figures 4a and 4b)."""
+def plot_orientation(result: Orientation) -> Figure:
+    """Plot the terminal's orientations by frequency, and their 95th percentile of latency (T3P, figures 4a, 4b)."""
     with style.styled():
         figure = Figure(figsize=(9.2, 3.6), layout="constrained")
         axes = figure.subplots(1, 2, sharex=True, sharey=True)
@@ -50,7 +50,7 @@ def plot_orientation(found: Orientation) -> Figure:
             (axes[0], "share", "Share of samples"),
             (axes[1], "p95_ms", "95th percentile of latency [ms]"),
         ):
-            known = found.bins.drop_nulls(column)
+            known = result.bins.drop_nulls(column)
             dots = axis.scatter(
                 known["azimuth_deg"].to_numpy(),
                 known["elevation_deg"].to_numpy(),
@@ -66,20 +66,20 @@ def plot_orientation(found: Orientation) -> Figure:
     return figure
 
 
-def plot_throughput(found: Throughput) -> Figure:
-    """Monthly medians with the 5 to 95 % range, and medians by local hour (Huston 2024, figure 2)."""
+def plot_throughput(result: Throughput) -> Figure:
+    """Plot monthly medians with the 5 to 95 % range, and medians by local hour (Huston 2024, figure 2)."""
     with style.styled():
         figure = Figure(figsize=(9.2, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
-        months = found.months["month"].unique().sort().to_list()
-        for direction in found.summary["direction"]:
+        months = result.months["month"].unique().sort().to_list()
+        for direction in result.summary["direction"]:
             colour = _DIRECTIONS.get(str(direction), style.DELAY)
-            month: pl.DataFrame = found.months.filter(direction=direction)
+            month: pl.DataFrame = result.months.filter(direction=direction)
             at = [months.index(name) for name in month["month"]]
             low, middle, high = (month[name].to_numpy() * 1e-6 for name in ("p5_bps", "median_bps", "p95_bps"))
             left.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
             left.plot(at, middle, color=colour, marker="o", label=str(direction))
-            hour = found.hours.filter(direction=direction)
+            hour = result.hours.filter(direction=direction)
             right.plot(hour["hour"].to_numpy(), hour["median_bps"].to_numpy() * 1e-6, color=colour, marker="o")
         left.set_xticks(range(len(months)), months, rotation=45, ha="right")
         left.set_ylabel("Throughput [Mbit/s]")

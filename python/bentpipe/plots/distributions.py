@@ -24,17 +24,17 @@ SEGMENT_BYTES = 1448
 
 
 RTT_TITLES = {"rtt_latest_ms": "RTT", "rtt_smoothed_ms": "Smoothed RTT"}
-"""What a panel of RTTs is called, by the column that it shows."""
+"""Title of a panel of RTTs, by its column."""
 
 
 def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
-    """CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the RTT.
+    """Plot CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the RTT.
 
-    It is the latest one, or the smoothed one where that is all that is known.
+    The RTT is the latest one, or the smoothed one if only that is known.
 
     Args:
-        runs: Runs over one Profile; those of several flows are left out.
-        absent: Controllers without a valid Run: the legend names them.
+        runs: Runs over one Profile; Runs of several flows are left out.
+        absent: Controllers without a valid Run; the legend names them.
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 3.1), layout="constrained")
@@ -70,16 +70,16 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     return figure
 
 
-#: Medians further apart than this factor are drawn on a logarithmic axis: the smaller ones would lie on the axis.
+#: If medians differ by more than this factor, the axis is logarithmic: on a linear one the smaller would be invisible.
 MOST_SPREAD = 40
 
 
 def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
-    """By Profile and controller, after the warm-up: goodput, what was retransmitted, cwnd, RTT.
+    """Plot goodput, share retransmitted, cwnd and RTT after the warm-up, by Profile and controller.
 
-    Boxes of one-second values span the quartiles with the median in them; whiskers reach to the last value within
-    1.5 × the box (Tukey); values further out are not drawn. Retransmissions come in bursts, so that most seconds
-    have none: bars of the mean share of all Runs, with a dot for each. `absent` are controllers without a valid Run.
+    Boxes of one-second values span the quartiles around the median; whiskers reach to the last value within 1.5 × the
+    box (Tukey); values further out are not drawn. Retransmissions come in bursts, so most seconds have none: bars show
+    the mean share of all Runs, dots each Run. `absent` are controllers without a valid Run.
     """
     with style.styled():
         groups = series.by_controller(runs)
@@ -108,19 +108,19 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
                     shares = [[retransmit_share(run) for run in group if run.label == at] for at in labels]
                     _draw_bars(axis, shares, place)
                     continue
-                found = [
+                boxes = [
                     np.concatenate([np.empty(0), *(measure(run) for run in group if run.label == at)]) for at in labels
                 ]
-                _draw_boxes(axis, found, place)
-                medians += [float(np.median(values)) for values in found if values.size]
+                _draw_boxes(axis, boxes, place)
+                medians += [float(np.median(values)) for values in boxes if values.size]
             axis.set_title(title)
             axis.set_ylabel(unit)
             if medians and 0 < min(medians) * MOST_SPREAD < max(medians):
                 style.log_scale(axis, "y")
             else:
-                axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are of the data's span, which may be nothing
+                axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are relative to the data's span, which may be 0
             axis.set_xlim(-0.6, len(labels) - 0.4)
-            # One Profile has nothing to be told from: its name would look like that of one of the boxes.
+            # The name of a single Profile would look like a box's label.
             shown = labels if len(labels) > 1 else []
             letters = max(8, 56 // len(labels))
             axis.set_xticks(range(len(shown)), [style.in_lines(name, letters) for name in shown])
@@ -130,20 +130,20 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
 
 
 def retransmit_share(run: Run, flow: int = 0) -> float:
-    """How much of what a flow sent after the warm-up had been sent before [% of its segments]."""
+    """Return the share of retransmissions in the segments that a flow sent after the warm-up [%]."""
     samples = run.samples().filter(pl.col("flow") == flow)
     before = samples.filter(pl.col("t_s") <= run.warmup_s)
 
-    def grown(column: str) -> float:
+    def growth(column: str) -> float:
         return float(samples[column].to_numpy().max(initial=0) - before[column].to_numpy().max(initial=0))
 
-    again = grown("retransmits")
-    return 100 * again / (grown("goodput_bytes") / SEGMENT_BYTES + again or 1.0)
+    retransmits = growth("retransmits")
+    return 100 * retransmits / (growth("goodput_bytes") / SEGMENT_BYTES + retransmits or 1.0)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The `i`-th of `count` controllers in each group, and how it looks."""
+    """Place and look of the `i`-th of `count` controllers in each group."""
 
     i: int
     count: int
@@ -158,19 +158,19 @@ class _Place:
         return [at - 0.4 + self.width * (self.i + 0.5) for at in range(groups)]
 
 
-def _draw_bars(axis: Axes, found: list[list[float]], place: _Place) -> None:
-    """A bar at the mean of each group and a dot for every value."""
-    for at, shares in zip(place.positions(len(found)), found, strict=True):
+def _draw_bars(axis: Axes, groups: list[list[float]], place: _Place) -> None:
+    """Draw a bar at the mean of each group and a dot for every value."""
+    for at, shares in zip(place.positions(len(groups)), groups, strict=True):
         if shares:
             axis.bar(at, sum(shares) / len(shares), place.width * 0.78, color=place.look.colour, alpha=0.45)
             spread = np.linspace(-0.2, 0.2, len(shares)) * place.width if len(shares) > 1 else np.zeros(1)
             axis.plot(at + spread, shares, "o", color=place.look.colour, markersize=3.5, clip_on=False)
 
 
-def _draw_boxes(axis: Axes, found: list[series.Floats], place: _Place) -> None:
-    look, width, positions = place.look, place.width, place.positions(len(found))
+def _draw_boxes(axis: Axes, groups: list[series.Floats], place: _Place) -> None:
+    look, width, positions = place.look, place.width, place.positions(len(groups))
     boxes = axis.boxplot(
-        found,
+        groups,
         positions=positions,
         widths=width * 0.78,
         showfliers=False,
@@ -185,10 +185,10 @@ def _draw_boxes(axis: Axes, found: list[series.Floats], place: _Place) -> None:
 
 
 def _draw_cdf(axis: Axes, sample: series.Floats, line: dict[str, Any]) -> None:
-    found, share = series.ecdf(sample)
-    if len(found):
-        axis.step(np.concatenate([found[:1], found]), np.concatenate([[0.0], share]), where="post", **line)
+    ordered, share = series.ecdf(sample)
+    if len(ordered):
+        axis.step(np.concatenate([ordered[:1], ordered]), np.concatenate([[0.0], share]), where="post", **line)
 
 
-def _steady(run: Run, t_s: series.Floats, found: series.Floats) -> series.Floats:
-    return found[t_s > run.warmup_s]
+def _steady(run: Run, t_s: series.Floats, values: series.Floats) -> series.Floats:
+    return values[t_s > run.warmup_s]

@@ -1,4 +1,4 @@
-"""A quantity against the error of what a controller was told."""
+"""A quantity against the error of a controller's path hint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bentpipe.plots import style
 
 
 def plot(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], error: str, quantity: str) -> Figure:
-    """A panel with a line for each scheme; a dashed line stands where the hint is right.
+    """Plot a line for each scheme; a dashed line marks a correct hint.
 
     Args:
         curves: By scheme: errors and the quantity at each.
         error: Label of the horizontal axis.
-        quantity: Label of the other one.
+        quantity: Label of the vertical axis.
     """
     with style.styled():
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")

@@ -1,4 +1,4 @@
-"""Boxes by place and controller, and CDFs by controller: the summaries that papers print of many long flows."""
+"""Boxes by place and controller, and CDFs by controller: the usual summaries of many long flows in papers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Boxes:
 
 
 def plot_boxes(panels: Sequence[Boxes], places: Sequence[str], controllers: Sequence[str]) -> Figure:
-    """Boxes span the quartiles with the median in them; whiskers as Tukey's; values further out are not drawn."""
+    """Plot boxes from quartile to quartile with the median, and Tukey's whiskers; outliers are not drawn."""
     with style.styled():
         figure = Figure(figsize=(9.2, 2.6 * ((len(panels) + 1) // 2) + 0.4), layout="constrained")
         axes = figure.subplots((len(panels) + 1) // 2, 2, squeeze=False).ravel()
@@ -58,7 +58,7 @@ def plot_boxes(panels: Sequence[Boxes], places: Sequence[str], controllers: Sequ
 
 
 def plot_normalised_cdfs(panels: Mapping[str, Mapping[str, Floats]], label: str) -> Figure:
-    """A panel by name, in it a CDF by controller; `label` names the axis of values."""
+    """Plot a named panel with a CDF for each controller; `label` names the axis of values."""
     with style.styled():
         figure = Figure(figsize=(4.4 * len(panels) + 0.4, 3.2), layout="constrained")
         axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -66,15 +66,15 @@ def plot_normalised_cdfs(panels: Mapping[str, Mapping[str, Floats]], label: str)
         for axis, (title, lines) in zip(axes, panels.items(), strict=True):
             for controller, values in lines.items():
                 look = style.look(controller)
-                found = np.sort(_finite(values))
-                (drawn,) = axis.plot(
-                    found,
-                    np.arange(1, len(found) + 1) / max(len(found), 1),
+                ordered = np.sort(_finite(values))
+                (line,) = axis.plot(
+                    ordered,
+                    np.arange(1, len(ordered) + 1) / max(len(ordered), 1),
                     color=look.colour,
                     linestyle=look.line,
                     drawstyle="steps-post",
                 )
-                handles.setdefault(style.legend_name(controller), drawn)
+                handles.setdefault(style.legend_name(controller), line)
             axis.set_title(title)
             axis.set_xlabel(label)
             axis.set_xlim(0, 1)
@@ -86,5 +86,5 @@ def plot_normalised_cdfs(panels: Mapping[str, Mapping[str, Floats]], label: str)
 
 
 def _finite(values: Floats) -> Floats:
-    found: Floats = values[np.isfinite(values)]
-    return found
+    finite: Floats = values[np.isfinite(values)]
+    return finite

@@ -1,4 +1,4 @@
-"""Two heatmaps side by side: what a grid of settings gains, and costs in RTT (T3P, figures 5b, 5c)."""
+"""Two heatmaps side by side: goodput gain and RTT inflation of a grid of settings (T3P, figures 5b, 5c)."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from bentpipe.tuning.search import Cell, Tuned
 
 
-#: Part of the greatest change up to which black letters can be read on its colour.
+#: Share of the largest change up to which black text is legible on the cell's colour.
 PALE = 0.7
 
 
 def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
-    """Goodput gained and p95 of the RTT inflated [%], each with the ends of its 95 % interval.
+    """Plot the goodput gain and the inflation of the RTT's p95 [%], each with its 95 % interval.
 
-    Of a grid with more than two axes the two first are drawn, the others stand at the best point, or at their first
-    values where there is none. The best point has a frame; what is over the limit is hatched.
+    Of a grid with more than two axes the first two are drawn, at the best point's values of the others, or at their
+    first values if there is no best point. The best point is framed; points over the limit are hatched.
     """
     with styled():
         from matplotlib.figure import Figure as NewFigure
 
-        drawn = _drawn(tuned)
+        cells = _cells_in_plane(tuned)
         (x_name, xs), (y_name, ys) = _axes(tuned)
         width, height = max(7.0, 1.0 + 1.7 * len(xs)), max(2.6, 1.6 + 0.55 * len(ys))
         figure = NewFigure(figsize=(width, height), layout="constrained")
-        rest = zip((name for name, _ in tuned.grid.axes[2:]), drawn[0].point[2:], strict=True)
+        rest = zip((name for name, _ in tuned.grid.axes[2:]), cells[0].point[2:], strict=True)
         at = ", ".join(f"{name}={value}" for name, value in rest)
         figure.suptitle(title + (f"; at {at}" if at else ""))
-        gains = [(cell, cell.score.gain) for cell in drawn]
-        inflated = [(cell, cell.score.rtt_p95) for cell in drawn]
+        gains = [(cell, cell.score.gain) for cell in cells]
+        inflated = [(cell, cell.score.rtt_p95) for cell in cells]
         left, right = figure.subplots(1, 2, sharey=True)
-        for axes, values, what, colours in (
-            (left, gains, "goodput, against the default [%]", "RdYlBu"),
-            (right, inflated, "p95 of 1 s RTTs, against the default [%]", "RdYlBu_r"),
+        for axes, values, label, colours in (
+            (left, gains, "goodput, relative to the default [%]", "RdYlBu"),
+            (right, inflated, "p95 of 1 s RTTs, relative to the default [%]", "RdYlBu_r"),
         ):
             _heatmap(axes, tuned, values, (len(ys), len(xs)), colours)
-            axes.set_title(what, fontsize="small")
+            axes.set_title(label, fontsize="small")
             axes.set_xticks(range(len(xs)), xs)
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(x_name)
@@ -59,13 +59,13 @@ def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
 
 
 def _axes(tuned: Tuned) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
-    """What goes across and what goes up: the first axis across, as in the paper; a lone one has no second."""
+    """Return the horizontal and the vertical axis: the grid's first is horizontal, as in the paper."""
     axes = tuned.grid.axes
     return axes[0], axes[1] if len(axes) > 1 else ("", ("",))
 
 
-def _drawn(tuned: Tuned) -> list[Cell]:
-    """The cells of the plane that is drawn."""
+def _cells_in_plane(tuned: Tuned) -> list[Cell]:
+    """Return the cells of the drawn plane."""
     rest = (tuned.best or tuned.cells[0]).point[2:]
     return [cell for cell in tuned.cells if cell.point[2:] == rest]
 
@@ -98,7 +98,7 @@ def _heatmap(
 
 
 def _ends(value: Estimate) -> str:
-    """Both ends [%], since a ratio's interval is not symmetric; empty where there is none."""
+    """Format both ends [%], as a ratio's interval is not symmetric; empty if there is none."""
     if value.low is None or value.high is None:
         return ""
     low, high = (100.0 * (end - 1.0) for end in (value.low, value.high))

@@ -1,4 +1,4 @@
-"""The race at a glance: mean goodput of every scheme on every Profile, with confidence intervals."""
+"""Overview of a race: mean goodput of every scheme on every Profile, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
-    """One panel per Profile, one row per scheme: goodput of each flow, mean, 95 % interval and every seed.
+    """Plot one panel per Profile, one row per scheme: goodput of each flow, mean, 95 % interval and every seed.
 
-    Schemes in `left` of which nothing is in `runs` have a row that says so.
+    Schemes of `left` without a Run in `runs` have a row with a note.
     """
     summaries, groups = summarise(runs), group_runs(runs)
     labels = list(dict.fromkeys(summary.profile for summary in summaries))
     with style.styled():
-        gone = {label: _gone(label, summaries, left) for label in labels}
-        rows = max(sum(summary.profile == label for summary in summaries) + len(gone[label]) for label in labels)
+        absent = {label: _absent(label, summaries, left) for label in labels}
+        rows = max(sum(summary.profile == label for summary in summaries) + len(absent[label]) for label in labels)
         figure = Figure(figsize=(9.2, 0.75 + len(labels) * (0.55 + 0.3 * rows)), layout="constrained")
         axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
         for axis, label in zip(axes, labels, strict=True):
-            here = [summary for summary in summaries if summary.profile == label]
-            for y, summary in enumerate(here):
+            shown = [summary for summary in summaries if summary.profile == label]
+            for y, summary in enumerate(shown):
                 for i, flow in enumerate(summary.flows):
                     spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
                     _draw_estimate(axis, flow, y + spread)
                     seeds = counted(groups[summary.experiment, label, summary.scheme])
                     if len(seeds) > 1:
-                        found = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
+                        goodput = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
                         colour = style.look(flow.controller).colour
-                        axis.plot(found, [y + spread] * len(found), "|", color=colour, markersize=7, alpha=0.8)
-            names = [*(summary.scheme for summary in here), *gone[label]]
-            for y in range(len(here), len(names)):
+                        axis.plot(goodput, [y + spread] * len(goodput), "|", color=colour, markersize=7, alpha=0.8)
+            names = [*(summary.scheme for summary in shown), *absent[label]]
+            for y in range(len(shown), len(names)):
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
             axis.set_title(label)
@@ -51,7 +51,7 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
             axis.set_ylim(len(names) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
-        # After the last is drawn, and with room for a marker: margins are of the data's span, which may be nothing.
+        # Set after drawing, with room for a marker: margins are relative to the data's span, which may be 0.
         axes[-1].set_xlim(0, 1.03 * axes[-1].get_xlim()[1])
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval; ticks: each seed")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
@@ -60,16 +60,16 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
     return figure
 
 
-def _gone(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:
-    there = {summary.scheme for summary in summaries if summary.profile == label}
-    return [each.scheme for each in left if each.profile == label and each.whole and each.scheme not in there]
+def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:
+    present = {summary.scheme for summary in summaries if summary.profile == label}
+    return [each.scheme for each in left if each.profile == label and each.whole and each.scheme not in present]
 
 
 def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:
-    look, found = style.look(flow.controller), flow.goodput_bps
-    if found.low is not None and found.high is not None:
-        axis.plot([found.low * 1e-6, found.high * 1e-6], [y, y], color=look.colour, linewidth=2.2, alpha=0.45)
-    axis.plot(found.mean * 1e-6, y, marker=look.marker, color=look.colour, linestyle="none", markersize=6)
+    look, estimate = style.look(flow.controller), flow.goodput_bps
+    if estimate.low is not None and estimate.high is not None:
+        axis.plot([estimate.low * 1e-6, estimate.high * 1e-6], [y, y], color=look.colour, linewidth=2.2, alpha=0.45)
+    axis.plot(estimate.mean * 1e-6, y, marker=look.marker, color=look.colour, linestyle="none", markersize=6)
 
 
 def _handle(controller: str) -> Line2D:

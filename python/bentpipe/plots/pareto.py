@@ -1,4 +1,4 @@
-"""What is gained against what it costs: each scheme's points and mean, and the front that none beats in both."""
+"""Gain against cost: each scheme's points and mean, and the Pareto front of the means."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bentpipe.plots import style
 
 
 def plot(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], cost: str, gain: str) -> Figure:
-    """A panel: pale, each point; full, the means; a line through the means that no other beats in both.
+    """Plot each point (pale), the means (solid) and the Pareto front of the means (line).
 
     Args:
-        points: By scheme: costs and gains, one of each a Profile.
+        points: By scheme: costs and gains, one of each per Profile.
         cost: Label of the axis on which less is better.
-        gain: Label of the one on which more is.
+        gain: Label of the axis on which more is better.
     """
     means = {name: (float(np.mean(costs)), float(np.mean(gains))) for name, (costs, gains) in points.items()}
     with style.styled():
@@ -27,7 +27,7 @@ def plot(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], cost: st
             axis.scatter(costs, gains, s=9, color=look.colour, marker=look.marker, alpha=0.22, linewidths=0)
             mean = means[name]
             axis.plot(*mean, look.marker, color=look.colour, markersize=9, label=style.legend_name(name), zorder=4)
-        front = sorted(mean for mean in means.values() if not _beaten(mean, means.values()))
+        front = sorted(mean for mean in means.values() if not _is_dominated(mean, means.values()))
         axis.plot(*zip(*front, strict=True), color=style.DELAY, linewidth=0.8, zorder=1)
         axis.set_xlabel(cost)
         axis.set_ylabel(gain)
@@ -36,6 +36,6 @@ def plot(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], cost: st
     return figure
 
 
-def _beaten(mean: tuple[float, float], others: Iterable[tuple[float, float]]) -> bool:
+def _is_dominated(mean: tuple[float, float], others: Iterable[tuple[float, float]]) -> bool:
     cost, gain = mean
     return any(c <= cost and g >= gain and (c, g) != mean for c, g in others)

@@ -25,42 +25,41 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
 
-#: Colours of the two directions (Okabe and Ito, as in `bentpipe.plots.style`); the dash tells them apart in black and
+#: Colours of the two directions (Okabe and Ito, as in `bentpipe.plots.style`); dashes distinguish them in black and
 #: white.
 COLOURS = {"down": "#0072B2", "up": "#E69F00"}
 DASHES: dict[str, Any] = {"down": "-", "up": (0, (4, 1.5))}
-#: Where a value is not known, and where there is no path.
+#: Colours of unknown values and of times without a path.
 GAP, NO_PATH = "#E8EAED", "#F6D5CC"
-#: Delays are looked at this often [s], and drawn as median and span of at most so many columns.
+#: Interval of delay samples [s], and largest number of columns, each drawn as median and span.
 STEP_S, COLUMNS = 0.005, 1200
-#: Slot edges and handovers nearer to each other than this many on a figure would be a grey smear: then they are left
-#: out.
+#: Largest number of slot edges or handovers drawn: more would be a grey area.
 MOST_LINES = 120
-#: A loss that changes more often than this is drawn as means.
+#: Largest number of changes of the loss drawn individually; above it, means are drawn.
 MOST_EPISODES = 400
-#: How events are drawn that take the path to another hop, and those after which it stays.
-MOVED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (2, 2))}
-STAYED: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (1, 4))}
+#: Line styles of handovers and of reconfigurations without handover.
+HANDOVER_LINE: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (2, 2))}
+RECONFIGURATION_LINE: dict[str, Any] = {"color": HANDOVER, "linewidth": 0.8, "linestyle": (0, (1, 4))}
 
 ENDINGS = ("png", "svg", "pdf")
 
 
 def save_profile_figure(profile: Profile, path: str | os.PathLike[str]) -> None:
-    """Draws `profile` and writes the figure as the file's ending says: ``.png``, ``.svg`` or ``.pdf``.
+    """Draw `profile` and write the figure in the format of the file's suffix: ``.png``, ``.svg`` or ``.pdf``.
 
     Raises:
-        UserError: Another ending, or a file that cannot be written.
+        UserError: Another suffix, or a file that cannot be written.
     """
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in ENDINGS:
-        raise UserError(f"{path}: figures end in .png, .svg or .pdf")
+        raise UserError(f"{path}: no figure; expected a name that ends in .png, .svg or .pdf")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[ending]
     with styled(), atomic_write(path) as file:
         profile_figure(profile).savefig(file, format=ending, metadata=undated)
 
 
 def profile_figure(profile: Profile) -> Figure:
-    """The figure of `profile`: one-way delay [ms], capacity [Mbit/s] and loss [%] over time [s], both directions."""
+    """Plot one-way delay [ms], capacity [Mbit/s] and loss [%] of `profile` over time [s], in both directions."""
     with styled():
         return _figure(profile)
 
@@ -84,8 +83,8 @@ def _figure(profile: Profile) -> Figure:
         limited |= _steps(capacity, view.capacity(direction), direction, 1e-6)
         _steps(loss, losses[direction], direction, 100.0)
     counts = [
-        f"{len(at)} {what}{'' if len(at) == 1 else 's'}"
-        for what, at in zip(("handover", "reconfiguration"), _handovers(view), strict=True)
+        f"{len(at)} {name}{'' if len(at) == 1 else 's'}"
+        for name, at in zip(("handover", "reconfiguration"), _handovers(view), strict=True)
         if at
     ]
     delay.set_title(_short(profile.name) + (f" ({', '.join(counts)})" if counts else ""))
@@ -105,7 +104,7 @@ def _figure(profile: Profile) -> Figure:
 
 
 def _delay(axes: Axes, view: PathView, direction: Direction) -> None:
-    """Median of each column as a line, its span as a band: a spike of 5 ms is seen in an hour too."""
+    """Draw each column's median as a line and its span as a band, so that a 5 ms spike is visible in an hour too."""
     step = max(STEP_S, view.duration_s / MAX_SAMPLES)
     per_column = max(1, int(np.ceil(view.duration_s / step / COLUMNS)))
     count = max(2, int(view.duration_s / step) // per_column)
@@ -124,7 +123,7 @@ def _delay(axes: Axes, view: PathView, direction: Direction) -> None:
 
 
 def _steps(axes: Axes, steps: Steps, direction: Direction, unit: float) -> bool:
-    """A stepped line, and whether there is one: none of a value that is never finite."""
+    """Draw a stepped line; return whether there is one: none if no value is finite."""
     values = np.where(np.isfinite(steps.value), steps.value * unit, np.nan)
     if np.isnan(values).all() or (direction != "down" and not values.any() and not axes.lines):
         return False
@@ -138,7 +137,7 @@ def _steps(axes: Axes, steps: Steps, direction: Direction, unit: float) -> bool:
 def _thinned(
     times: NDArray[np.float64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lowest and highest of neighbouring steps where there are far more than a figure can show."""
+    """Reduce neighbouring steps to their minimum and maximum if there are more than a figure can show."""
     group = len(times) // (4 * COLUMNS)
     if group < 4:
         return times, values
@@ -152,7 +151,7 @@ def _thinned(
 
 
 def _without_outages(view: PathView, direction: Direction) -> Steps:
-    """The loss where there is a path; where there is none the background says so."""
+    """Return the loss without times that have no path, which the background marks."""
     loss = view.loss(direction)
     value = loss.value.copy()
     for start, end, hops in view.routes():
@@ -162,16 +161,16 @@ def _without_outages(view: PathView, direction: Direction) -> Steps:
 
 
 def _averaged(steps: Steps, mean_s: float) -> Steps:
-    """Means over equal times: thousands of short episodes, drawn each, would be one block."""
+    """Return means over equal times: thousands of short episodes drawn individually would be one block."""
     edges_s = np.append(np.arange(0.0, steps.end_s, mean_s), steps.end_s)
-    there = Steps(steps.t_s, np.isfinite(steps.value).astype(np.float64), steps.end_s).means(edges_s)
+    known = Steps(steps.t_s, np.isfinite(steps.value).astype(np.float64), steps.end_s).means(edges_s)
     lost = Steps(steps.t_s, np.nan_to_num(steps.value), steps.end_s).means(edges_s)
     with np.errstate(invalid="ignore"):  # a time without a path
-        return Steps(edges_s[:-1], np.where(there > 0, lost / there, np.nan), steps.end_s)
+        return Steps(edges_s[:-1], np.where(known > 0, lost / known, np.nan), steps.end_s)
 
 
 def _background(axes: Axes, view: PathView) -> None:
-    """Gaps and outages as areas, slot edges, handovers and reconfigurations as lines."""
+    """Draw gaps and outages as areas, slot edges, handovers and reconfigurations as lines."""
     no_path = [(start, end) for start, end, hops in view.routes() if not hops]
     for spans, colour in ((_gaps(view), GAP), (no_path, NO_PATH)):
         for start, end in widened(spans, view.duration_s):
@@ -180,27 +179,27 @@ def _background(axes: Axes, view: PathView) -> None:
     if len(edges) <= MOST_LINES:
         for at in edges:
             axes.axvline(at, color=SLOT, linewidth=0.6, zorder=0.5)
-    for times, line in zip(_handovers(view), (MOVED, STAYED), strict=True):
+    for times, line in zip(_handovers(view), (HANDOVER_LINE, RECONFIGURATION_LINE), strict=True):
         if len(times) <= MOST_LINES:
             for at in times:
                 axes.axvline(at, **line, zorder=0.6)
 
 
 def _handovers(view: PathView) -> tuple[list[float], list[float]]:
-    """When the path moves to another hop, and when it is reconfigured and stays [s]."""
+    """Return the times of handovers and of reconfigurations without handover [s]."""
     events = view.handovers()
-    moved, stayed = ([e["at_ns"] / 1e9 for e in events if changes_hop(e) is wanted] for wanted in (True, False))
-    return moved, stayed
+    handovers, others = ([e["at_ns"] / 1e9 for e in events if changes_hop(e) is changed] for changed in (True, False))
+    return handovers, others
 
 
 def _gaps(view: PathView) -> list[tuple[float, float]]:
-    """When any series in use is not known: from, to [s]."""
-    found = []
+    """Return the spans in which a series in use is unknown: from, to [s]."""
+    spans = []
     for direction in DIRECTIONS:
         valid = view.valid(direction)
         ends = np.append(valid.t_s[1:], valid.end_s)
-        found += [(float(a), float(b)) for a, b, ok in zip(valid.t_s, ends, valid.value, strict=True) if not ok]
-    return sorted(set(found))
+        spans += [(float(a), float(b)) for a, b, ok in zip(valid.t_s, ends, valid.value, strict=True) if not ok]
+    return sorted(set(spans))
 
 
 def _legend(view: PathView) -> tuple[list[Any], list[str]]:
@@ -210,9 +209,11 @@ def _legend(view: PathView) -> tuple[list[Any], list[str]]:
     entries: list[tuple[Any, str]] = [
         (Line2D([], [], color=COLOURS[d], linestyle=DASHES[d]), d) for d in ("down", "up")
     ]
-    for times, line, what in zip(_handovers(view), (MOVED, STAYED), ("handover", "reconfiguration"), strict=True):
+    for times, line, name in zip(
+        _handovers(view), (HANDOVER_LINE, RECONFIGURATION_LINE), ("handover", "reconfiguration"), strict=True
+    ):
         if times:
-            entries.append((Line2D([], [], **line), what))
+            entries.append((Line2D([], [], **line), name))
     if any(not hops for _, _, hops in view.routes()):
         entries.append((Patch(color=NO_PATH), "no path"))
     if _gaps(view):

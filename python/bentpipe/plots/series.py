@@ -1,4 +1,4 @@
-"""What figures are drawn from: series and distributions, taken from a Run's tables. Pure functions over tables."""
+"""Series and distributions for figures, computed from a Run's tables by pure functions."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NEAR_EDGE_S = 0.5
-"""A handover this near to an edge belongs to it [s]. Chosen here: edges are measured at 11.5 to 12.0 s."""
+"""Largest distance of a handover from its slot edge [s]. Chosen here: edges are measured at 11.5 to 12.0 s."""
 
 
 def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Floats]:
-    """Goodput of one flow in bins of `bin_s`: the middle of each bin [s], bit/s. A last, partial bin is left out."""
+    """Return one flow's goodput in bins of `bin_s`: the middle of each bin [s], bit/s. A partial bin is left out."""
     rows = samples.filter(pl.col("flow") == flow)
     t_s = rows["t_s"].to_numpy()
     received = rows["goodput_bytes"].to_numpy().astype(np.float64)
     if not len(t_s):
         return np.empty(0), np.empty(0)
-    # In whole bins, counted in integers, since 0.1 s is no binary fraction.
+    # Bins are counted in integers, because 0.1 s is no binary fraction.
     edges = np.arange(int(t_s[-1] / bin_s + 1e-6) + 1) * bin_s
     at_edges = np.interp(edges, np.concatenate([[0.0], t_s]), np.concatenate([[0.0], received]))
     return (edges[:-1] + edges[1:]) / 2, np.diff(at_edges) * 8 / bin_s
 
 
 def flow_span(run: Run, flow: int) -> tuple[float, float]:
-    """From when to when a flow lasted [s since the run's beginning]: to its completion, its stop, or the run's end."""
+    """Return start and end of a flow [s since the run's start]: the end is its completion, stop, or the run's end."""
     spec, summary = run.record["experiment"]["flows"][flow], run.flows[flow]
     start_s = (spec.get("start_ns") or 0) / 1e9
     ends = [run.duration_s]
@@ -50,9 +50,9 @@ def flow_span(run: Run, flow: int) -> tuple[float, float]:
 
 
 def flow_goodput(run: Run, flow: int, bin_s: float) -> Floats:
-    """Goodput of one flow in bins of `bin_s` of its own time: after its warm-up, or from its start if it ended before.
+    """Return one flow's goodput [bit/s] in bins of `bin_s` after its warm-up, or from its start if it ended before.
 
-    In bit/s. A last, partial bin is left out, unless it is all there is.
+    A partial bin is left out, unless it is the only one.
     """
     start_s, end_s = flow_span(run, flow)
     from_s = start_s + run.warmup_s if start_s + run.warmup_s < end_s else start_s
@@ -60,9 +60,9 @@ def flow_goodput(run: Run, flow: int, bin_s: float) -> Floats:
 
 
 def flow_bins(run: Run, flow: int, bin_s: float, from_s: float | None = None) -> tuple[Floats, Floats]:
-    """Goodput of one flow from `from_s` (None: its start) to its end: the middle of each bin [s], bit/s.
+    """Return one flow's goodput from `from_s` (None: its start) to its end: the middle of each bin [s], bit/s.
 
-    A last, partial bin is left out, unless it is all there is.
+    A partial bin is left out, unless it is the only one.
     """
     rows = run.samples().filter(pl.col("flow") == flow).sort("t_s")
     start_s, end_s = flow_span(run, flow)
@@ -71,7 +71,7 @@ def flow_bins(run: Run, flow: int, bin_s: float, from_s: float | None = None) ->
         return np.empty(0), np.empty(0)
     inside = rows.filter((pl.col("t_s") > start_s) & (pl.col("t_s") < end_s))
     t_s = np.concatenate([[start_s], inside["t_s"].to_numpy(), [end_s]])
-    # The last row of a flow that closed between two samples is at the later of them.
+    # The last row of a flow that closed between two samples has the time of the later one.
     received = np.concatenate([[0], inside["goodput_bytes"].to_numpy(), rows["goodput_bytes"].to_numpy()[-1:]])
     bins = int((end_s - from_s) / bin_s + 1e-6)
     edges = from_s + np.arange(bins + 1) * bin_s if bins else np.array([from_s, end_s])
@@ -80,19 +80,19 @@ def flow_bins(run: Run, flow: int, bin_s: float, from_s: float | None = None) ->
 
 
 def values(samples: pl.DataFrame, flow: int, column: str) -> tuple[Floats, Floats]:
-    """Time [s] and value of a column where it is known."""
+    """Return time [s] and value of a column's known values."""
     rows = samples.filter((pl.col("flow") == flow) & pl.col(column).is_not_null())
     return rows["t_s"].to_numpy(), rows[column].to_numpy().astype(np.float64)
 
 
 def finest_rtt(samples: Iterable[pl.DataFrame]) -> str:
-    """The column of the RTTs that are nearest to single packets: a kernel keeps a smoothed one only."""
+    """Return the column of the RTTs nearest to single packets: a kernel has only a smoothed one."""
     latest = "rtt_latest_ms"
     return latest if any(table[latest].count() for table in samples) else "rtt_smoothed_ms"
 
 
 def ecdf(sample: Floats) -> tuple[Floats, Floats]:
-    """The empirical distribution: sorted values and the share of values at or below each."""
+    """Return the empirical distribution: sorted values, and the share of values at or below each."""
     ordered = np.sort(sample[np.isfinite(sample)])
     return ordered, np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
 
@@ -101,12 +101,12 @@ def ecdf(sample: Floats) -> tuple[Floats, Floats]:
 class PathSeries:
     """The path under a Run in the direction of its data, summed over the hops in use.
 
-    `backlog_bytes` is the most that its queues held in each window, each at its own moment (`has_most`), or what they
-    held at its end, of Runs from before that was kept. The drops are counts per window by cause, the marks of all.
+    `backlog_bytes` is the sum of the queues' peak backlogs in each window (`has_peak`); of older Runs, without that
+    column, it is the backlog at the window's end. Drops are counts per window by cause, marks over all causes.
     """
 
     t_s: Floats
-    has_most: bool
+    has_peak: bool
     backlog_bytes: Floats
     drops_queue: Floats
     drops_loss: Floats
@@ -121,15 +121,15 @@ MARK_CAUSES = ("marks_law", "marks_threshold")
 
 
 def with_marks(links: pl.DataFrame) -> pl.DataFrame:
-    """A Run's `links` with the columns of marks, of AQM drops and of packets without a route; zero in older Runs."""
+    """Add the columns of marks, AQM drops and drops without a route to a Run's `links`, with zeros, if missing."""
     missing = [name for name in ("drops_aqm", "drops_no_route", *MARK_CAUSES) if name not in links.columns]
     return links.with_columns(pl.lit(0, dtype=pl.UInt64).alias(name) for name in missing)
 
 
 def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
-    """The path's backlog and drops over time."""
-    has_most = "backlog_max_bytes" in links.columns
-    backlog = "backlog_max_bytes" if has_most else "backlog_bytes"
+    """Return the path's backlog and drops over time."""
+    has_peak = "backlog_max_bytes" in links.columns
+    backlog = "backlog_max_bytes" if has_peak else "backlog_bytes"
     hops = (
         with_marks(links)
         .filter((pl.col("flow") < 0) & (pl.col("direction") == direction))
@@ -152,18 +152,18 @@ def path_series(links: pl.DataFrame, direction: str) -> PathSeries:
     def column(name: str) -> Floats:
         return rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
-    return PathSeries(column("t_s"), has_most, column(backlog), *map(column, (*DROP_CAUSES, "marks")))
+    return PathSeries(column("t_s"), has_peak, column(backlog), *map(column, (*DROP_CAUSES, "marks")))
 
 
 def event_times(events: pl.DataFrame, kind: str) -> Floats:
-    """When events of a kind happened [s since the run's beginning]."""
+    """Return the times of events of a kind [s since the run's start]."""
     return np.sort(events.filter(pl.col("kind") == kind)["t_s"].to_numpy().astype(np.float64))
 
 
 def slot_edges(run: Run, interruptions: Floats) -> Floats:
-    """Slot edges within a Run [s since its beginning]; none where the path's interruptions do not keep to them.
+    """Return slot edges within a Run [s since its start]; none if the path's interruptions are not at slot edges.
 
-    Paths without a 15 s scheduler (fibre, geostationary) have no slots to show.
+    Paths without a 15 s scheduler (fibre, geostationary) have no slots.
     """
     first = (SLOT_PHASE_S - run.start_unix_ns / 1e9) % SLOT_S
     edges = np.arange(first, run.duration_s, SLOT_S)
@@ -174,7 +174,7 @@ def slot_edges(run: Run, interruptions: Floats) -> Floats:
 
 
 def by_controller(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs of one flow, by controller, or by command if a program ran, in order of first appearance."""
+    """Group Runs of one flow by controller, or by command if a program ran, in order of first occurrence."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if len(run.flows) == 1:

@@ -1,4 +1,4 @@
-"""Flows over time, a panel each: the plots of two-stream tests and of long iperf3 runs."""
+"""Flows over time, one panel each, as in plots of two-stream tests and of long iperf3 runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a panel: its legend, times [s], values (NaN: a gap), and how it is drawn."""
+    """A line of a panel: legend label, times [s], values (NaN: a gap) and look."""
 
     label: str
     t_s: Floats
@@ -27,7 +27,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes; an empty `unit` leaves the y axis without a name."""
+    """One set of axes; an empty `unit` leaves the y axis unlabelled."""
 
     title: str
     unit: str
@@ -35,13 +35,13 @@ class Panel:
 
 
 def stream_look(controller: str, number: int) -> style.Look:
-    """The look of the `number`-th stream of a controller: the first solid, others dashed and dark."""
+    """Return the look of a controller's `number`-th stream: the first solid, others dashed and dark."""
     look = style.look(controller)
     return look if number == 0 else style.Look(look.name, "#3C4043", look.marker, (3, 1))
 
 
 def plot_panels(rows: Sequence[Sequence[Panel]], *, share_x: bool = True) -> Figure:
-    """Panels in rows over time; one legend for all lines of a name."""
+    """Plot rows of panels over time, with one legend entry per label."""
     columns = max(len(row) for row in rows)
     with style.styled():
         figure = Figure(figsize=(3.4 * columns + 0.6, 2.1 * len(rows) + 0.5), layout="constrained")
@@ -51,10 +51,10 @@ def plot_panels(rows: Sequence[Sequence[Panel]], *, share_x: bool = True) -> Fig
             for j, panel in enumerate(row):
                 axis = axes[i, j]
                 for line in panel.lines:
-                    (drawn,) = axis.plot(
+                    (artist,) = axis.plot(
                         line.t_s, line.value, color=line.look.colour, linestyle=line.look.line, linewidth=0.9
                     )
-                    handles.setdefault(line.label, drawn)
+                    handles.setdefault(line.label, artist)
                 axis.set_title(panel.title)
                 axis.set_ylim(bottom=0)
                 if panel.unit:

@@ -1,7 +1,7 @@
-"""How every figure looks: one style, and each controller's name, colour and marker defined once.
+"""The style of all figures, and each controller's name, colour and marker.
 
-Colours are those of Okabe and Ito, "Color Universal Design" (2008), which readers with any common colour blindness can
-tell apart; the marker and the dash tell the rest apart in black and white.
+Colours are those of Okabe and Ito, "Color Universal Design" (2008), distinguishable with any common colour blindness.
+Markers and dashes distinguish controllers in black and white.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """How a controller appears: its written name, colour and marker, and its line's dashes (on, off, … in points)."""
+    """A controller's appearance: written name, colour, marker, and the line's dashes (on, off, … in points)."""
 
     name: str
     colour: str
@@ -55,40 +55,40 @@ LOOKS: Mapping[str, Look] = {
     "cubic-leo": Look("CUBIC-LEO", "#661100", "h"),
     "bbr3-leo": Look("BBRv3-LEO", "#332288", "d"),
 }
-"""Controllers that have a look of their own, in the order of a report. Any other has one from `SPARE`, by its name."""
+"""Looks of known controllers, in the order of a report. Any other gets one from `SPARE`, by its name."""
 
 SPARE = ("#7F7F7F", "#999933", "#AA4499", "#6699CC", "#DDAA33")
-"""Colours of controllers without a look of their own (but for the grey, Paul Tol's "muted" scheme, 2021)."""
+"""Colours of other controllers (except the grey, Paul Tol's "muted" scheme, 2021)."""
 
 SPARE_MARKERS = ("D", "v", "P", "X", "*")
 
 CAPACITY = "#9AA0A6"
-"""The path's capacity, behind the flows."""
+"""Colour of the path's capacity, behind the flows."""
 
 HANDOVER = "#A05A8C"
-"""Handovers."""
+"""Colour of handovers."""
 
 OUTAGE = "#F6D5CC"
-"""Where there is no path, behind everything."""
+"""Colour of times without a path, in the background."""
 
 SERVING = ("#DCE6F2", "#C3D3E8")
-"""Who serves, by turns."""
+"""Alternating colours of serving satellites."""
 
 LOSS = "#B5483A"
-"""Where packets are lost at random."""
+"""Colour of random loss."""
 
 SLOT = "#C8CCD2"
-"""Edges of the scheduler's slots."""
+"""Colour of slot edges."""
 
 DELAY = "#5B636D"
-"""One-way delay of all flows together."""
+"""Colour of the one-way delay of all flows together."""
 
 WARM_UP = "#F1F3F5"
-"""What the figures after the warm-up leave out, behind everything."""
+"""Colour of the warm-up, in the background."""
 
 
 def look(controller: str) -> Look:
-    """The look of a controller or a command; one that has none, or tunables, gets a spare colour by its name."""
+    """Return the look of a controller or command; an unknown one, or one with tunables, gets a spare colour."""
     if controller in LOOKS:
         return LOOKS[controller]
     number = zlib.crc32(controller.encode())
@@ -96,17 +96,17 @@ def look(controller: str) -> Look:
     if is_command(controller):
         return Look(controller.removeprefix(COMMAND), colour, marker, (5, 1.5))
     name, tunables = split_flow(controller)
-    name = name.rpartition(":")[2]  # of one in a Python file its class
+    name = name.rpartition(":")[2]  # the class of a controller in a Python file
     return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 
 def scheme_name(scheme: str) -> str:
-    """``cubic+bbr`` as people read it: ``CUBIC + BBR``."""
+    """Return a scheme's written name: ``CUBIC + BBR`` for ``cubic+bbr``."""
     return " + ".join(look(part).name for part in flow_parts(scheme))
 
 
 def legend_name(controller: str) -> str:
-    """A controller's written name, with what a user types behind it where that is another: ``NewReno (reno)``."""
+    """Return a controller's written name, followed by its registry name if that differs: ``NewReno (reno)``."""
     name = look(controller).name
     if is_command(controller):
         return short_command(name)
@@ -114,11 +114,11 @@ def legend_name(controller: str) -> str:
 
 
 COMMAND_LETTERS = 44
-"""Letters of a command in a figure. Chosen here: half of its width."""
+"""Largest number of characters of a command in a figure. Chosen here: half of its width."""
 
 
 def short_command(text: str) -> str:
-    """Return a command with its middle left out where it is long: its program and its last options stay."""
+    """Shorten a long command in its middle: the program and the last options remain."""
     if len(text) <= COMMAND_LETTERS:
         return text
     return f"{text[: COMMAND_LETTERS // 2]} … {text[-COMMAND_LETTERS // 2 :]}"
@@ -138,7 +138,7 @@ SETTINGS: Mapping[str, Any] = {
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "figure.dpi": 150,
-    "font.family": "DejaVu Sans",  # comes with Matplotlib: the same on every machine
+    "font.family": "DejaVu Sans",  # part of Matplotlib: the same on every machine
     "font.size": 9,
     "grid.color": "#E4E6EA",
     "grid.linewidth": 0.6,
@@ -148,7 +148,7 @@ SETTINGS: Mapping[str, Any] = {
     "lines.markersize": 5,
     "savefig.facecolor": "white",
     "svg.hashsalt": "bentpipe",  # otherwise ids in an SVG differ from one call to the next
-    "text.parse_math": False,  # names come from files: a $ in one begins no formula
+    "text.parse_math": False,  # names come from files: a $ in one starts no formula
     "xtick.color": "#5F6368",
     "xtick.labelcolor": "#202124",
     "xtick.labelsize": 8.5,
@@ -159,7 +159,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 def absent_handles(controllers: Iterable[str]) -> list[Line2D]:
-    """Legend entries, pale, of controllers without a valid Run: their lines are missing for that reason."""
+    """Return pale legend entries of controllers without a valid Run, whose lines are missing."""
     from matplotlib.lines import Line2D
 
     return [
@@ -176,35 +176,35 @@ def absent_handles(controllers: Iterable[str]) -> list[Line2D]:
 
 
 NARROWEST = 1 / 600
-"""Least width of a span that is drawn, of its axis. Chosen here: two dots of a figure as wide as the page."""
+"""Smallest width of a drawn span, as a share of its axis. Chosen here: two dots of a figure as wide as the page."""
 
 
 def widened(spans: Iterable[tuple[float, float]], length: float) -> list[tuple[float, float]]:
-    """Return spans of an axis from 0 to `length`, each at least `NARROWEST` of it wide: a shorter one leaves no mark.
+    """Widen spans of an axis from 0 to `length` to at least `NARROWEST` of it, so that each is visible.
 
-    A span grows on both sides of its middle, and stays within the axis.
+    A span grows on both sides of its middle and stays within the axis.
     """
     least = NARROWEST * length
-    found = []
+    wide = []
     for start, end in spans:
         low = min(max((start + end - least) / 2, 0.0), length - least)
-        found.append((start, end) if end - start >= least else (low, low + least))
-    return found
+        wide.append((start, end) if end - start >= least else (low, low + least))
+    return wide
 
 
 LETTER_IN, HANDLE_IN = 0.078, 0.6
-"""What a letter of a legend and its line or patch with the space around take [inch], at the settings above."""
+"""Width of a character of a legend, and of its line or patch with spacing [inch], at the settings above."""
 
 
 def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
-    """A legend above all axes, in as many columns as the figure is wide enough for."""
+    """Add a legend above all axes, in as many columns as fit the figure's width."""
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
     columns = int(figure.get_figwidth() / (HANDLE_IN + LETTER_IN * longest))
     figure.legend(handles=list(handles), loc="outside upper center", ncols=max(1, min(6, columns)))
 
 
 def log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks: Matplotlib's own are mathtext, which is off here."""
+    """Make an axis logarithmic with plain numbers at its ticks: Matplotlib's own use mathtext, which is off here."""
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
@@ -222,7 +222,7 @@ def log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def in_lines(name: str, letters: int) -> str:
-    """A Profile's name in lines of about so many letters, broken behind its hyphens."""
+    """Break a Profile's name after hyphens into lines of about `letters` characters."""
     lines = [""]
     for piece in re.findall(r"[^-]*-?", name):
         if lines[-1] and len(lines[-1]) + len(piece) > letters:
@@ -231,16 +231,16 @@ def in_lines(name: str, letters: int) -> str:
     return "\n".join(lines)
 
 
-def stamp(figure: Figure, said: str) -> None:
-    """Write `said` pale across a figure, as large as it is high."""
+def stamp(figure: Figure, text: str) -> None:
+    """Write `text` in a pale colour across a figure, as large as the figure is high."""
     size = min(64.0, 20.0 * figure.get_figheight())
-    figure.text(0.5, 0.5, said, fontsize=size, color=LOSS, alpha=0.2, rotation=12, ha="center", va="center", zorder=10)
+    figure.text(0.5, 0.5, text, fontsize=size, color=LOSS, alpha=0.2, rotation=12, ha="center", va="center", zorder=10)
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw inside this block, and only there, in the plugins style, without a display."""
-    from matplotlib import style  # here, because it takes half a second that only those who draw should pay
+    """Apply bentpipe's style inside this block only, without a display."""
+    from matplotlib import style  # imported here: it takes half a second
 
     with style.context(["default", dict(SETTINGS)]):
         yield
@@ -254,7 +254,7 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as the file's ending says (png, svg, pdf), without a date or version in it."""
+    """Write a figure in the format of the file's suffix (png, svg, pdf), without a date or version in it."""
     kind = path.suffix.lstrip(".")
     image = BytesIO()
     with styled():
@@ -263,7 +263,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def data_uri(figure: Figure) -> str:
-    """A figure as PNG for a page that holds all it shows."""
+    """Return a figure as a PNG data URI, for a self-contained page."""
     image = BytesIO()
     with styled():
         figure.savefig(image, format="png", metadata=UNDATED["png"])

@@ -1,4 +1,4 @@
-"""What happened on one path over time: goodput, congestion window, RTT, queue; slots and handovers."""
+"""Runs on one path over time: goodput, congestion window, RTT and queue, with slots and handovers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
 
 LETTER_SHARE = 0.0062
-"""Width of a letter of the serving strip, of the strip's. Measured: 6.5 points in a figure of 9.2 inches."""
+"""Width of a character of the serving strip, as a share of the strip. Measured: 6.5 points in 9.2 inches."""
 
 BIN_S = 1.0
-"""Goodput is drawn in bins of a second: at 100 ms a delayed ACK train already shows as a spike."""
+"""Bin of drawn goodput [s]: at 100 ms a delayed ACK train already shows as a spike."""
 
 
 def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
-    """One panel each for the path (who serves, where it loses), goodput, cwnd, RTT and backlog; one line per Run.
+    """Plot a panel each for the path (serving satellite, loss), goodput, cwnd, RTT and backlog; one line per Run.
 
     Args:
-        runs: Runs of one flow each over the same Profile with the same seed, so that all met the same path.
-        absent: Controllers that ran with this seed too, but whose Run is not valid: the legend names them.
+        runs: Runs of one flow each over the same Profile with the same seed, and so over the same path.
+        absent: Controllers whose Run with this seed is not valid; the legend names them.
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 8.7), layout="constrained")
         strip, *axes = figure.subplots(5, 1, sharex=True, gridspec_kw={"height_ratios": [0.28, 1.35, 1, 1, 1]})
         mark_path(runs[0], list(axes))
         direction = runs[0].flows[0]["direction"]
-        has_most = True
+        has_peak = True
         _draw_strip(strip, runs[0], direction)
         for i, run in enumerate(runs):
             controller = run.names[0]
@@ -53,7 +53,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             axes[0].plot(*_scaled(series.flow_bins(run, 0, BIN_S), 1e-6), **line)
             axes[1].plot(*_scaled(series.values(samples, 0, "cwnd_bytes"), 1e-6), **line)
             axes[2].plot(*series.values(samples, 0, "rtt_smoothed_ms"), **line)
-            has_most &= path.has_most
+            has_peak &= path.has_peak
             axes[3].plot(path.t_s, path.backlog_bytes * 1e-3, **line)
             _draw_drops(axes[3], path, look.colour, row=i, rows=len(runs))
         for axis, title, unit in zip(
@@ -62,14 +62,14 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
                 "Goodput and capacity (1 s means)",
                 "Congestion window",
                 "Smoothed RTT",
-                f"Waiting in the path's queues ({'most in each second' if has_most else 'read once a second'})",
+                f"Backlog of the path's queues ({'peak of each second' if has_peak else 'sampled once a second'})",
             ),
             ("Mbit/s", "MB", "ms", "kB"),
             strict=True,
         ):
             axis.set_title(title)
             axis.set_ylabel(unit)
-            if axis is not axes[2]:  # propagation alone keeps the RTT far from zero
+            if axis is not axes[2]:  # propagation keeps the RTT far from zero
                 axis.set_ylim(bottom=0)
         axes[3].set_xlabel("Time since the run began [s]")
         axes[3].set_xlim(0, runs[0].duration_s)
@@ -79,7 +79,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
 
 
 def plot_sharing(runs: Sequence[Run]) -> Figure:
-    """Flows that share the path: goodput of each over time, one panel per Run."""
+    """Plot the goodput of flows that share the path over time, one panel per Run."""
     with style.styled():
         figure = Figure(figsize=(9.2, 0.9 + 2.2 * len(runs)), layout="constrained")
         axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
@@ -106,7 +106,7 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
 
 
 def mark_path(run: Run, axes: Sequence[Axes]) -> None:
-    """Slot edges as thin lines behind everything; handovers as triangles on the upper edge, outages as bands."""
+    """Draw slot edges as thin lines in the background, handovers as triangles at the top, outages as bands."""
     handovers = series.event_times(run.events(), "handover")
     interruptions = np.concatenate([handovers, series.event_times(run.events(), "reconfiguration")])
     path = raced_path(run)
@@ -125,12 +125,12 @@ def mark_path(run: Run, axes: Sequence[Axes]) -> None:
 
 
 def draw_capacity(axis: Axes, run: Run) -> None:
-    """What the path could have carried where the flows' data went, in the bins of the goodput, as grey steps."""
+    """Draw the path's capacity in the directions of the data, in the bins of the goodput, as grey steps."""
     path = raced_path(run)
     if path is None:
         return
-    ways: list[Direction] = list(dict.fromkeys(flow["direction"] for flow in run.flows))
-    for i, direction in enumerate(ways):
+    directions: list[Direction] = list(dict.fromkeys(flow["direction"] for flow in run.flows))
+    for i, direction in enumerate(directions):
         edges, capacity = path.capacity_bps(direction, BIN_S)
         if len(capacity) and np.isfinite(capacity).all():
             axis.stairs(
@@ -140,13 +140,13 @@ def draw_capacity(axis: Axes, run: Run) -> None:
                 color=style.CAPACITY,
                 linewidth=0.9,
                 linestyle="--" if i else "-",
-                label=f"capacity ({direction})" if len(ways) > 1 else "capacity",
+                label=f"capacity ({direction})" if len(directions) > 1 else "capacity",
                 zorder=1.5,
             )
 
 
 def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
-    """Who serves, by name, above; where packets are lost at random below."""
+    """Draw the serving satellite's name above, and spans of random loss below."""
     path = raced_path(run)
     for spine in axis.spines.values():
         spine.set_visible(False)
@@ -159,7 +159,7 @@ def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
     for i, (start, end, serving) in enumerate(path.serving()):
         axis.broken_barh([(start, end - start)], (1.1, 0.8), color=style.SERVING[i % 2], linewidth=0)
         letters = (end - start) / run.duration_s / LETTER_SHARE
-        # Of a satellite with its gateway and PoP the satellite alone, where all do not fit.
+        # If satellite, gateway and PoP do not fit, only the satellite is named.
         if name := next((each for each in (serving, serving.split(", ")[0]) if len(each) <= letters), ""):
             axis.text((start + end) / 2, 1.5, name, ha="center", va="center", fontsize=6.5, clip_on=True)
     episodes = style.widened(path.loss_episodes(direction), run.duration_s)
@@ -168,7 +168,7 @@ def _draw_strip(axis: Axes, run: Run, direction: Direction) -> None:
 
 
 def _draw_drops(axis: Axes, path: series.PathSeries, colour: str, row: int, rows: int) -> None:
-    """A tick for every window in which the queue overflowed, one row per Run in a strip above the curves."""
+    """Draw a tick for every window with tail drops, one row per Run in a strip above the curves."""
     axis.margins(y=0.08 + 0.07 * rows)
     at = path.t_s[path.drops_queue > 0]
     height = 0.98 - 0.06 * row

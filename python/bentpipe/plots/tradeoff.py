@@ -1,4 +1,4 @@
-"""Goodput against queueing delay: each controller in several settings."""
+"""Goodput against queueing delay, for each controller in several settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = ("o", "s", "s", "^", "^", "D", "D", "v", "v", "P", "P")
-"""Of settings in order: the first by itself, then two and two."""
+"""Markers of settings in order: the first is single, the others come in pairs."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Point:
 
 
 def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
-    """A marker for each setting, a colour for each controller; a setting whose name ends in "+ ECN" is filled."""
+    """Plot a marker for each setting, a colour for each controller; settings that end in "+ ECN" are filled."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 

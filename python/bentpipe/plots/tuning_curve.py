@@ -1,4 +1,4 @@
-"""What a setting gains against how often loss episodes begin, a line for each bandwidth-delay product."""
+"""Gain of a setting against the interval between loss episodes, a line for each bandwidth-delay product."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ class Curve:
 
 
 def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: str) -> Figure:
-    """Goodput and p95 of the RTT over the default's, with the published ratios as dotted lines."""
+    """Plot goodput and p95 of the RTT relative to the default's, with the published ratios as dotted lines."""
     with styled():
         from matplotlib.figure import Figure as NewFigure
 
         figure = NewFigure(figsize=(9.0, 3.4), layout="constrained")
         figure.suptitle(title)
         left, right = figure.subplots(1, 2)
-        for axes, name, said, mark in (
-            (left, "gain", "goodput, against the default [%]", gain),
-            (right, "rtt_p95", "p95 of the RTT, against the default [%]", inflation),
+        for axes, name, label, mark in (
+            (left, "gain", "goodput, relative to the default [%]", gain),
+            (right, "rtt_p95", "p95 of the RTT, relative to the default [%]", inflation),
         ):
             for number, curve in enumerate(curves):
                 known = [
-                    (interval, found)
+                    (interval, estimate)
                     for interval, each in zip(curve.intervals_s, curve.scores, strict=True)
-                    if (found := getattr(each, name)) is not None
+                    if (estimate := getattr(each, name)) is not None
                 ]
-                means = [_percent(found.mean) for _, found in known]
-                spread = [[_reach(found, "low") for _, found in known], [_reach(found, "high") for _, found in known]]
+                means = [_percent(estimate.mean) for _, estimate in known]
+                spread = [
+                    [_reach(estimate, "low") for _, estimate in known],
+                    [_reach(estimate, "high") for _, estimate in known],
+                ]
                 colour = SPARE[number % len(SPARE)]
                 axes.errorbar(
                     [x for x, _ in known], means, yerr=spread, marker="o", capsize=3, color=colour, label=curve.name
                 )
             axes.axhline(_percent(mark), color="#5F6368", linestyle=":", label=f"published: {_percent(mark):+.0f} %")
             if any(getattr(each, name) is not None for curve in curves for each in curve.scores):
-                log_scale(axes, "x")  # of nothing there is no logarithm
+                log_scale(axes, "x")  # an empty axis cannot be logarithmic
             axes.set_xlabel("mean interval between loss episodes [s]")
-            axes.set_ylabel(said)
+            axes.set_ylabel(label)
         left.legend(fontsize="x-small")
         return figure
 
@@ -60,7 +63,7 @@ def _percent(ratio: float) -> float:
     return 100.0 * (ratio - 1.0)
 
 
-def _reach(found: Estimate, end: str) -> float:
-    """How far an end of the interval is from the mean [%]; 0 where there is none."""
-    value: float | None = getattr(found, end)
-    return 0.0 if value is None else abs(_percent(value) - _percent(found.mean))
+def _reach(estimate: Estimate, end: str) -> float:
+    """Return the distance of an end of the interval from the mean [%]; 0 if there is none."""
+    value: float | None = getattr(estimate, end)
+    return 0.0 if value is None else abs(_percent(value) - _percent(estimate.mean))

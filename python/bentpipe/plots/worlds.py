@@ -1,4 +1,4 @@
-"""Two Runs of one Experiment in one figure, as simulator and kernel: goodput and one-way delay over time."""
+"""Two Runs of one Experiment, as simulator and kernel, in one figure: goodput and one-way delay over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
 
 BIN_S = 1.0
-"""As the windows of `links` are."""
+"""Bin of goodput, equal to the windows of `links` [s]."""
 
 
 def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
-    """A column for each of two Runs of one Experiment: goodput of each flow above, one-way delay of all data below.
+    """Plot a column for each of two Runs: goodput of each flow above, one-way delay of all data below.
 
     Args:
-        runs: Each with what its column is called.
-        warmup_s: What the figures of the comparison leave out [s].
+        runs: The Runs, each with the title of its column.
+        warmup_s: Duration of the warm-up, which the comparison excludes [s].
     """
     with style.styled():
         figure = Figure(figsize=(9.2, 3.6), layout="constrained")
@@ -58,5 +58,5 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
 def _with_gaps(seconds: Mapping[int, tuple[float, int]]) -> tuple[list[int], list[float]]:
     """Return windows and mean delays [ms], NaN in a window that has none, so that no line crosses it."""
     windows = list(range(min(seconds), max(seconds) + 1)) if seconds else []
-    found = (seconds.get(window) for window in windows)
-    return windows, [math.nan if one is None else one[0] / one[1] for one in found]
+    sums = (seconds.get(window) for window in windows)
+    return windows, [math.nan if each is None else each[0] / each[1] for each in sums]

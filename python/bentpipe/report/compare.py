@@ -28,11 +28,11 @@ HEADS = (
     "retransmitted [%]",
     "first flow [%]",
 )
-"""Columns of the table; two values in a cell are the first race's and the second's, the ratio is of goodput."""
+"""Columns of the table. Two values in a cell are of the first and the second race; the ratio is of goodput."""
 
 
 def cells(scheme: Scheme) -> list[str]:
-    """A line of the table."""
+    """Return one scheme's row of the table."""
 
     def both(quantity: str, scale: float = 1.0) -> str:
         return " / ".join(NONE if math.isnan(value) else number(scale * value) for value in scheme.means(quantity))
@@ -52,36 +52,36 @@ def cells(scheme: Scheme) -> list[str]:
 
 
 def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
-    """What of either race is not in the comparison, and what else differs."""
-    said = []
+    """List the Runs of either race that the comparison excludes, and other differences between the races."""
+    lines = []
     for name, alone, invalid in zip(names, pairing.alone, pairing.invalid, strict=True):
         if alone:
-            said.append(f"{name}: {plural(alone, 'Run')} without a partner over the same path left out")
+            lines.append(f"{name}: {plural(alone, 'Run')} without a partner over the same path left out")
         if invalid:
-            said.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
-    said += [f"left out: {why}" for why in pairing.without]
-    said += [
-        f"{name}: {plural(missing, 'second')} in which no packet came through left out of the delay"
+            lines.append(f"{name}: {plural(invalid, 'Run')} not valid, left out")
+    lines += [f"left out: {why}" for why in pairing.without]
+    lines += [
+        f"{name}: {plural(missing, 'second')} in which no packet was delivered left out of the delay"
         for name, missing in zip(names, pairing.seconds_without_delay(), strict=True)
         if missing
     ]
     if any(len(scheme.pairs) == 1 for scheme in pairing.schemes):
-        said.append("one pair of Runs of a scheme: by how much Runs differ by chance is not known (--seeds)")
+        lines.append("one pair of Runs of a scheme: variation between seeds is unknown (--seeds)")
     if pairing.other_hosts:
-        said.append(f"the hosts' settings are others in {plural(pairing.other_hosts, 'pair')} (`hosts` in run.json)")
-    return said
+        lines.append(f"the hosts' settings differ in {plural(pairing.other_hosts, 'pair')} (`hosts` in run.json)")
+    return lines
 
 
 def write_page(
     pairing: Pairing, names: tuple[str, str], page: Path, on_progress: Callable[[float], None] = lambda _: None
 ) -> None:
-    """One self-contained page: the table, and the first seed of each scheme over time.
+    """Write one self-contained page: the table, and the first seed of each scheme over time.
 
     Args:
         pairing: The races.
-        names: What each is called.
+        names: The races' names.
         page: The file to write.
-        on_progress: Told the share done, 0 to 1.
+        on_progress: Receives the share done, 0 to 1.
     """
     shown = []
     for done, scheme in enumerate(pairing.schemes):

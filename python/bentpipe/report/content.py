@@ -1,4 +1,4 @@
-"""What the report says, as plain data for the page: nothing here draws or writes."""
+"""The report's content as plain data for the page, without drawing or writing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import LOOKS, legend_name, look
 from bentpipe.report import path, program, prose, provenance, world
-from bentpipe.runs import manifest as asking
-from bentpipe.runs import text
+from bentpipe.runs import manifest, text
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import by_scheme, read_failed
 from bentpipe.runs.manifest import Manifest, read_manifest
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SAFE = "/+~"
-"""What a relative address may hold as it is, beside letters, digits and ``_.-`` (RFC 3986, 3.3)."""
+"""Characters that need no quoting in a relative address, beside letters, digits and ``_.-`` (RFC 3986, 3.3)."""
 
 RESULT_HEADS = (
     ("Goodput", "Mbit/s"),
@@ -43,7 +42,7 @@ RESULT_HEADS = (
     ("Median RTT", "ms"),
     ("p95 RTT", "ms"),
     ("Retransmits", "segments a run"),
-    ("Took", "s"),
+    ("Completed in", "s"),
     ("n", "results"),
 )
 """Columns of the table of results: name and unit."""
@@ -52,27 +51,27 @@ START_UP_HEADS = (
     ("Time to 90 %", "s"),
     ("Overshoot", "× steady in flight"),
     ("Retransmits", "segments a run"),
-    ("Got to 90 %", "runs"),
+    ("Reached 90 %", "runs"),
 )
 
 
 RACES = ("race-up", "race-down")
-"""Experiments of `bentpipe race` without a file: bulk flows alone."""
+"""Names of the Experiments of `bentpipe race` without a file: only bulk flows."""
 
 LIMITS = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
 
 PHASES = {
-    "drawn": "drawn by seed",
+    "drawn": "drawn from the seed",
     "given": "given",
-    "wall_clock": "where the machine's clock was",
+    "wall_clock": "at the machine's second of the minute",
     "beginning": "at the beginning",
 }
-"""What `phase` of a Run says, in words."""
+"""Values of a Run's `phase`, in words."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure in place: its file relative to the report, its data URI and what it shows."""
+    """A figure: its file relative to the report, its data URI and its caption."""
 
     file: str
     uri: str
@@ -97,27 +96,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Losses:
-    """Packets a scheme's runs lost in the directions of their data, mean per run, by cause; and those marked."""
+    """Packets dropped in the directions of a scheme's data, mean per run, by cause; and packets marked."""
 
     scheme: str
-    queue: str
-    air: str
-    handover: str
-    aqm: str
+    tail_drop: str
+    random_loss: str
+    handover_drop: str
+    aqm_drop: str
     no_route: str
     marked: str
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What held a flow back, as shares of its time [%], mean over the runs; `window` as `world.held_back` says."""
+    """A flow's limiting factors as shares of its time [%], mean over the runs; `cwnd` as in `world.cwnd_column`."""
 
     scheme: str
     flow: str
     colour: str
-    window: str
-    receiver: str
-    sender: str
+    cwnd: str
+    rwnd: str
+    sndbuf: str
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,10 @@ class RunLine:
 
 @dataclass
 class Section:
-    """All about one Profile in one Experiment.
+    """One Profile in one Experiment.
 
-    `alert` is what a reader must know of Runs that are not valid. `not_valid`: none is valid, and what is shown is of
-    such. `thinned` says what of it the page leaves out, since it is of many.
+    `alert` warns of Runs that are not valid. `not_valid`: no Run is valid, and the section shows invalid Runs.
+    `thinned` states what the page leaves out of the section because the page covers many.
     """
 
     title: str
@@ -152,7 +151,7 @@ class Section:
     rows: list[Row]
     start_up: list[Row]
     limits: list[Limits]
-    held_back: tuple[str, str]
+    cwnd_head: tuple[str, str]
     losses: list[Losses]
     queues: str
     buffers: str
@@ -166,7 +165,7 @@ class Section:
 
 @dataclass
 class Part:
-    """One Experiment: what was done, figures over all its Profiles, and a section per Profile."""
+    """One Experiment: its facts, figures over all its Profiles, and a section per Profile."""
 
     experiment: str
     title: str
@@ -179,19 +178,21 @@ class Part:
 
 
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
-    """The page's content, by Experiment and Profile."""
+    """Return the page's content, by Experiment and Profile."""
     runs = in_order(runs)
-    there = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
+    stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
     if is_written := is_locked(out):
-        warnings.warn(f"{out}: a race writes there now; the report is of the Runs finished so far", UserWarning, 3)
-    failed = [run for run in read_failed(out) if run.place not in there]
-    asked = set[asking.Place]().union(*(entry.places() for entry in read_manifest(out))) - {run.place for run in failed}
+        warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
+    failed = [run for run in read_failed(out) if run.place not in stored]
+    requested = set[manifest.Place]().union(*(entry.places() for entry in read_manifest(out))) - {
+        run.place for run in failed
+    }
     return [
         Part(
             experiment=name,
             title=_direction(mine[0]),
-            facts=_experiment_facts(mine, _missing(mine, asked)),
-            unfinished=_unfinished(mine, _missing(mine, asked), is_written=is_written),
+            facts=_experiment_facts(mine, _missing(mine, requested)),
+            unfinished=_unfinished(mine, _missing(mine, requested), is_written=is_written),
             failed=by_scheme(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
             sections=[
                 _section(
@@ -208,14 +209,14 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
 
 
 def to_show(runs: Sequence[Run]) -> list[Run]:
-    """The Runs that figures are of: as they are; where none of a Profile's is valid all of them, as if they were."""
+    """Return the Runs to draw. If none of a Profile's is valid, return all of them, marked valid."""
     if any(run.record["valid"] for run in runs):
         return list(runs)
     return [replace(run, record={**run.record, "valid": True}) for run in runs]
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
-    """By Experiment and Profile; then schemes alone before those that share, in the order of `LOOKS`; then seeds."""
+    """Sort by Experiment and Profile; single flows before shared paths, in the order of `LOOKS`; then by seed."""
     known = {controller: i for i, controller in enumerate(LOOKS)}
 
     def key(run: Run) -> tuple[object, ...]:
@@ -227,31 +228,31 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
 
 
 def _direction(run: Run) -> str:
-    ways = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
-    found = {str(flow["direction"]) for flow in run.flows}
-    if not found:
+    titles = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
+    directions = {str(flow["direction"]) for flow in run.flows}
+    if not directions:
         return "No TCP flow"
-    return ways[found.pop()] if len(found) == 1 and found <= ways.keys() else "Both directions"
+    return titles[directions.pop()] if len(directions) == 1 and directions <= titles.keys() else "Both directions"
 
 
-def _missing(runs: Sequence[Run], asked: set[asking.Place]) -> int:
-    """How many Runs of this Experiment were asked for and are not there."""
-    there = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
-    return sum(place[0] == runs[0].experiment for place in asked - there)
+def _missing(runs: Sequence[Run], requested: set[manifest.Place]) -> int:
+    """Count the requested Runs of this Experiment that are not stored."""
+    stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
+    return sum(place[0] == runs[0].experiment for place in requested - stored)
 
 
 def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
     if is_written:
         of = f" of {len(runs) + missing}" if missing else ""
         return (
-            f"A race was writing into this folder when this page was made: it shows the {len(runs)}{of} Runs finished "
-            "until then, and Runs that the race has not replaced yet."
+            f"A race was writing into this folder when this page was made. The page shows the {len(runs)}{of} Runs "
+            "finished by then, among them earlier Runs that the race had not replaced yet."
         )
     if not missing:
         return ""
     return (
-        f"Unfinished: {len(runs)} of {text.plural(len(runs) + missing, 'Run')} are there. What follows is of these "
-        "alone; the same race command does the rest."
+        f"Unfinished: {len(runs)} of {text.plural(len(runs) + missing, 'Run')} are stored. The page covers only these; "
+        "the same race command runs the rest."
     )
 
 
@@ -271,7 +272,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{length} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),
-        *([("Idle connections left out", f"{idle} (control connections, say)")] if idle else []),
+        *([("Idle connections left out", f"{idle} (for example control connections)")] if idle else []),
         ("Runs begin", f"{begin}, {path.span([run.offset_s for run in runs])} s into the Profile"),
         (
             "Runs",
@@ -289,13 +290,13 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
 
 def _section(out: Path, label: str, every: list[Run]) -> Section:
     outage = path.one_outage(every)
-    left = left_out(every)
+    excluded = left_out(every)
     runs = to_show(every)
     not_valid = not any(run.record["valid"] for run in every)
-    whole = [] if not_valid else [each for each in left if each.whole]
+    whole = [] if not_valid else [each for each in excluded if each.whole]
     summaries = summarise(runs)
-    held_back, about_it = world.held_back(runs)
-    held = _held_back(runs)
+    cwnd_head, cwnd_note = world.cwnd_column(runs)
+    limits = _limiting_factors(runs)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
@@ -305,22 +306,22 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
                 if is_command(runs[0].scheme)
                 else prose.opening(label, summaries, runs)
             )
-        # A kernel's count says less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
+        # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and runs[0].experiment in RACES:
-            sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in held.items()})
+            sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in limits.items()})
     profile = runs[0].record["profiles"][0]
     origin = profile.get("provenance")
     origin = origin if isinstance(origin, dict) else {}
     facts = [
-        ("Path", str(origin.get("description", "not said"))),
-        ("Kind", str(origin.get("kind", "not said"))),
+        ("Path", str(origin.get("description", "not recorded"))),
+        ("Kind", str(origin.get("kind", "not recorded"))),
         ("Starts", format_utc(int(profile["start_unix_ns"]))),
         ("Lasts", f"{float(profile.get('duration_s', 0)):g} s"),
-        ("Its delays hold", provenance.includes(origin.get("includes"))),
-        ("Drawn by seed", _seeds_fact(runs)),
+        ("Delays include", provenance.includes(origin.get("includes"))),
+        ("Drawn from the seed", _seeds_fact(runs)),
         *path.facts(runs),
-        ("Made by", str(origin.get("made_by", "not said"))),
-        ("Content hash", str(profile.get("base_hash", "not said"))),
+        ("Made by", str(origin.get("made_by", "not recorded"))),
+        ("Content hash", str(profile.get("base_hash", "not recorded"))),
     ]
     recipe = origin.get("recipe")
     file = profile_file(out, label).relative_to(out).as_posix()
@@ -334,7 +335,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         anchor=f"{runs[0].experiment}-{label}",
         facts=facts,
         recipe=provenance.blocks(recipe) if isinstance(recipe, dict) else [],
-        alert=prose.left_out(label, left, not_valid=not_valid, on_kernel=every[0].world == "emulated"),
+        alert=prose.left_out(label, excluded, not_valid=not_valid, on_kernel=every[0].world == "emulated"),
         not_valid=not_valid,
         sentences=sentences,
         heads=heads,
@@ -343,11 +344,11 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
             *(row for summary in summaries for row in _rows(summary, _start_up_cells)),
             *(row for each in whole for row in _no_rows(each, len(START_UP_HEADS))),
         ],
-        limits=[*_limits(held), *(line for each in whole for line in _no_limits(each))],
-        held_back=held_back,
+        limits=[*_limits(limits), *(line for each in whole for line in _no_limits(each))],
+        cwnd_head=cwnd_head,
         losses=[*_losses(runs), *(Losses(each.scheme, *[text.NONE] * (len(DROP_CAUSES) + 1)) for each in whole)],
         queues=path.queues(runs),
-        buffers=about_it + path.buffers(runs),
+        buffers=cwnd_note + path.buffers(runs),
         seed_heads=_by_seed(runs)[0],
         seed_rows=_by_seed(runs)[1],
         runs=[_run_line(out, run) for run in every],
@@ -370,13 +371,13 @@ def _rows(summary: SchemeSummary, cells: Any) -> list[Row]:  # noqa: ANN401 -- o
 
 
 def _without_empty(heads: Sequence[tuple[str, str]], rows: Sequence[Row]) -> tuple[list[tuple[str, str]], list[Row]]:
-    """Only the columns that a result has something in: without flows that share the path there are no shares."""
-    there = [i for i in range(len(heads)) if any(row.cells[i][0] for row in rows if row.counts)]
-    return [heads[i] for i in there], [replace(row, cells=tuple(row.cells[i] for i in there)) for row in rows]
+    """Drop empty columns: without flows that share the path there are no shares."""
+    filled = [i for i in range(len(heads)) if any(row.cells[i][0] for row in rows if row.counts)]
+    return [heads[i] for i in filled], [replace(row, cells=tuple(row.cells[i] for i in filled)) for row in rows]
 
 
 def _no_rows(left: LeftOut, columns: int) -> list[Row]:
-    """A scheme without a valid Run: named, with dashes for figures, and how many Runs were left out at the end."""
+    """Return the rows of a scheme without a valid Run: dashes, and the number of its Runs in the last column."""
     cells = (*[(text.NONE, "")] * (columns - 1), ("0", f"of {left.runs}"))
     controllers = flow_parts(left.scheme)
     return [
@@ -393,7 +394,7 @@ def _no_limits(left: LeftOut) -> list[Limits]:
 
 
 def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
-    """Mean and interval of what `RESULT_HEADS` names."""
+    """Return mean and interval for each column of `RESULT_HEADS`."""
     return (
         (text.mean(flow.goodput_bps, text.MBIT), text.interval(flow.goodput_bps, text.MBIT)),
         (text.mean(flow.whole_run_bps, text.MBIT), text.interval(flow.whole_run_bps, text.MBIT)),
@@ -407,9 +408,9 @@ def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[str,
 
 
 def _start_up_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[str, str], ...]:
-    """Mean and extremes of what `START_UP_HEADS` names.
+    """Return mean and extremes for each column of `START_UP_HEADS`.
 
-    An interval of Student's t supposes values spread like a bell: a start-up's are cut at the warm-up and far apart.
+    Student's t supposes normal values. Those of a start-up are truncated at the warm-up and widely spread.
     """
     start = flow.start_up
     return (
@@ -420,44 +421,45 @@ def _start_up_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[tuple[st
     )
 
 
-def _that_count(runs: Iterable[Run]) -> Iterator[Run]:
-    """The Runs that the table of results is of."""
+def _counted_runs(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield the Runs that the table of results counts."""
     for group in group_runs(runs).values():
         yield from counted(group)
 
 
-def _limits(held: Mapping[tuple[str, int, str], Sequence[float]]) -> list[Limits]:
+def _limits(factors: Mapping[tuple[str, int, str], Sequence[float]]) -> list[Limits]:
     return [
         Limits(scheme, controller, look(controller).colour, *map(text.number, shares))
-        for (scheme, _, controller), shares in held.items()
+        for (scheme, _, controller), shares in factors.items()
     ]
 
 
-def _held_back(runs: Iterable[Run]) -> dict[tuple[str, int, str], list[float]]:
-    """By scheme, flow and controller the shares of `LIMITS` in what held it back [%], mean over the runs."""
-    found: dict[tuple[str, int, str], list[list[float]]] = {}
-    for run in _that_count(runs):
+def _limiting_factors(runs: Iterable[Run]) -> dict[tuple[str, int, str], list[float]]:
+    """Return by scheme, flow and controller the share of each of `LIMITS` in its limited time [%], mean over runs."""
+    by_flow: dict[tuple[str, int, str], list[list[float]]] = {}
+    for run in _counted_runs(runs):
         samples = run.samples()
         for i, name in enumerate(run.names):
             times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
-            found.setdefault((run.scheme, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
-    return {flow: [sum(each) / len(each) for each in zip(*shares, strict=True)] for flow, shares in found.items()}
+            by_flow.setdefault((run.scheme, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
+    return {flow: [sum(each) / len(each) for each in zip(*shares, strict=True)] for flow, shares in by_flow.items()}
 
 
 def _losses(runs: Iterable[Run]) -> list[Losses]:
-    found: dict[str, list[list[float]]] = {}
-    for run in _that_count(runs):
+    counts: dict[str, list[list[float]]] = {}
+    for run in _counted_runs(runs):
         totals = (
             with_marks(run.links())
             .filter((pl.col("flow") < 0) & pl.col("direction").is_in(path.directions([run])))
             .group_by("profile", "hop", "direction")
             .agg(pl.col(cause).max() for cause in (*DROP_CAUSES, *MARK_CAUSES))
         )
-        lost = [float(totals[cause].sum()) for cause in DROP_CAUSES]
-        found.setdefault(run.scheme, []).append([*lost, float(sum(totals[cause].sum() for cause in MARK_CAUSES))])
+        drops = [float(totals[cause].sum()) for cause in DROP_CAUSES]
+        marks = float(sum(totals[cause].sum() for cause in MARK_CAUSES))
+        counts.setdefault(run.scheme, []).append([*drops, marks])
     return [
-        Losses(scheme, *(text.number(sum(each) / len(each)) for each in zip(*drops, strict=True)))
-        for scheme, drops in found.items()
+        Losses(scheme, *(text.number(sum(each) / len(each)) for each in zip(*rows, strict=True)))
+        for scheme, rows in counts.items()
     ]
 
 
@@ -474,15 +476,18 @@ def _run_line(out: Path, run: Run) -> RunLine:
 
 
 def shown_seed(runs: Sequence[Run]) -> tuple[int, str]:
-    """The seed whose Runs are drawn over time, and that in words: the median by the goodput of all its Runs together.
+    """Select the seed whose Runs are drawn over time: the median by the goodput of all its Runs together.
 
-    Of the seeds that have the most Runs; of two in the middle the lower.
+    Only seeds with the most Runs are candidates. Of two medians the lower is taken.
+
+    Returns:
+        The seed, and the selection in words.
     """
     by_seed: dict[int, list[Run]] = {}
     for run in runs:
         by_seed.setdefault(run.seed, []).append(run)
     most = max(map(len, by_seed.values()))
-    totals = sorted((sum(map(total_goodput_bps, found)), seed) for seed, found in by_seed.items() if len(found) == most)
+    totals = sorted((sum(map(total_goodput_bps, each)), seed) for seed, each in by_seed.items() if len(each) == most)
     seed = totals[(len(totals) - 1) // 2][1]
     if len(totals) == 1:
         return seed, f"seed {seed}"
@@ -490,11 +495,14 @@ def shown_seed(runs: Sequence[Run]) -> tuple[int, str]:
 
 
 def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Goodput by seed, one column per scheme [Mbit/s]; flows that share the path by ``+``; none of a single seed."""
+    """Return goodput by seed, one column per scheme [Mbit/s]; ``+`` joins flows that share the path.
+
+    Empty if there is only one seed.
+    """
     schemes = list(dict.fromkeys(run.scheme for run in runs))
-    found = {(run.seed, run.scheme): run for run in runs if run.record["valid"]}
-    seeds = sorted({seed for seed, _ in found})
-    if len(seeds) < 2 or is_command(runs[0].scheme):  # of a command several Runs may have one seed
+    valid = {(run.seed, run.scheme): run for run in runs if run.record["valid"]}
+    seeds = sorted({seed for seed, _ in valid})
+    if len(seeds) < 2 or is_command(runs[0].scheme):  # several Runs of a command may have the same seed
         return [], []
 
     def cell(run: Run | None) -> str:
@@ -502,46 +510,46 @@ def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
             return text.NONE
         return " + ".join(text.number(flow["goodput_bps"] * text.MBIT) for flow in run.flows)
 
-    return schemes, [[str(seed), *(cell(found.get((seed, scheme))) for scheme in schemes)] for seed in seeds]
+    return schemes, [[str(seed), *(cell(valid.get((seed, scheme))) for scheme in schemes)] for seed in seeds]
 
 
 def _seeds_fact(runs: Sequence[Run]) -> str:
-    """What a seed changed on this Profile."""
+    """Describe the effect of the seed on this Profile."""
     seeds = sorted({run.seed for run in runs})
-    again = [
+    changed = [
         run.seed
         for run in runs
         if any(profile.get("hash") != profile["base_hash"] for profile in run.record["profiles"])
     ]
-    if again:
-        drawn = ("seeds " if len(set(again)) > 1 else "seed ") + ", ".join(map(str, sorted(set(again))))
+    if changed:
+        others = ("seeds " if len(set(changed)) > 1 else "seed ") + ", ".join(map(str, sorted(set(changed))))
         return (
-            "the file (what bentpipe profile show shows) is what seed 0 met; "
-            f"{drawn}: same geometry, capacity, loss and jitter drawn anew"
+            "the file (see bentpipe profile show) is the path of seed 0; "
+            f"{others}: same geometry, other capacity, loss and jitter"
         )
-    return "every run met the path as it is in the file" if len(seeds) > 1 else "the path as it is in the file"
+    return "nothing: every run has the path in the file" if len(seeds) > 1 else "nothing: the path in the file"
 
 
 def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
-    """Commands that run the races in `out` again, from inside `out`; none for Experiments that came from a file.
+    """Return commands that repeat the races in `out`, from inside `out`; none for Experiments from a file.
 
-    As they were asked for, also where they were not finished; Runs that nobody asked for here, as they are; programs'
-    by `bentpipe run`.
+    Races are repeated as requested, even if unfinished. Runs without a manifest are repeated as they are, programs by
+    `bentpipe run`.
     """
     commands: dict[str, None] = {}
-    asked = read_manifest(out)
-    places = set[asking.Place]().union(*(entry.places() for entry in asked))
+    requested = read_manifest(out)
+    places = set[manifest.Place]().union(*(entry.places() for entry in requested))
     groups: dict[tuple[str, str, float, float | None], list[Run]] = {}
     for run in runs:
         if (run.experiment, run.world, run.label, run.scheme, run.seed) not in places:
             phase_s = run.offset_s if run.record.get("phase") == "given" else None
             groups.setdefault((run.experiment, run.world, run.duration_s, phase_s), []).append(run)
-    for (experiment, where, duration_s, phase_s), mine in groups.items():
+    for (experiment, world_name, duration_s, phase_s), mine in groups.items():
         labels = list(dict.fromkeys(run.label for run in mine))
         schemes = list(dict.fromkeys(run.scheme for run in mine))
         seeds = [max(run.seed for run in mine)]
-        asked.append(Manifest(experiment, labels, schemes, seeds, duration_s, phase_s, where))
-    for entry in asked:
+        requested.append(Manifest(experiment, labels, schemes, seeds, duration_s, phase_s, world_name))
+    for entry in requested:
         if entry.experiment in RACES:
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
             command += ["--cc", ",".join(entry.schemes)]
@@ -551,11 +559,11 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
             command += ["--phase", _seconds(entry.phase_s)] if entry.phase_s is not None else []
             commands[shlex.join([*command, "-o", "again"])] = None
     for run in runs:
-        if again := program.repeat(run):
-            commands[shlex.join(again)] = None
+        if command := program.repeat(run):
+            commands[shlex.join(command)] = None
     return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []
 
 
 def _seconds(value_s: float) -> str:
-    """To the nanosecond, without an exponent."""
+    """Format seconds to the nanosecond, without an exponent."""
     return f"{value_s:.9f}".rstrip("0").rstrip(".")

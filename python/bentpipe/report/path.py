@@ -1,4 +1,4 @@
-"""What the report says of the path itself, and of the hosts at its ends."""
+"""The report's facts and sentences about the path and about the hosts at its ends."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
 
 HOST_BUFFERS = {"wmem_max_bytes": 4_194_304, "rmem_max_bytes": 33_554_432}
-"""Fields of an Experiment's hosts that bound a flow's window, and what they are where nothing is said
-(`docs/reference/experiment.md`)."""
+"""Fields of an Experiment's hosts that bound a flow's window, with their defaults (`docs/reference/experiment.md`)."""
 
 ROUNDING_S = 1e-6
-"""Times that differ by less are alike [s]: seconds as floats hold a day to a hundredth of that."""
+"""Times that differ by less are equal [s]: a float of seconds holds a day to a hundredth of that."""
 
 
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """What the path did in the Runs, each thing counted apart; if their Profiles are there to be asked."""
-    paths = _met(runs)
+    """Count the path's handovers, reconfigurations, outages and loss episodes in the Runs, if their Profiles exist."""
+    paths = _raced_paths(runs)
     if len(paths) < len({(run.seed, run.offset_s) for run in runs}):
-        # The kept Profile is gone, or this build draws another path from a seed than the one that ran.
+        # The stored Profile is missing, or this build draws another path from the seed than the Run's build.
         several = any(len(run.record["profiles"]) > 1 for run in runs)
-        why = "told only of Runs over one Profile" if several else "the Profile of these Runs cannot be drawn again"
+        why = "counted only for Runs over one Profile" if several else "the path of these Runs cannot be reproduced"
         return [("Handovers, outages, loss episodes", f"not known: {why}")]
     outages = [path.outages() for path in paths]
     seconds = [path.no_path_s() for path in paths]
-    cut = f", {span(seconds)} s in all" if max(seconds) > 0 else ""
+    total = f", {span(seconds)} s in all" if max(seconds) > 0 else ""
     return [
         ("Handovers in a run", _span_of_counts([len(path.handovers()) for path in paths])),
-        ("Reconfigurations without one", _span_of_counts([len(path.reconfigurations()) for path in paths])),
-        ("Outages in a run", _span_of_counts(list(map(len, outages))) + cut),
+        ("Reconfigurations without handover", _span_of_counts([len(path.reconfigurations()) for path in paths])),
+        ("Outages in a run", _span_of_counts(list(map(len, outages))) + total),
         *((f"Loss episodes in a run ({direction})", _episodes(paths, direction)) for direction in directions(runs)),
     ]
 
@@ -44,38 +43,37 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
 def _episodes(paths: Sequence[RacedPath], direction: Direction) -> str:
     episodes = [path.loss_episodes(direction) for path in paths]
     always = all(
-        path.duration_s - sum(b - a for a, b in found) < ROUNDING_S for path, found in zip(paths, episodes, strict=True)
+        path.duration_s - sum(b - a for a, b in spans) < ROUNDING_S for path, spans in zip(paths, episodes, strict=True)
     )
     return "lossy throughout" if always else _span_of_counts(list(map(len, episodes)))
 
 
 def directions(runs: Sequence[Run]) -> list[Direction]:
-    """The ways in which data went, that of the first flow first."""
+    """Return the directions of the flows' data, the first flow's first."""
     return list(dict.fromkeys(flow["direction"] for run in runs for flow in run.flows))
 
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
-    """What a reader must know about the path before any figure of it."""
+    """Return warnings about the path that a reader needs before its figures."""
     if one_outage(runs):
         return [
-            f"{label} is an outage from the beginning of every run to its end: there was nothing to race over, "
-            "and there are no figures."
+            f"{label} is an outage from the beginning of every run to its end, so there are no results and no figures."
         ]
     if has_capacity(runs):
         return []
     return [
-        f"{label} knows no capacity: only windows and buffers held its flows back, so their goodput says nothing "
-        "about the path, and nothing is concluded from it here."
+        f"{label} has no capacity limit: only windows and buffers limited its flows. Their goodput does not describe "
+        "the path and is not compared here."
     ]
 
 
 def has_capacity(runs: Sequence[Run]) -> bool:
-    """Whether a capacity limits the path in every direction of the Runs' data, as far as their Profiles are there."""
-    return all(path.limited(direction) for path in _met(runs) for direction in directions(runs))
+    """Tell whether the path has a capacity in every direction of the Runs' data, as far as their Profiles exist."""
+    return all(path.limited(direction) for path in _raced_paths(runs) for direction in directions(runs))
 
 
 def buffers(runs: Sequence[Run]) -> str:
-    """What the limits of the buffers are called, and how large they were."""
+    """Describe the limits of the hosts' buffers: their names and sizes."""
     return (
         "Send buffer: tcp_wmem[2] of the sender, wmem_max_bytes in an Experiment's [hosts]: "
         f"{_buffer(runs, 'sender', 'wmem_max_bytes')}. "
@@ -84,40 +82,40 @@ def buffers(runs: Sequence[Run]) -> str:
 
 
 def _buffer(runs: Sequence[Run], end: str, key: str) -> str:
-    """The sizes of a buffer at one end of the flows; an end that names no host has the defaults."""
+    """Describe the sizes of a buffer at one end of the flows; an end without a host has the defaults."""
     sizes: dict[str, None] = {}
     for experiment in (run.record["experiment"] for run in runs):
         hosts = experiment.get("hosts") or {}
         for flow in experiment.get("flows") or [{}]:
             host = hosts.get(flow.get(end)) or {}
-            said = f"{host[key]} bytes" if key in host else f"{HOST_BUFFERS[key]} bytes (Linux's default)"
-            sizes[said] = None
+            size = f"{host[key]} bytes" if key in host else f"{HOST_BUFFERS[key]} bytes (Linux's default)"
+            sizes[size] = None
     return " or ".join(sizes)
 
 
 def queues(runs: Sequence[Run]) -> str:
-    """The queues that the Runs had instead of their Profile's own; empty where they had those."""
+    """Describe the queues that replaced the Profile's own in the Runs; empty if none did."""
     rules = [run.record["experiment"].get("queues") or [] for run in runs]
-    said = dict.fromkeys("; ".join(describe_queue(rule) for rule in each) for each in rules if each)
-    return f"Not the Profile's own queues: {' or '.join(said)}. " if said else ""
+    descriptions = dict.fromkeys("; ".join(describe_queue(rule) for rule in each) for each in rules if each)
+    return f"Queues that replace the Profile's own: {' or '.join(descriptions)}. " if descriptions else ""
 
 
 def one_outage(runs: Sequence[Run]) -> bool:
-    """Whether nothing could pass from the beginning of every Run to its end."""
-    paths = _met(runs)
+    """Tell whether the path is an outage from the beginning of every Run to its end."""
+    paths = _raced_paths(runs)
     return bool(paths) and all(path.no_path_s() >= path.duration_s - ROUNDING_S for path in paths)
 
 
-def span(found: Sequence[float]) -> str:
-    """``3.0`` or ``3.0 to 7.5``."""
-    low, high = min(found), max(found)
+def span(values: Sequence[float]) -> str:
+    """Format the range of values: ``3.0`` or ``3.0 to 7.5``."""
+    low, high = min(values), max(values)
     return f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
 
 
-def _span_of_counts(found: Sequence[int]) -> str:
-    return str(found[0]) if min(found) == max(found) else f"{min(found)} to {max(found)}"
+def _span_of_counts(counts: Sequence[int]) -> str:
+    return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
-def _met(runs: Sequence[Run]) -> list[RacedPath]:
-    """The path of each seed once: all schemes of a seed met the same."""
+def _raced_paths(runs: Sequence[Run]) -> list[RacedPath]:
+    """Return each seed's path once: all schemes of a seed had the same."""
     return list({(run.seed, run.offset_s): path for run in runs if (path := raced_path(run)) is not None}.values())

@@ -1,8 +1,8 @@
-"""The report's opening sentences, each computed from the Runs.
+"""The report's opening sentences, computed from the Runs.
 
-One estimator throughout, that of the tables: arithmetic means over the results that count. A difference between two
-schemes is the mean of the differences seed by seed, which is the difference of those means; its interval is narrower
-than the two intervals suggest, since both met the same path.
+The estimator is that of the tables: arithmetic means over the counted results. A difference between two schemes is the
+mean of the differences seed by seed, which equals the difference of those means. Its interval is narrower than the two
+intervals suggest, because both schemes had the same path.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 BASELINE = "cubic"
-"""Others are compared with CUBIC where it ran: it is Linux's default and what the published studies compare with."""
+"""Baseline of comparisons where it ran: CUBIC is Linux's default and the baseline of published studies."""
 
 MOST_BUFFERED = 20.0
-"""Of a flow that buffers hold back more of the time than this is said so [%]. Chosen here."""
+"""A flow that its buffers limit for a larger share of the time than this is reported [%]. Chosen here."""
 
 
 def opening(label: str, summaries: Sequence[SchemeSummary], runs: Sequence[Run]) -> list[str]:
-    """What a race over one Profile showed, in a few sentences.
+    """Summarise a race over one Profile in a few sentences.
 
     `summaries` and `runs` are those of this Profile in one Experiment.
     """
     alone = [summary for summary in summaries if len(summary.flows) == 1]
     if all(summary.total_bps.mean == 0 for summary in summaries):
-        return [f"Over {label} nothing got through: there was no path, or none that carried data."] if summaries else []
+        return [f"Over {label} no data arrived: there was no path, or it lost everything."] if summaries else []
     sentences = []
     if alone:
         best = max(alone, key=lambda summary: summary.total_bps.mean)
@@ -48,59 +48,61 @@ def opening(label: str, summaries: Sequence[SchemeSummary], runs: Sequence[Run])
         sentences.append(_best(label, best, first, alone=not others, unsure=bool(alike)))
         if others:
             against = _baseline(others)
-            sentences.append(_comparison(best, against, runs, said=alike == [against]))
+            sentences.append(_comparison(best, against, runs, is_stated=alike == [against]))
             sentences.append(_price(best.flows[0], against.flows[0]))
     sentences += [_sharing(label, summary) for summary in summaries if len(summary.flows) > 1]
     return sentences
 
 
 def buffered(shares: Mapping[str, Sequence[float]]) -> list[str]:
-    """Which schemes the ends' buffers held back, and not their controllers: what they carried compares buffers.
+    """Name the schemes that were limited by buffers and not by congestion control: their goodput compares buffers.
 
-    `shares`: of a scheme's flow, how much of the time its receive window and its send buffer did [%].
+    `shares`: for each scheme's flow, the shares of its time limited by the receive window and the send buffer [%].
     """
-    held = {name: max(each) for name, each in shares.items() if "+" not in name and max(each) > MOST_BUFFERED}
-    if not held:
+    limited = {name: max(each) for name, each in shares.items() if "+" not in name and max(each) > MOST_BUFFERED}
+    if not limited:
         return []
-    names = [f"{scheme_name(name)} ({share:.0f} % of the time)" for name, share in held.items()]
+    names = [f"{scheme_name(name)} ({share:.0f} % of the time)" for name, share in limited.items()]
     return [
-        f"Buffers at the ends, and not congestion control, held {_and(names) if len(names) > 1 else names[0]} back: an "
-        "Experiment file raises them (wmem_max_bytes, rmem_max_bytes)."
+        f"Buffers at the hosts (rwnd, sndbuf), and not cwnd, limited {_and(names) if len(names) > 1 else names[0]}: an "
+        "Experiment file can raise them (wmem_max_bytes, rmem_max_bytes)."
     ]
 
 
 def left_out(label: str, left: Sequence[LeftOut], *, not_valid: bool, on_kernel: bool) -> str:
-    """Which Runs over one Profile count for nothing, why, and what to do; nothing where all count.
+    """Describe the excluded Runs over one Profile, the reasons and the remedy; empty if all count.
 
     `not_valid`: no Run of the Profile counts.
     """
     if not left:
         return ""
-    # Reasons of one kind differ in their figures: one of each kind is told, all stand in the list of Runs.
+    # Reasons of one kind differ only in numbers: one of each kind is given here, all are in the list of Runs.
     kinds = {re.sub(r"[0-9]+([.][0-9]+)?", "0", each.why): each.why for each in reversed(left)}
     why = "; ".join(reversed(kinds.values()))
     invalid = sum(each.invalid for each in left)
     them = "it" if invalid == 1 else "all" if not_valid else "them"
-    again = f"The same command runs {them} again"
+    remedy = f"The same command runs {them} again"
     if on_kernel:
-        again += "; end other work on this machine before, or take a slower path"
+        remedy += "; first end other work on this machine, or use a slower path"
     if not_valid:
         none = "The only Run" if invalid == 1 else f"None of the {invalid} Runs"
         valid = "is not valid" if invalid == 1 else "is valid"
-        return f"{none} over {label} {valid}. What is shown is marked so, and is no result. Why: {why}. {again}."
-    which = [
+        return (
+            f"{none} over {label} {valid}. Tables and figures are marked so and are no results. Why: {why}. {remedy}."
+        )
+    parts = [
         f"{'all' if each.whole else f'{each.invalid} of'} {each.runs} Runs of {scheme_name(each.scheme)}"
         if each.runs > 1
         else f"the only Run of {scheme_name(each.scheme)}"
         for each in left
     ]
-    named = which[0] if len(which) == 1 else _and(which)
+    excluded = parts[0] if len(parts) == 1 else _and(parts)
     are = "is" if invalid == 1 else "are"
-    return f"Over {label}, {named} {are} left out as not valid. Why: {why}. {again}."
+    return f"Over {label}, {excluded} {are} left out as not valid. Why: {why}. {remedy}."
 
 
 def _baseline(summaries: Sequence[SchemeSummary]) -> SchemeSummary:
-    """CUBIC, or else the best of those that are left."""
+    """Return CUBIC, or else the best of the others."""
     return next(
         (summary for summary in summaries if summary.scheme == BASELINE),
         max(summaries, key=lambda summary: summary.total_bps.mean),
@@ -116,15 +118,15 @@ def _may_be_chance(gap: Estimate | None) -> bool:
 
 
 def _unsure(label: str, best: SchemeSummary, alike: Sequence[SchemeSummary], runs: Sequence[Run]) -> str:
-    """Said before any winner is: whom the seeds do not tell from the best."""
+    """State, before any winner, which schemes do not differ significantly from the best."""
     together = _and([scheme_name(summary.scheme) for summary in (best, *alike)])
     gap = _gap(best, alike[0], runs)
     where = (
         f"the difference, {_ends(gap)}, includes zero" if len(alike) == 1 and gap else "each difference includes zero"
     )
     return (
-        f"Over {label}, the seeds do not tell {together} apart: seed by seed, on the same path, the 95 % interval of "
-        f"{where}, so that the order may be chance."
+        f"Over {label}, {together} do not differ significantly: seed by seed, on the same path, the 95 % interval of "
+        f"{where}, so the order may be chance."
     )
 
 
@@ -137,33 +139,33 @@ def _ends(gap: Estimate) -> str:
 
 
 def _best(label: str, best: SchemeSummary, first: Sequence[SchemeSummary], *, alone: bool, unsure: bool = False) -> str:
-    """Who carried the most; several, where the digits shown do not tell them apart."""
+    """Name the scheme with the highest goodput; several if their printed digits are equal."""
     names = [scheme_name(summary.scheme) for summary in first]
-    where = "In the mean" if unsure else f"Over {label}"
+    where = "On average" if unsure else f"Over {label}"
     if len(names) == 1:
-        what = "carried" if alone else "carried the most:"
-        return f"{where}, {names[0]} {what} {_rate(best.total_bps)}{_spread(best)}."
-    what = "carried the same" if alone else "carried the most"
-    return f"{where}, {_and(names)} {what}, {_rate(best.total_bps)} each."
+        verb = "carried" if alone else "carried the most:"
+        return f"{where}, {names[0]} {verb} {_rate(best.total_bps)}{_spread(best)}."
+    verb = "carried the same" if alone else "carried the most"
+    return f"{where}, {_and(names)} {verb}, {_rate(best.total_bps)} each."
 
 
-def _rate(found: Estimate) -> str:
-    return f"{number(found.mean * MBIT)} Mbit/s"
+def _rate(estimate: Estimate) -> str:
+    return f"{number(estimate.mean * MBIT)} Mbit/s"
 
 
 def _spread(summary: SchemeSummary) -> str:
-    """Over how many runs, and how sure."""
+    """Describe the number of runs and the interval."""
     if summary.n == 1:
         return " (one run)" if summary.valid == 1 else f" (the same in all {summary.valid} runs)"
     ends = interval(summary.total_bps, MBIT)
-    sure = f"; 95 % interval {ends}" if ends else ""
-    return f" (mean of {summary.n} runs{sure})"
+    confidence = f"; 95 % interval {ends}" if ends else ""
+    return f" (mean of {summary.n} runs{confidence})"
 
 
-def _comparison(best: SchemeSummary, against: SchemeSummary, runs: Sequence[Run], *, said: bool = False) -> str:
-    """The runner-up, or CUBIC, beside the best: both means over the seeds that both ran, their ratio and difference.
+def _comparison(best: SchemeSummary, against: SchemeSummary, runs: Sequence[Run], *, is_stated: bool = False) -> str:
+    """Compare the runner-up, or CUBIC, with the best: means over common seeds, their ratio and difference.
 
-    `said`: whether the difference was told already.
+    `is_stated`: the difference is already stated in an earlier sentence.
     """
     ours, theirs = scheme_name(best.scheme), scheme_name(against.scheme)
     if against.total_bps.mean == 0:
@@ -179,16 +181,16 @@ def _comparison(best: SchemeSummary, against: SchemeSummary, runs: Sequence[Run]
     if times < 1.1:
         more = f"{100 * (times - 1):.1f} % more" if times >= 1 else f"{100 * (1 - times):.1f} % less"
     gap = _gap(best, against, runs)
-    # Seeds that only one of them has a valid Run of are in its own mean and in no comparison.
+    # A seed with a valid Run of only one of them is in that scheme's mean and in no comparison.
     subset = values is not None and len(values[0]) < max(best.n, against.n)
     both = f"Over the {len(values[0])} seeds that both ran, " if subset and values else ""
     beside = f", {ours} {number(mine * MBIT)} Mbit/s" if subset else ""
-    told = f"{both}{theirs} carried {number(others * MBIT)} Mbit/s{beside}, so {ours} carried {more}"
-    if gap is None or not _ends(gap) or said:
-        return f"{told}."
+    text = f"{both}{theirs} carried {number(others * MBIT)} Mbit/s{beside}, so {ours} carried {more}"
+    if gap is None or not _ends(gap) or is_stated:
+        return f"{text}."
     if _may_be_chance(gap):
-        return f"{told} (difference {_ends(gap)}, 95 % interval)."
-    return f"{told}; seed by seed, on the same path, the difference is {_ends(gap)} (95 % interval)."
+        return f"{text} (difference {_ends(gap)}, 95 % interval)."
+    return f"{text}; seed by seed, on the same path, the difference is {_ends(gap)} (95 % interval)."
 
 
 def _signed(bps: float) -> str:
@@ -197,16 +199,16 @@ def _signed(bps: float) -> str:
 
 def _price(best: FlowSummary, against: FlowSummary) -> str:
     ours, theirs = look(best.controller).name, look(against.controller).name
-    again = (
-        f"{ours} sent {mean(best.retransmits)} segments again in a run, {theirs} {mean(against.retransmits)}"
+    retransmits = (
+        f"{ours} retransmitted {mean(best.retransmits)} segments in a run, {theirs} {mean(against.retransmits)}"
         if best.retransmits.mean or against.retransmits.mean
-        else "neither sent anything again"
+        else "neither retransmitted a segment"
     )
     if not best.rtt_median_ms or not against.rtt_median_ms:
-        return f"{again}."
+        return f"{retransmits}."
     return (
         f"The median RTT was {mean(best.rtt_median_ms)} ms under {ours} and "
-        f"{mean(against.rtt_median_ms)} ms under {theirs}; {again}."
+        f"{mean(against.rtt_median_ms)} ms under {theirs}; {retransmits}."
     )
 
 
@@ -222,10 +224,10 @@ def _sharing(label: str, summary: SchemeSummary) -> str:
     others = " and ".join(look(flow.controller).name for flow in flows[1:])
     name = look(first.controller).name
     if first.share is None:
-        return f"Sharing {label}, neither {name} nor {others} got anything through."
+        return f"Sharing {label}, neither {name} nor {others} delivered any data."
     ends = interval(first.share, 100)
     between = f" (95 % interval {ends})" if ends else ""
     return (
         f"Sharing {label}, {name} and {others} carried {together}; {name} had {first.share.mean * 100:.0f} % of it "
-        f"in the mean of the runs{between}{index}."
+        f"on average over the runs{between}{index}."
     )

@@ -1,4 +1,4 @@
-"""How a path was made, for readers: the recipe of a Profile's provenance as lists and tables, whatever is in it."""
+"""The recipe of a Profile's provenance as lists and tables for readers, independent of its keys."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 INCLUDES = {
     "mac_jitter": "waiting for the radio link's transmission grants",
-    "cross_traffic": "queueing behind other users' traffic",
+    "cross_traffic": "queueing behind cross traffic",
     "queueing": "queueing on the measured path",
-    "congestion_control": "what the measuring flow's own congestion control did",
+    "congestion_control": "effects of the measuring flow's own congestion control",
 }
-"""What a Profile's delays may already hold (`docs/reference/profile-format.md`), in plain words."""
+"""Effects that a Profile's delays may include (`docs/reference/profile-format.md`), in plain words."""
 
 WORDS = {
     "alt": "altitude",
@@ -30,16 +30,16 @@ WORDS = {
     "sha256": "SHA-256",
     "snr": "SNR",
 }
-"""Parts of keys that are not words."""
+"""Abbreviations in keys, and their words."""
 
 PHRASES = {"gateway_pop": "gateway to PoP", "pop_server": "PoP to server", "min_elevation": "lowest elevation"}
-"""Keys whose words alone would mislead."""
+"""Keys with a phrase of their own."""
 
 FIRST = ("start_ns", "end_ns", "name")
-"""Columns that a reader looks for first."""
+"""Leftmost columns of a table."""
 
 MOST_NUMBERS = 6
-"""A longer list of numbers is shown by its ends; in the cell of a table so is any list."""
+"""A longer list of numbers is shown by its first and last; in a table's cell every list is."""
 
 UNITS = {
     "_per_s": "per s",
@@ -53,15 +53,15 @@ UNITS = {
     "_m": "m",
     "_s": "s",
 }
-"""Endings of keys that are units."""
+"""Suffixes of keys that are units."""
 
 MOST_ROWS = 60
-"""Rows of a table that are shown: 15 minutes of slots. The rest stands in the Profile's file."""
+"""Largest number of rows shown of a table: 15 minutes of slots. The Profile's file has the rest."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One part of a recipe: names with values, or a table (`heads` and `rows`) and how many rows of it are left out."""
+    """One part of a recipe: names with values, or a table (`heads`, `rows`) and its number of omitted rows."""
 
     title: str
     facts: list[tuple[str, str]]
@@ -71,19 +71,19 @@ class Block:
 
 
 def blocks(recipe: Mapping[str, Any]) -> list[Block]:
-    """A recipe, part by part: plain values as facts, lists of alike records as tables, the rest as parts of its own."""
+    """Split a recipe into blocks: plain values as facts, lists of records as tables, nested mappings as own blocks."""
     return list(_blocks("", recipe))
 
 
-def includes(found: object) -> str:
-    """What a Profile's delays hold beside propagation."""
-    if not isinstance(found, list) or not found:
+def includes(effects: object) -> str:
+    """List the effects that a Profile's delays include."""
+    if not isinstance(effects, list) or not effects:
         return "propagation alone"
-    return ", ".join(["propagation", *(INCLUDES.get(str(effect), words(str(effect))) for effect in found)])
+    return ", ".join(["propagation", *(INCLUDES.get(str(effect), words(str(effect))) for effect in effects)])
 
 
 def words(key: str) -> str:
-    """A key without its underscores and unit: ``norad_id`` is ``NORAD number``."""
+    """Return a key's words without underscores and unit: ``norad_id`` is ``NORAD number``."""
     name = key.removesuffix("_unix_ns").removesuffix("_ns")
     unit = next((unit for unit in UNITS if name.endswith(unit)), "") if name == key else ""
     bare = name.removesuffix(unit)
@@ -106,7 +106,7 @@ def _blocks(title: str, node: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _records(value: object) -> list[dict[str, Any]] | None:
-    """Rows of a table: a list of records, or records by name that all have the same fields."""
+    """Return the rows of a table: a list of records, or named records with equal fields; None: no table."""
     if isinstance(value, list) and all(isinstance(row, dict) for row in value):
         return value if any(any(_flat(row)) for row in value) else None
     if isinstance(value, dict) and len(value) > 1 and all(isinstance(row, dict) and row for row in value.values()):
@@ -118,8 +118,8 @@ def _records(value: object) -> list[dict[str, Any]] | None:
 
 def _table(title: str, records: Sequence[Mapping[str, Any]]) -> Block:
     flat = [dict(_flat(record)) for record in records]
-    there = dict.fromkeys(key for row in flat for key in row)
-    keys = sorted(there, key=lambda key: FIRST.index(key[-1]) if key[-1] in FIRST else len(FIRST))
+    present = dict.fromkeys(key for row in flat for key in row)
+    keys = sorted(present, key=lambda key: FIRST.index(key[-1]) if key[-1] in FIRST else len(FIRST))
     last = [key[-1] for key in keys]
     heads = [_head(key if last.count(key[-1]) > 1 else key[-1:]) for key in keys]
     rows = [[_plain(key[-1], row.get(key), 1) for key in keys] for row in flat[:MOST_ROWS]]
@@ -132,7 +132,7 @@ def _head(key: tuple[str, ...]) -> str:
 
 
 def _flat(record: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Values with the keys that lead to them, outermost first."""
+    """Yield each value with the path of keys that leads to it, outermost first."""
     for key, value in record.items():
         if isinstance(value, dict):
             yield from _flat(value, (*above, key))
@@ -152,7 +152,7 @@ def _with_unit(key: str, value: object) -> str:
 
 
 def _plain(key: str, value: object, most: int = MOST_NUMBERS) -> str:
-    """A value in few characters: nanoseconds as a time or as ms and s, a long list of numbers by its ends."""
+    """Format a value briefly: nanoseconds as a time or as ms or s, a long list of numbers by its first and last."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""Runs on disk: reading, writing, summaries over seeds with confidence intervals.
+"""Runs on disk: reading, writing, and summaries over seeds with confidence intervals.
 
 - `find_runs`, `read_run`: Runs from a folder.
 - `summarise`, `compare`: figures over seeds.
 
-Names are loaded on first use, so reading a measurement imports nothing of races.
+Names are loaded on first use, so reading a measurement does not import the modules of races.
 """
 
 from __future__ import annotations

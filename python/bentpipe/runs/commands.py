@@ -1,4 +1,4 @@
-"""Runs of programs (`bentpipe run`) as results: by command, direction and controller, without idle connections."""
+"""Runs of programs (`bentpipe run`) grouped by command, direction and controller, without idle connections."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 IDLE_BUSY = 0.1
 IDLE_BYTES = 0.01
 """A connection is idle if it has data to send for less than this share of its life, and carries less than this share of
-its Run's bytes. Chosen here: iperf3's control connection is busy for some RTTs and carries a few kilobytes; a
-flow that a rival starves is busy all the time, and a short transfer is busy for all of its short life."""
+its Run's bytes. Chosen here: iperf3's control connection is busy for some RTTs and carries a few kilobytes. A starved
+flow is busy all the time, and a short transfer for all of its short life."""
 
 LIMITED = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
 
 
 class CommandRun(Run):
-    """A Run of a program with some of its flows."""
+    """A program's Run, reduced to some of its flows."""
 
     def samples(self) -> pl.DataFrame:
-        """`samples.parquet` of these flows, numbered from 0."""
+        """Return `samples.parquet` of these flows, numbered from 0."""
         numbers = pl.Series(list(self.flow_numbers), dtype=pl.UInt64)
         table = super().samples().filter(pl.col("flow").is_in(numbers.implode()))
         return table.with_columns(
@@ -35,10 +35,10 @@ class CommandRun(Run):
 
 
 def by_command(runs: Iterable[Run]) -> list[Run]:
-    """Return Runs of which those of programs are named by their command and leave idle connections out.
+    """Name the Runs of programs by their command and drop their idle connections.
 
-    Their Experiment's name ends in the direction of their data: no figure is of two directions at once. Other Runs are
-    as they are.
+    The Experiment's name gets the direction of the data as a suffix, so that no figure mixes directions. Other Runs are
+    returned unchanged.
     """
     views = [_view(run) if isinstance(run.record.get("program"), dict) else run for run in runs]
     variants: dict[tuple[str, str, str], list[tuple[list[str], Any]]] = {}
@@ -52,7 +52,7 @@ def by_command(runs: Iterable[Run]) -> list[Run]:
 
 
 def idle_connections(runs: Iterable[Run]) -> int:
-    """Count the connections that `by_command` left out."""
+    """Count the connections that `by_command` dropped."""
     return sum(run.record["idle_connections"] for run in runs if isinstance(run, CommandRun))
 
 
@@ -64,10 +64,10 @@ def _view(run: Run) -> Run:
     if not isinstance(specs, list) or len(specs) != len(flows):
         return run
     numbers = _busy_flows(run)
-    ways = sorted({str(flows[i]["direction"]) for i in numbers})
+    directions = sorted({str(flows[i]["direction"]) for i in numbers})
     experiment = {
         **run.record["experiment"],
-        "name": "-".join([run.experiment, *ways]),
+        "name": "-".join([run.experiment, *directions]),
         "flows": [specs[i] for i in numbers],
     }
     options = [word for queue in queues for word in ("--aqm", queue)]
@@ -85,16 +85,16 @@ def _view(run: Run) -> Run:
 
 
 def are_words(value: object) -> TypeGuard[list[str]]:
-    """Whether something read from a file is a list of words, as a command line is."""
+    """Tell whether a value from a file is a list of strings, as a command line is."""
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _busy_flows(run: Run) -> list[int]:
-    """Return the numbers of the flows that are not idle; of all flows if all are."""
+    """Return the numbers of the flows that are not idle; all flows if all are idle."""
     every = list(range(len(run.flows)))
     if len(every) < 2:
         return every
-    of = {
+    activity = {
         int(flow): (received, active_s, life_s)
         for flow, received, active_s, life_s in run.samples()
         .group_by("flow")
@@ -105,10 +105,10 @@ def _busy_flows(run: Run) -> list[int]:
         )
         .rows()
     }
-    total = sum(received or 0.0 for received, _, _ in of.values())
+    total = sum(received or 0.0 for received, _, _ in activity.values())
 
     def is_idle(flow: int) -> bool:
-        received, active_s, life_s = of.get(flow, (0.0, 0.0, 0.0))
+        received, active_s, life_s = activity.get(flow, (0.0, 0.0, 0.0))
         return (received or 0.0) < IDLE_BYTES * total and (active_s or 0.0) <= IDLE_BUSY * (life_s or 0.0)
 
     return [flow for flow in every if not is_idle(flow)] or every
@@ -119,13 +119,13 @@ def _variant(run: Run) -> tuple[list[str], Any]:
 
 
 def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], Any]]) -> Run:
-    """Return the Run with its controllers or its server in its name, where others of its command have other ones."""
+    """Add controllers or server to the Run's name if they differ among the Runs of its command."""
     controllers, server = _variant(run)
-    apart = []
+    suffixes = []
     if any(other != controllers for other, _ in variants):
-        apart.append(", ".join(controllers))
+        suffixes.append(", ".join(controllers))
     if any(other != server for _, other in variants):
-        apart.append(f"server: {server}")
-    if not apart:
+        suffixes.append(f"server: {server}")
+    if not suffixes:
         return run
-    return CommandRun(run.path, {**run.record, "scheme": f"{run.scheme} [{'; '.join(apart)}]"})
+    return CommandRun(run.path, {**run.record, "scheme": f"{run.scheme} [{'; '.join(suffixes)}]"})

@@ -14,14 +14,14 @@ CONFIDENCE = 0.95
 
 T_975: tuple[float, ...] = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
 """97.5 % quantiles of Student's t for 1 … 10 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods,
-table 1.3.6.7.2); `tests/test_runs_estimates.py` holds all quantiles against SciPy."""
+table 1.3.6.7.2); `tests/test_runs_estimates.py` compares all quantiles with SciPy's."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` runs, its median, the ends of its 95 % confidence interval, and the smallest and largest value.
+    """Mean and median over `n` runs, the ends of the mean's 95 % confidence interval, smallest and largest value.
 
-    The ends are None for a single run, and where all runs agree: no spread was seen, so none can be estimated.
+    The ends are None for a single run, and if all runs are equal: without a spread there is no estimate of it.
     """
 
     n: int
@@ -34,10 +34,10 @@ class Estimate:
 
 
 def t_quantile(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t.
+    """Return the 97.5 % quantile of Student's t.
 
-    The table for few degrees of freedom, above that the Cornish–Fisher expansion around the normal quantile
-    (Abramowitz and Stegun, 26.7.5), which is right to 1e-4 there.
+    Few degrees of freedom have a table. Above it, the Cornish–Fisher expansion around the normal quantile (Abramowitz
+    and Stegun, 26.7.5) is accurate to 1e-4.
     """
     if degrees <= len(T_975):
         return T_975[degrees - 1]
@@ -50,10 +50,10 @@ def t_quantile(degrees: int) -> float:
 
 
 def estimate(values: Sequence[float], floor: float = 0.0, ceiling: float = math.inf) -> Estimate:
-    """The mean over runs with Student's t interval.
+    """Return the mean over runs with Student's t interval.
 
-    `floor` and `ceiling` are the smallest and largest value that can be (goodput, delays and counts are never negative,
-    a share is at most 1): an interval of few runs that reaches beyond is cut there.
+    `floor` and `ceiling` are the smallest and largest possible value (goodput, delays and counts are never negative, a
+    share is at most 1). The interval is truncated there.
     """
     if not values:
         raise ValueError("an estimate needs at least one value")
@@ -65,10 +65,10 @@ def estimate(values: Sequence[float], floor: float = 0.0, ceiling: float = math.
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
-    """How many times as large `ours` is, run by run: geometric mean of the ratios and its interval.
+    """Return the geometric mean of the ratios `ours` / `theirs`, run by run, with its interval.
 
-    Pair i must be two runs over the same path (same Profile, same seed): what the path did to both cancels.
-    None where a ratio does not exist (a run without goodput).
+    Pair i must be two runs over the same path (same Profile, same seed), so that the path's effect cancels. None if a
+    ratio does not exist (a run without goodput).
     """
     if not ours or len(ours) != len(theirs) or min(*ours, *theirs) <= 0:
         return None
@@ -79,7 +79,7 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | N
 
 
 def jain_index(shares: Sequence[float]) -> float | None:
-    """Jain's fairness index: 1 where all get the same, 1/n where one gets all. None where nobody got anything.
+    """Return Jain's fairness index: 1 for equal shares, 1/n if one flow has all. None if all shares are 0.
 
     Source: Jain, Chiu and Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984.
     """

@@ -1,4 +1,4 @@
-"""Runs that a controller in Python ended: `failed.json` beside the Runs, so that a report names them."""
+"""Runs that failed in a Python controller: `failed.json` beside the Runs, so that a report can list them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A Run that is not there, and why: which controller, when, and of what."""
+    """A Run that failed, and why: the controller, the time and the error."""
 
     experiment: str
     world: str
@@ -36,38 +36,38 @@ class FailedRun:
 
     @property
     def place(self) -> Place:
-        """Where it would be."""
+        """The Run's place in the folder."""
         return self.experiment, self.world, self.profile, self.scheme, self.seed
 
     def __str__(self) -> str:
-        """As messages call it."""
+        """Return its name and the reason, for messages."""
         return f"{self.scheme}, seed {self.seed}, on {self.profile}: {self.why}"
 
 
 def of_work(item: Work, why: str) -> FailedRun:
-    """A Run that was to be."""
+    """Describe planned work as a failed Run."""
     return FailedRun(
         item.experiment.name, item.world, "+".join(base.label for base in item.bases), item.scheme, item.seed, why
     )
 
 
 def by_scheme(failed: Iterable[FailedRun]) -> list[str]:
-    """A line for each scheme: how many Runs of it ended early, and the first."""
+    """Return a line per scheme: its number of failed Runs, and the first."""
     groups: dict[str, list[FailedRun]] = {}
     for run in failed:
         groups.setdefault(run.scheme, []).append(run)
     return [
         f"{scheme}: {len(runs)} {'Run' if len(runs) == 1 else 'Runs'} ended early; seed {runs[0].seed} on "
-        # A flow that is alone need not be named twice.
+        # The scheme of a single flow already names the controller.
         f"{runs[0].profile}: {runs[0].why.removeprefix(f'controller {split_flow(scheme)[0]}: ')}"
         for scheme, runs in groups.items()
     ]
 
 
 def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
-    """Say which Runs of `work` failed, in place of what was said of them before; a newer bentpipe's list is left."""
+    """Store which Runs of `work` failed, in place of their earlier entries. A newer bentpipe's file is unchanged."""
     if is_newer(out / FILE, FORMAT):
-        warnings.warn(f"{out / FILE}: of a newer bentpipe, and left as it is; update", ManifestWarning, 2)
+        warnings.warn(f"{out / FILE}: of a newer bentpipe, left unchanged; update bentpipe", ManifestWarning, 2)
         return
     tried = {of_work(item, "").place for item in work}
     now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
@@ -81,19 +81,19 @@ def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) ->
 
 
 def read_failed(out: Path) -> list[FailedRun]:
-    """What failed in a folder; nothing, with a warning, where that cannot be read. Never an error."""
+    """Read the failed Runs of a folder; none, with a warning, if the file is damaged. Never an error."""
     file = out / FILE
     if not file.is_file():
         return []
     kinds = dict.fromkeys(("experiment", "world", "profile", "scheme", "why"), str) | {"seed": int}
     try:
-        found = []
+        failed = []
         for entry in entries(file, "failed", FORMAT):
             for key, kind in kinds.items():
                 if type(entry[key]) is not kind:
                     raise UserError(f"{key} is {shown(entry[key])}")
-            found.append(FailedRun(**{key: entry[key] for key in kinds}))
-        return found
+            failed.append(FailedRun(**{key: entry[key] for key in kinds}))
+        return failed
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
-        warnings.warn(f"{file}: cannot be read, so Runs that failed are not told: {error}", ManifestWarning, 2)
+        warnings.warn(f"{file}: cannot be read, so failed Runs are not listed: {error}", ManifestWarning, 2)
         return []

@@ -1,4 +1,7 @@
-"""What was asked of a folder of Runs: `race.json`, written before the first Run, so that a gap can be told."""
+"""The manifest `race.json` of a folder of Runs: what was requested, written before the first Run.
+
+It lets a report detect missing Runs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Place = tuple[str, str, str, str, int]
 
 @dataclass(frozen=True)
 class Manifest:
-    """One command: every scheme on every Profile with every seed. `phase_s` is None where it was drawn by seed."""
+    """One race: every scheme on every Profile with every seed. `phase_s` is None if it was drawn from the seed."""
 
     experiment: str
     profiles: list[str]
@@ -40,7 +43,7 @@ class Manifest:
     world: str = "simulated"
 
     def places(self) -> set[Place]:
-        """The Runs that it asks for."""
+        """Return the requested Runs."""
         return set(product([self.experiment], [self.world], self.profiles, self.schemes, self.seeds))
 
 
@@ -56,13 +59,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class ManifestWarning(UserWarning):
-    """`race.json` cannot be read; the Runs can."""
+    """`race.json` cannot be read, but the Runs can."""
 
 
 def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
-    """Add what is about to be run to `race.json`; a fresh race takes the place of those that it replaces whole.
+    """Add the planned Runs to `race.json`. A fresh race replaces the entries that it covers completely.
 
-    Raises `UserError` for a folder with Runs of another world, or of a newer bentpipe's.
+    Raises:
+        UserError: The folder has Runs of another world, or a manifest of a newer bentpipe.
     """
     if is_newer(out / FILE, FORMAT):
         raise UserError(
@@ -72,62 +76,66 @@ def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     given = any(item.phase == "given" for item in work)
     new = Manifest(
         experiment=work[0].experiment.name,
-        profiles=_once("+".join(base.label for base in item.bases) for item in work),
-        schemes=_once(item.scheme for item in work),
-        seeds=_once(item.seed for item in work),
+        profiles=_unique("+".join(base.label for base in item.bases) for item in work),
+        schemes=_unique(item.scheme for item in work),
+        seeds=_unique(item.seed for item in work),
         duration_s=work[0].experiment.duration_ns / 1e9,
         phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
         world=work[0].world,
     )
-    there = read_manifest(out)
-    worlds = {asked.world for asked in there} - {new.world}
+    stored = read_manifest(out)
+    worlds = {entry.world for entry in stored} - {new.world}
     if worlds:
         raise UserError(
-            f"{out}: holds {worlds.pop()} Runs, and these would be {new.world}: means over both would say nothing; "
-            "choose another folder with -o"
+            f"{out}: holds {worlds.pop()} Runs; expected {new.world} Runs, as means over both have no meaning; choose "
+            "another folder with -o"
         )
-    before = [asked for asked in there if not asked.places() <= new.places() or not (fresh or _how(asked) == _how(new))]
-    document = {"format": FORMAT, "asked": [asdict(asked) for asked in [*before, new]]}
+    others = [
+        entry for entry in stored if not entry.places() <= new.places() or not (fresh or _timing(entry) == _timing(new))
+    ]
+    document = {"format": FORMAT, "requested": [asdict(entry) for entry in [*others, new]]}
     with store.storing(out), atomic_write(out / FILE) as file:
         file.write((json.dumps(document, indent=2) + "\n").encode())
 
 
 def read_manifest(out: Path) -> list[Manifest]:
-    """What was asked of a folder, in order; nothing, with a warning, where that cannot be read. Never an error."""
+    """Read a folder's requests, in order; none, with a warning, if the file is damaged. Never an error."""
     file = out / FILE
     if not file.is_file():
         return []
     try:
-        return [_asked(entry) for entry in entries(file, "asked", FORMAT)]
+        return [_manifest(entry) for entry in entries(file, "requested", FORMAT)]
     except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
-        warnings.warn(f"{file}: cannot be read, so Runs that are missing are not told: {error}", ManifestWarning, 2)
+        warnings.warn(f"{file}: cannot be read, so missing Runs are not listed: {error}", ManifestWarning, 2)
         return []
 
 
 def entries(file: Path, key: str, newest: int) -> list[Any]:
-    """What stands under `key` in a document of a format up to `newest`.
+    """Return the list under `key` in a document of format `newest`.
 
-    Raises `UserError`, `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what is no such document.
+    Raises:
+        UserError: The format or the key's type is wrong.
+        ValueError, KeyError, TypeError, RecursionError: The file is no such document.
     """
     document = json.loads(read_text(file))
     if type(document["format"]) is not int or document["format"] != newest:
         raise UserError(f"its format is {shown(document['format'])}; expected {newest}; run the race again")
-    under = document[key]
-    if type(under) is not list:
-        raise UserError(f"{key} is {shown(under)}")
-    return under
+    value = document[key]
+    if type(value) is not list:
+        raise UserError(f"{key} is {shown(value)}")
+    return value
 
 
 def is_newer(file: Path, newest: int) -> bool:
-    """Whether a file is of a format after `newest`: what this bentpipe cannot read it shall not write over."""
+    """Tell whether a file's format is newer than `newest`, so that this bentpipe must not overwrite it."""
     try:
-        found = json.loads(read_text(file))["format"] if file.is_file() else None
+        version = json.loads(read_text(file))["format"] if file.is_file() else None
     except (UserError, ValueError, KeyError, TypeError, RecursionError):
-        return False  # damaged, which who reads it says
-    return type(found) is int and found > newest
+        return False  # damaged: its reader reports that
+    return type(version) is int and version > newest
 
 
-def _asked(entry: Any) -> Manifest:  # noqa: ANN401 -- whatever stands in the file
+def _manifest(entry: Any) -> Manifest:  # noqa: ANN401 -- any JSON value
     for key, kinds in _KINDS.items():
         if type(entry[key]) not in kinds:
             raise UserError(f"{key} is {shown(entry[key])}")
@@ -137,9 +145,9 @@ def _asked(entry: Any) -> Manifest:  # noqa: ANN401 -- whatever stands in the fi
     return Manifest(**{key: entry[key] for key in _KINDS})
 
 
-def _how(asked: Manifest) -> tuple[float, float | None]:
-    return asked.duration_s, asked.phase_s
+def _timing(entry: Manifest) -> tuple[float, float | None]:
+    return entry.duration_s, entry.phase_s
 
 
-def _once(found: Iterable[T]) -> list[T]:
-    return list(dict.fromkeys(found))
+def _unique(values: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(values))

@@ -1,4 +1,4 @@
-"""Two races over the same paths held against each other, Run by Run: the simulator and a kernel, or two builds."""
+"""Pairwise comparison of two races over the same paths: simulator and kernel, or two builds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two Runs over one path: the same realised Profiles, scheme, phase, length, queue rules and other traffic."""
+    """Two Runs over one path: the same realised Profiles, scheme, phase, duration, queue rules and cross traffic."""
 
     runs: tuple[Run, Run]
     figures: tuple[Figures, Figures]
@@ -35,17 +35,17 @@ class Scheme:
     pairs: tuple[Pair, ...]
 
     def means(self, quantity: str) -> tuple[float, float]:
-        """A field of `Figures`, or ``first_share``, in the mean over the pairs: of the first race, of the second."""
+        """Return the mean over the pairs of a field of `Figures`, or ``first_share``: first race, second race."""
         first, second = (fmean(float(getattr(pair.figures[i], quantity)) for pair in self.pairs) for i in (0, 1))
         return first, second
 
     def goodput_ratio(self) -> Estimate | None:
-        """How many times the second's goodput the first one's is; None: one got nothing."""
+        """Return the ratio of the first race's goodput to the second's; None: one has none."""
         goodput = [[pair.figures[i].goodput_bps for pair in self.pairs] for i in (0, 1)]
         return paired_ratio(goodput[0], goodput[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``compare --json`` prints it: first and second in lists of two; NaN (nothing came through) is None."""
+        """Return the row of ``compare --json``: lists of first and second; NaN (no packet delivered) is None."""
         ratio = self.goodput_ratio()
         delays = self.means("delay_ms")
         return {
@@ -64,14 +64,14 @@ class Scheme:
 
 @dataclass(frozen=True)
 class Pairing:
-    """What two races have in common, and how many Runs of each were left out.
+    """The common Runs of two races, and the number of excluded Runs of each.
 
     Attributes:
-        schemes: With the Runs that are partners.
+        schemes: Schemes with their paired Runs.
         alone: Runs of either race without a partner.
-        invalid: Runs of either that are not valid.
-        without: Why a pair has no figures (a Run without flows, a flow that ended before the warm-up), a pair each.
-        other_hosts: Pairs whose hosts have other settings (`hosts` of their Experiments).
+        invalid: Runs of either race that are not valid.
+        without: For each pair without figures the reason (a Run without flows, a flow that ended in the warm-up).
+        other_hosts: Pairs whose hosts have different settings (`hosts` of their Experiments).
     """
 
     schemes: tuple[Scheme, ...]
@@ -96,8 +96,9 @@ class Pairing:
 def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
     """Pair the Runs of two races.
 
-    Raises `UserError` if none of one has a partner in the other (they met other paths), if no pair has figures, and if
-    two Runs of one race would be partners of the same one.
+    Raises:
+        UserError: No Run has a partner (the paths differ), no pair has figures, or two Runs of one race have the same
+            partner.
     """
     valid = [[run for run in runs if run.record["valid"]] for runs in (first, second)]
     mine, theirs = (_by_path(runs) for runs in valid)
@@ -111,7 +112,7 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         try:
             figures = _figures(runs[0]), _figures(runs[1])
         except NoFiguresError as error:
-            without.append(f"{runs[0].label}, {runs[0].scheme}, seed {runs[0].seed}: {error.found}")
+            without.append(f"{runs[0].label}, {runs[0].scheme}, seed {runs[0].seed}: {error.reason}")
             continue
         grouped.setdefault((runs[0].label, runs[0].scheme), []).append(Pair(runs, figures))
     if not grouped:
@@ -130,19 +131,19 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
 
 
 FREE = ("name", "sample_step_ns", "hosts", "profiles")
-"""What partners' Experiments may differ in; of the Profiles what was realised of them counts."""
+"""Fields in which partners' Experiments may differ; Profiles are compared by their realisation."""
 
 
 def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
-    found: dict[str, Run] = {}
+    by_path: dict[str, Run] = {}
     for run in runs:
-        other = found.setdefault(_path(run), run)
+        other = by_path.setdefault(_path(run), run)
         if other is not run:
             raise UserError(
-                f"{other.path} and {run.path} met the same path: which of them is to be compared? "
-                "Wanted a folder with one of them"
+                f"{other.path} and {run.path} have the same path, so the partner is ambiguous; expected a folder with "
+                "one of them"
             )
-    return found
+    return by_path
 
 
 def _path(run: Run) -> str:
@@ -156,24 +157,24 @@ def _figures(run: Run) -> Figures:
 
 
 def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
-    """The first thing that no two Runs have in common."""
+    """Describe the first property that no two Runs share."""
     if not all(any(run.record["valid"] for run in runs) for runs in (first, second)):
         return "one of the races has no valid Run, so there is nothing to compare"
 
-    def lacking(what: str, of: Any) -> str | None:  # noqa: ANN401 - any comparable fact of a Run
-        mine, theirs = ({of(run) for run in runs} for runs in (first, second))
+    def differing(name: str, value_of: Any) -> str | None:  # noqa: ANN401 - any comparable property of a Run
+        mine, theirs = ({value_of(run) for run in runs} for runs in (first, second))
         if mine & theirs:
             return None
-        shown = [", ".join(sorted(map(str, found))[:3]) for found in (mine, theirs)]
-        return f"no Run of one race has a partner in the other: their {what} differ ({shown[0]}; {shown[1]})"
+        shown = [", ".join(sorted(map(str, values))[:3]) for values in (mine, theirs)]
+        return f"no Run of one race has a partner in the other: their {name} differ ({shown[0]}; {shown[1]})"
 
     reasons = (
-        lacking("Profiles", lambda run: "+".join(profile["hash"][:12] for profile in run.record["profiles"])),
-        lacking("schemes", lambda run: run.scheme),
-        lacking("seeds", lambda run: run.seed),
-        lacking("lengths [s]", lambda run: run.duration_s),
-        lacking("start phases [s]", lambda run: run.offset_s),
-        lacking("queue rules", lambda run: json.dumps(run.record["experiment"].get("queues"))),
-        lacking("other traffic", lambda run: json.dumps(run.record["experiment"].get("cross"))),
+        differing("Profiles", lambda run: "+".join(profile["hash"][:12] for profile in run.record["profiles"])),
+        differing("schemes", lambda run: run.scheme),
+        differing("seeds", lambda run: run.seed),
+        differing("lengths [s]", lambda run: run.duration_s),
+        differing("start phases [s]", lambda run: run.offset_s),
+        differing("queue rules", lambda run: json.dumps(run.record["experiment"].get("queues"))),
+        differing("cross traffic", lambda run: json.dumps(run.record["experiment"].get("cross"))),
     )
     return next(filter(None, reasons), "no Run of one race has the Profile and the Experiment of one in the other")

@@ -1,4 +1,4 @@
-"""The path that a Run met: its Profile as drawn with its seed, seen through the window of the Run."""
+"""The path of a Run: its Profile as realised with its seed, within the Run's time window."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Spans = list[tuple[float, float]]
 
-KEPT = 16
-"""Profiles kept in memory at once. Chosen here: all seeds of one path in a usual race; ten minutes of a path take some
-megabytes."""
+CACHED_PROFILES = 16
+"""Largest number of Profiles in memory. Chosen here: all seeds of one path in a usual race. Ten minutes of a path take
+some megabytes."""
 
 
 @dataclass(frozen=True)
 class RacedPath:
-    """What the path did while a Run lasted; times are seconds since the Run began."""
+    """The path during a Run; times are seconds since the Run began."""
 
     view: PathView
     offset_s: float
     duration_s: float
 
     def capacity_bps(self, direction: Direction, bin_s: float) -> tuple[Floats, Floats]:
-        """Edges of whole bins of `bin_s` [s] and the mean capacity between them [bit/s].
+        """Return the edges of whole bins of `bin_s` [s] and the mean capacity in each [bit/s].
 
-        The mean of the narrowest hop's capacity, with nothing while a hop is interrupted or there is no path: what the
-        path could have carried in the bin. Infinite where no hop limits it.
+        It is the mean of the bottleneck hop's capacity, 0 while a hop is interrupted or there is no path. Infinite if
+        no hop limits the path.
         """
         edges: Floats = np.arange(int(self.duration_s / bin_s + 1e-6) + 1, dtype=np.float64) * bin_s
         capacity = self.view.capacity(direction)
@@ -52,22 +52,22 @@ class RacedPath:
         return edges, capacity.means(np.minimum(edges + self.offset_s, self.view.duration_s))
 
     def limited(self, direction: Direction) -> bool:
-        """Whether some hop limits it at every moment."""
+        """Tell whether some hop limits the capacity at all times."""
         return bool(np.isfinite(self.view.capacity(direction).value).all())
 
     def handovers(self) -> Floats:
-        """When another satellite or gateway took over [s].
+        """Return the times at which satellite or gateway changes [s].
 
-        As in the Run's events, one whose interruption began earlier and lasts into the Run counts from its beginning.
+        As in the Run's events, a handover whose interruption began earlier and lasts into the Run counts at 0 s.
         """
         return self._begun([event for event in self.view.handovers() if changes_hop(event)])
 
     def reconfigurations(self) -> Floats:
-        """When the path was reconfigured and stayed where it was [s]; otherwise as `handovers`."""
+        """Return the times of reconfigurations without handover [s]; otherwise as `handovers`."""
         return self._begun([event for event in self.view.handovers() if not changes_hop(event)])
 
     def outages(self) -> Spans:
-        """From when to when nothing could pass [s]: no hop in use, or one struck by an outage, obstruction or rain."""
+        """Return the spans without a path [s]: no hop in use, or one interrupted by an outage, obstruction or rain."""
         no_path = [(start, end) for start, end, hops in self.view.routes() if not hops]
         struck = [
             (event["at_ns"] / 1e9, (event["at_ns"] + event["interruption_ns"]) / 1e9)
@@ -77,9 +77,9 @@ class RacedPath:
         return self._within([*no_path, *struck])
 
     def serving(self) -> list[tuple[float, float, str]]:
-        """From when [s], to when [s], and the hops in use that others take turns with: satellite, gateway, PoP by name.
+        """Return spans [s] with the names of the hops in use that change over the Run: satellite, gateway, PoP.
 
-        A path that stays the same has its first hop; no path is ``–``.
+        A path that never changes has its first hop; no path is ``–``.
         """
         names = [str(hop["name"]) for hop in self.view.metadata["hops"]]
         routes = [
@@ -88,20 +88,21 @@ class RacedPath:
             if end > self.offset_s and start < self.offset_s + self.duration_s
         ]
         always = set.intersection(*(set(hops) for _, _, hops in routes if hops)) if any(r[2] for r in routes) else set()
-        told = [
+        spans = [
             (start, end, [hop for hop in hops if hop not in always] or hops[:1], bool(hops))
             for start, end, hops in routes
         ]
         return [
-            (start, end, ", ".join(names[hop] for hop in hops) if there else "–") for start, end, hops, there in told
+            (start, end, ", ".join(names[hop] for hop in hops) if has_path else "–")
+            for start, end, hops, has_path in spans
         ]
 
     def no_path_s(self) -> float:
-        """How long nothing could pass [s]."""
+        """Return the total time without a path [s]."""
         return sum(end - start for start, end in self.outages())
 
     def loss_episodes(self, direction: Direction) -> Spans:
-        """From when to when packets were lost at random on the way [s], outages left out."""
+        """Return the spans of random loss [s], without outages."""
         loss = self.view.loss(direction)
         ends = np.append(loss.t_s[1:], loss.end_s)
         unusable = [(start, end) for start, end, hops in self.view.routes() if not hops]
@@ -115,25 +116,25 @@ class RacedPath:
     def _begun(self, events: Sequence[Mapping[str, Any]]) -> Floats:
         at = np.array([event["at_ns"] / 1e9 - self.offset_s for event in events])
         until = at + np.array([event["interruption_ns"] / 1e9 for event in events])
-        found: Floats = np.maximum(at, 0.0)[((at >= 0) | (until > 0)) & (at < self.duration_s)]
-        return found
+        begun: Floats = np.maximum(at, 0.0)[((at >= 0) | (until > 0)) & (at < self.duration_s)]
+        return begun
 
     def _within(self, spans: Iterable[tuple[float, float]]) -> Spans:
-        """Those parts of spans of the Profile that lie in the Run, neighbours as one."""
-        found: Spans = []
+        """Clip spans of the Profile to the Run and merge neighbours."""
+        clipped: Spans = []
         for begin, finish in sorted(spans):
             start, end = max(begin - self.offset_s, 0.0), min(finish - self.offset_s, self.duration_s)
-            if found and start <= found[-1][1]:
-                found[-1] = (found[-1][0], max(end, found[-1][1]))
+            if clipped and start <= clipped[-1][1]:
+                clipped[-1] = (clipped[-1][0], max(end, clipped[-1][1]))
             elif end > start:
-                found.append((start, end))
-        return found
+                clipped.append((start, end))
+        return clipped
 
 
 def raced_path(run: Run) -> RacedPath | None:
-    """The path of a Run over one Profile, from the copy that is kept beside it; None where that is gone or another.
+    """Return the path of a Run over one Profile, from the Profile stored beside it; None if that is missing or differs.
 
-    None too for a program that ran longer than the Profile: what it met is no part of one passage.
+    Also None for a program that ran longer than the Profile, because the Profile was then repeated.
     """
     if len(run.record["profiles"]) != 1 or len(run.path.parents) < 4:
         return None
@@ -151,13 +152,13 @@ def raced_path(run: Run) -> RacedPath | None:
     return RacedPath(view, run.offset_s, run.duration_s)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_PROFILES)
 def _view(file: Path, given: str, drawn: str, seed: int) -> PathView:
-    """Raises `UserError` where there is none: what is raised is not cached, and the file may be there next time."""
+    """Return the realised path, cached. Raises `UserError` if there is none; exceptions are not cached."""
     profile = read_profile(file)
     if profile.content_hash() != given:
         raise UserError(f"{file}: another Profile than the one that was raced")
-    met = Base("path", file.stem, profile, given).drawn(seed)
-    if met.content_hash() != drawn:
+    realised = Base("path", file.stem, profile, given).drawn(seed)
+    if realised.content_hash() != drawn:
         raise UserError(f"{file}: this build draws another path from seed {seed}")
-    return PathView(met)
+    return PathView(realised)

@@ -1,4 +1,4 @@
-"""The given Profiles beside their Runs: without them no Run could be repeated."""
+"""The given Profiles, stored beside their Runs so that Runs can be repeated."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def profile_file(out: Path, label: str) -> Path:
-    """Where the Profile of that label is kept."""
+    """Return the file of the Profile with this label."""
     return out / "profiles" / f"{label}.parquet"
 
 
 def keep_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
-    """Keep the Profiles; `fresh` replaces those that are there.
+    """Store the Profiles; `fresh` replaces existing ones.
 
     Raises:
-        UserError: another Profile of that name is there.
-        StoreError: the disk refuses.
+        UserError: Another Profile with this name exists.
+        StoreError: The disk cannot be written.
     """
     with store.storing(out):
         for base in bases:
@@ -41,7 +41,7 @@ def keep_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
 
 
 def free_label(base: Base, out: Path) -> str:
-    """The label under which the Profile is, or can be, kept: where another one has it, ``~2`` and so on behind it."""
+    """Return the label under which the Profile is or can be stored: with ``~2`` and so on if another one has it."""
     for n in count(1):
         label = base.label if n == 1 else f"{base.label}~{n}"
         file = profile_file(out, label)

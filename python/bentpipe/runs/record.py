@@ -1,4 +1,4 @@
-"""What a driver returns, as a Run's tables and `run.json`."""
+"""A Run's tables and `run.json`, made from a driver's result."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Base, Work
 
 ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retransmits")
-"""What ``race --json`` promises for each flow, first and in this order."""
+"""Keys of each flow in ``race --json`` that are stable, first and in this order."""
 
 
 PYTHON_CONTROLLER = "controller "
-"""How the entries of controllers in Python begin among the versions."""
+"""Prefix of the entries of Python controllers in `versions`."""
 
 
 @cache
 def build() -> str:
-    """Which build of the native half runs here: the start of the SHA-256 of its file.
+    """Return an identifier of the native module's build: the start of its file's SHA-256.
 
-    Two builds of one version may differ in their code, and so in what they simulate. Two of one code may differ in
-    their file too (another compiler): a race then runs again what it need not.
+    Two builds of one version may differ in code and so in results. Two builds of one code may differ in the file
+    (another compiler); a race then repeats Runs needlessly.
     """
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
 
 
 class Data(Protocol):
-    """What a driver returns: `RunData` of the simulator, `Emulated` of the emulator."""
+    """A driver's result: `RunData` of the simulator, `EmulationResult` of the emulator."""
 
     def samples(self) -> dict[str, Any]:
-        """Columns of `samples`."""
+        """Return the columns of `samples`."""
 
     def links(self) -> dict[str, Any]:
-        """Columns of `links`."""
+        """Return the columns of `links`."""
 
     def events(self) -> dict[str, Any]:
-        """Columns of `events`."""
+        """Return the columns of `events`."""
 
     def summary_json(self) -> str:
-        """The summary, with `valid` and `why_invalid`."""
+        """Return the summary, with `valid` and `why_invalid`."""
 
     def content_hash(self) -> str:
-        """Of tables and summary."""
+        """Return the hash of tables and summary."""
 
 
 def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataFrame]:
-    """`samples`, `links` and `events`; samples say the `direction` and `controller` of their flow."""
+    """Return `samples`, `links` and `events`; samples get the `direction` and `controller` of their flow."""
     samples = store.frame(data.samples())
-    samples = samples.with_columns(pl.col("losses").cast(pl.UInt64))  # null where the kernel does not keep them
+    samples = samples.with_columns(pl.col("losses").cast(pl.UInt64))  # null if the kernel does not count them
     flows_table = pl.DataFrame(
         {
             "flow": range(len(flows)),
@@ -79,7 +79,7 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
 
 
 def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
-    """`run.json` but for the files' hashes; `paths` are the Profiles as drawn with the Run's seed."""
+    """Return `run.json` without the files' hashes; `paths` are the Profiles as realised with the Run's seed."""
     from bentpipe.experiments.plugins import python_controllers
 
     summary = json.loads(data.summary_json())
@@ -118,25 +118,26 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]
 
 
 def versions(world: store.World, plugins: Mapping[str, PythonController] | None = None) -> dict[str, str]:
-    """What ran. Of an emulated Run `build` is the emulator's alone, and which kernel and processor is told too.
+    """Return the versions of the software that made a Run.
 
-    What the simulator's senders and receivers do is nothing to an emulated Run, which TCP the machine has nothing to a
-    simulated one. Of each controller in Python the SHA-256 of its file: one that was edited is another.
+    `build` of an emulated Run identifies only the emulator, as the simulator's TCP has no effect on it; kernel and
+    processor are added. A simulated Run does not depend on the machine's TCP. Each Python controller has the SHA-256 of
+    its file, because an edited controller is another one.
     """
-    brought = {f"{PYTHON_CONTROLLER}{name}": plugin.sha256 for name, plugin in (plugins or {}).items()}
+    controllers = {f"{PYTHON_CONTROLLER}{name}": plugin.sha256 for name, plugin in (plugins or {}).items()}
     if world == "simulated":
-        return {"bentpipe": _native.__version__, "build": build(), **brought}
-    ours = {"bentpipe": _native.__version__, "build": _native.__emulator__, **brought}
-    return {**ours, **machine()}
+        return {"bentpipe": _native.__version__, "build": build(), **controllers}
+    software = {"bentpipe": _native.__version__, "build": _native.__emulator__, **controllers}
+    return {**software, **machine()}
 
 
 def machine() -> dict[str, str]:
-    """Whose TCP it was, and on what processor."""
+    """Return the kernel and the processor architecture of this machine."""
     return {"kernel": f"{platform.system()} {platform.release()}", "machine": platform.machine()}
 
 
 def race_row(run: Run) -> dict[str, Any]:
-    """One Run as ``race --json`` prints it: the promised keys first."""
+    """Return one Run as ``race --json`` prints it: the stable keys first."""
     flows = [
         {**{key: flow.get(key) for key in ROW_KEYS}, **{k: v for k, v in flow.items() if k not in ROW_KEYS}}
         for flow in run.flows
@@ -155,19 +156,19 @@ def race_row(run: Run) -> dict[str, Any]:
 
 
 def results_table(runs: Iterable[Run]) -> pl.DataFrame:
-    """One row per flow of every Run: what was run, and its summary; nested fields are ``startup_…``."""
+    """Return one row per flow of every Run: its identity and summary; nested fields are ``startup_…``."""
     rows = []
     for run in runs:
         for i, flow in zip(run.flow_numbers, run.flows, strict=True):
             plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
             start = {f"startup_{key}": value for key, value in flow["startup"].items()}
-            what = {
+            identity = {
                 "experiment": run.experiment,
                 "profile": run.label,
                 "scheme": run.scheme,
                 "seed": run.seed,
                 "flow": i,
             }
-            how = {"valid": run.record["valid"], "content_hash": run.record["content_hash"]}
-            rows.append({**what, **plain, **start, **how})
+            validity = {"valid": run.record["valid"], "content_hash": run.record["content_hash"]}
+            rows.append({**identity, **plain, **start, **validity})
     return pl.DataFrame(rows, infer_schema_length=None)

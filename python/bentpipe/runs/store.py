@@ -1,7 +1,7 @@
-"""The Run on disk: a folder with `run.json` and three Parquet tables, there whole or not at all.
+"""A Run on disk: a folder with `run.json` and three Parquet tables, written atomically.
 
-``<root>/<experiment>/<node>/<start time>/<run>/``, a hierarchy anybody can walk. Of a simulated Run
-or a race nothing comes from a clock: the start time is the Profile's. Layout and columns: `docs/reference/run.md`.
+Layout: ``<root>/<experiment>/<node>/<start time>/<run>/``. A simulated Run has no wall-clock time: its start time is
+the Profile's. Layout and columns: `docs/reference/run.md`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ FORMAT = 2
 TABLES = ("samples", "links", "events")
 
 World = Literal["simulated", "emulated"]
-"""Where a Run happened; also the name of its node in the hierarchy, as no terminal took part in either."""
+"""World of a Run; also the name of its node in the hierarchy, as neither world has a measuring terminal."""
 
 LONGEST_NAME = 120
-"""Characters of a path component. Chosen here: every file system takes twice as many bytes."""
+"""Largest number of characters of a path component. Chosen here: every file system takes twice as many bytes."""
 
 MEASURED = "measured"
 """The world of Runs that `bentpipe.measurements.runs` writes and reads."""
 
 PARTIAL = ".partial-"
-"""How the folder of a Run begins while it is being written."""
+"""Prefix of a Run's folder while it is being written."""
 
 REQUIRED = {
     "format": int,
@@ -62,29 +62,29 @@ REQUIRED = {
     "content_hash": str,
     "files": dict,
 }
-"""Fields of `run.json` that a reader relies on."""
+"""Fields of `run.json` that readers require."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A Run on disk. `record` is its `run.json`; the tables are read, and checked, when asked for."""
+    """A Run on disk. `record` is its `run.json`; its methods read and check the tables."""
 
     path: Path
     record: Mapping[str, Any] = field(repr=False)
 
     @property
     def label(self) -> str:
-        """The Profile it ran on, as the race called it; several Profiles are joined by ``+``."""
+        """Label of its Profile in the race; several are joined by ``+``."""
         return "+".join(str(profile["label"]) for profile in self.record["profiles"])
 
     @property
     def experiment(self) -> str:
-        """The name of its Experiment."""
+        """Name of its Experiment."""
         return str(self.record["experiment"]["name"])
 
     @property
     def world(self) -> str:
-        """Where it happened: ``simulated`` or ``emulated``."""
+        """Its world: ``simulated`` or ``emulated``."""
         return str(self.record["world"])
 
     @property
@@ -94,7 +94,7 @@ class Run:
 
     @property
     def names(self) -> list[str]:
-        """What each flow is called: its part of the scheme, or its controller where the scheme is a program."""
+        """Name of each flow: its part of the scheme, or its controller if the scheme is a program."""
         parts = flow_parts(self.scheme)
         controllers = [str(flow["controller"]) for flow in self.flows]
         if [split_flow(part)[0] for part in parts] == controllers:
@@ -103,49 +103,49 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """The seed of its Profile's processes and of its own draws."""
+        """Seed of its Profile's random processes and of its own."""
         return int(self.record["seed"])
 
     @property
     def flows(self) -> list[dict[str, Any]]:
-        """The summary of each flow."""
+        """Summary of each flow."""
         return list(self.record["summary"]["flows"])
 
     @property
     def flow_numbers(self) -> Sequence[int]:
-        """The number of each flow in the tables on disk."""
+        """Number of each flow in the tables on disk."""
         return list(self.record.get("flow_numbers", range(len(self.flows))))
 
     @property
     def duration_s(self) -> float:
-        """How long it ran [s]."""
+        """Duration [s]."""
         return float(self.record["experiment"]["duration_ns"]) / 1e9
 
     @property
     def warmup_s(self) -> float:
-        """What steady-state figures leave out at its beginning [s]."""
+        """Duration of the warm-up, which steady-state figures exclude [s]."""
         return float(self.record["experiment"]["warmup_ns"]) / 1e9
 
     @property
     def offset_s(self) -> float:
-        """Where in its Profile it began [s]."""
+        """Offset in its Profile at which it began [s]."""
         return float(self.record["experiment"]["offset_ns"]) / 1e9
 
     @property
     def start_unix_ns(self) -> int:
-        """UTC of its first moment [ns]: the Profile's start and the offset into it."""
+        """UTC of its start [ns]: the Profile's start plus the offset."""
         return int(self.record["profiles"][0]["start_unix_ns"]) + int(self.record["experiment"]["offset_ns"])
 
     def samples(self) -> pl.DataFrame:
-        """`samples.parquet`."""
+        """Read `samples.parquet`."""
         return self._table("samples")
 
     def links(self) -> pl.DataFrame:
-        """`links.parquet`."""
+        """Read `links.parquet`."""
         return self._table("links")
 
     def to_pandas(self, table: str = "samples") -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
-        """One table, ``samples``, ``links`` or ``events``, as a pandas DataFrame.
+        """Read one table, ``samples``, ``links`` or ``events``, as a pandas DataFrame.
 
         Raises:
             UserError: There is no such table, or the extra ``bentpipe[pandas]`` is not installed.
@@ -158,7 +158,7 @@ class Run:
             raise UserError(f"to_pandas needs {error.name}: pip install 'bentpipe[pandas]'") from error
 
     def events(self) -> pl.DataFrame:
-        """`events.parquet`."""
+        """Read `events.parquet`."""
         return self._table("events")
 
     def _table(self, name: str) -> pl.DataFrame:
@@ -166,7 +166,7 @@ class Run:
 
 
 def read_table(folder: Path, record: Mapping[str, Any], name: str, then: str) -> pl.DataFrame:
-    """A table of a Run, its file's hash checked. Raises `UserError` that ends in what to do `then`."""
+    """Read a table of a Run and check its file's hash. The message of a `UserError` ends with the remedy `then`."""
     file = folder / f"{name}.parquet"
     data = read_bytes(file)
     if hashlib.sha256(data).hexdigest() != record["files"].get(file.name):
@@ -175,19 +175,19 @@ def read_table(folder: Path, record: Mapping[str, Any], name: str, then: str) ->
 
 
 def run_folder(root: Path, experiment: str, world: World, start_unix_ns: int, run: str) -> Path:
-    """Where a Run belongs below `root`."""
+    """Return a Run's folder below `root`."""
     return root / safe_name(experiment) / world / basic_utc(start_unix_ns) / safe_name(run)
 
 
 def basic_utc(unix_ns: int) -> str:
-    """UTC in the basic format of ISO 8601, which every file system takes: ``20260510T090000Z``."""
+    """Format UTC in the basic format of ISO 8601, which every file system takes: ``20260510T090000Z``."""
     return format_utc(unix_ns).replace("-", "").replace(":", "")
 
 
 def safe_name(text: str) -> str:
-    """`text` as one path component: anything but letters, digits and ``. _ + ~ -`` becomes ``-``, no leading dot.
+    """Convert `text` to one path component: anything but letters, digits and ``. _ + ~ -`` becomes ``-``.
 
-    Of a long one the rest is a hash, so that two stay apart.
+    Leading dots are removed. The end of a long text is replaced by a hash, so that names stay distinct.
     """
     safe = re.sub(r"[^\w.+~-]+", "-", text).lstrip(".") or "unnamed"
     if len(safe) <= LONGEST_NAME:
@@ -196,20 +196,23 @@ def safe_name(text: str) -> str:
 
 
 def frame(columns: Mapping[str, Any]) -> pl.DataFrame:
-    """A table from the simulator's columns; NaN (not known yet) becomes null, as Parquet's readers expect."""
+    """Make a table from the simulator's columns; NaN (not known yet) becomes null, as Parquet's readers expect."""
     return pl.DataFrame(dict(columns)).with_columns(pl.selectors.float().fill_nan(None))
 
 
 def write_run(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Run:
-    """Write a Run beside its place and move it there in one step, in the stead of one that is there already.
+    """Write a Run to a temporary folder and move it to its place in one step, replacing an existing one.
 
-    `tables` has the three of `TABLES`. Raises `StoreError` where the disk refuses; nothing is left behind then.
+    `tables` has the three of `TABLES`.
+
+    Raises:
+        StoreError: The disk cannot be written; the temporary folder is removed.
     """
     return Run(folder, write_folder(folder, record, {name: tables[name] for name in TABLES}))
 
 
 def write_folder(folder: Path, record: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
-    """Write a folder with `run.json` and `tables`, as `write_run` does; returns what is in `run.json`."""
+    """Write a folder with `run.json` and `tables`, as `write_run` does; return the content of `run.json`."""
     with storing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder.parent))
@@ -228,11 +231,11 @@ def write_folder(folder: Path, record: Mapping[str, Any], tables: Mapping[str, p
 
 
 def _move_in(partial: Path, folder: Path) -> None:
-    """Put a written Run in its place; the one that was there goes, unless ours cannot come."""
+    """Move a written Run to its place; restore an existing one if that fails."""
     if not folder.exists():
         partial.rename(folder)
         return
-    # Not inside the new Run, where it would stay if the process were killed now.
+    # Not inside the new Run, where it would remain if the process were killed now.
     before = partial.with_name(f"{partial.name}-before")
     folder.rename(before)
     try:
@@ -244,7 +247,7 @@ def _move_in(partial: Path, folder: Path) -> None:
 
 
 def remove_partial(folders: Iterable[Path]) -> None:
-    """Remove what killed processes left of Runs in `folders`; the caller holds the lock of the race."""
+    """Remove partial Runs of killed processes in `folders`; the caller holds the lock of the race."""
     for folder in dict.fromkeys(folders):
         for left in folder.iterdir() if folder.is_dir() else ():
             if left.name.startswith(PARTIAL):
@@ -252,14 +255,14 @@ def remove_partial(folders: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def storing(what: Path) -> Iterator[None]:
-    """Turn what a disk can do to us into one line."""
+def storing(target: Path) -> Iterator[None]:
+    """Turn an OSError of the disk into a one-line `StoreError` about `target`."""
     try:
         yield
     except OSError as error:
         if is_full(error):
-            raise DiskFullError(f"{what}: cannot write it: {reason_of(error)}") from error
-        raise StoreError(f"{what}: cannot write it: {error.strerror or error}") from error
+            raise DiskFullError(f"{target}: cannot write it: {reason_of(error)}") from error
+        raise StoreError(f"{target}: cannot write it: {error.strerror or error}") from error
 
 
 def _write_table(file: Path, table: pl.DataFrame) -> str:
@@ -272,33 +275,35 @@ def _write_table(file: Path, table: pl.DataFrame) -> str:
 
 
 class DamagedRunError(UserError):
-    """A Run's folder whose `run.json` is missing or is not what was written; only running again helps."""
+    """A Run's `run.json` is missing or damaged; the only remedy is to run again."""
 
 
 class DamagedRunWarning(UserWarning):
-    """A damaged Run was left out or is replaced."""
+    """A damaged Run is left out or replaced."""
 
 
 def read_run(folder: str | os.PathLike[str]) -> Run:
     """Read a Run's `run.json`.
 
-    Raises `UserError` saying which file, what was found and what to do; `DamagedRunError` if that is to run it again.
+    Raises:
+        UserError: The file is no Run of a race. The message names file, problem and remedy.
+        DamagedRunError: The Run must be run again.
     """
     folder = Path(folder)
     record = read_record(folder, "run the race again")
     file = folder / "run.json"
     if record.get("world") == MEASURED:
-        raise UserError(f"{file}: this Run was measured; wanted one of a race (bentpipe analyze takes measured ones)")
+        raise UserError(f"{file}: a measured Run; expected one of a race; try bentpipe analyze for measured Runs")
     for key, kind in REQUIRED.items():
         if type(record.get(key)) is not kind:
-            found = type(record[key]).__name__ if key in record else "nothing"
-            raise DamagedRunError(f"{file}: field {key!r} holds {found}; wanted {kind.__name__}; run the race again")
+            actual = type(record[key]).__name__ if key in record else "nothing"
+            raise DamagedRunError(f"{file}: field {key!r} holds {actual}; expected {kind.__name__}; run the race again")
     _check_inside(file, record)
     return Run(folder, record)
 
 
 def read_record(folder: Path, then: str) -> dict[str, Any]:
-    """A `run.json` of whatever world. Raises as `read_run`; `then` is what a message says to do."""
+    """Read the `run.json` of any world. Raises as `read_run`; `then` is the remedy in messages."""
     file = folder / "run.json"
     if folder.is_dir() and not file.exists():
         raise DamagedRunError(f"{file}: no such file; {then}")
@@ -308,7 +313,7 @@ def read_record(folder: Path, then: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DamagedRunError(f"{file}: not JSON ({error}); {then}") from error
     if not isinstance(record, dict) or not isinstance(record.get("format"), int):
-        raise DamagedRunError(f"{file}: no field 'format'; wanted the run.json of a Run")
+        raise DamagedRunError(f"{file}: no field 'format'; expected the run.json of a Run")
     if record["format"] > FORMAT:
         raise UserError(f"{file}: format {record['format']} is newer than {FORMAT}, the newest known; update bentpipe")
     if record["format"] < FORMAT:
@@ -317,30 +322,30 @@ def read_record(folder: Path, then: str) -> dict[str, Any]:
 
 
 def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
-    """The nested fields that summaries and the report take for granted."""
+    """Check the nested fields that summaries and the report require."""
 
-    def want(where: str, entry: object, key: str, *kinds: type) -> None:
-        _want(file, where, entry, key, *kinds)
+    def check(where: str, entry: object, key: str, *kinds: type) -> None:
+        _check_field(file, where, entry, key, *kinds)
 
-    if (place := _out_of_place(record)) is not None:
-        raise DamagedRunError(f"{file}: {place} is a number that no Run has; run the race again")
+    if (place := _out_of_range(record)) is not None:
+        raise DamagedRunError(f"{file}: {place} is out of range; run the race again")
     if record["seed"] < 0:
-        raise DamagedRunError(f"{file}: seed is {record['seed']}; wanted 0 or more; run the race again")
-    want("summary", record["summary"], "flows", list)
-    want("experiment", record["experiment"], "name", str)
-    want("experiment", record["experiment"], "profiles", list)
+        raise DamagedRunError(f"{file}: seed is {record['seed']}; expected 0 or more; run the race again")
+    check("summary", record["summary"], "flows", list)
+    check("experiment", record["experiment"], "name", str)
+    check("experiment", record["experiment"], "profiles", list)
     for key in ("duration_ns", "offset_ns", "warmup_ns", "sample_step_ns"):
-        want("experiment", record["experiment"], key, int)
+        check("experiment", record["experiment"], key, int)
     for i, profile in enumerate(record["profiles"]):
-        want(f"profiles[{i}]", profile, "label", str)
-        want(f"profiles[{i}]", profile, "base_hash", str)
-        want(f"profiles[{i}]", profile, "start_unix_ns", int)
+        check(f"profiles[{i}]", profile, "label", str)
+        check(f"profiles[{i}]", profile, "base_hash", str)
+        check(f"profiles[{i}]", profile, "start_unix_ns", int)
         if not 0 <= profile["start_unix_ns"] < 2**63:
             raise DamagedRunError(f"{file}: profiles[{i}].start_unix_ns is no time; run the race again")
-    _check_ends(record["experiment"], want)
-    _check_flows(file, record, want)
+    _check_ends(record["experiment"], check)
+    _check_flows(file, record, check)
     played = [profile for profile in record["experiment"]["profiles"] if isinstance(profile, dict)]
-    # A program may well have no TCP flow; a race without one is no race.
+    # A program may have no TCP flow; a race always has one.
     empty = not record["summary"]["flows"] and "program" not in record
     if not record["profiles"] or len(played) != len(record["profiles"]) or empty:
         raise DamagedRunError(
@@ -348,76 +353,77 @@ def _check_inside(file: Path, record: Mapping[str, Any]) -> None:
         )
 
 
-def _want(file: Path, where: str, entry: object, key: str, *kinds: type) -> None:
+def _check_field(file: Path, where: str, entry: object, key: str, *kinds: type) -> None:
     if not isinstance(entry, dict) or key not in entry:
         raise DamagedRunError(f"{file}: {where} has no field {key!r}; run the race again")
     if type(entry[key]) not in kinds:
-        wanted = " or ".join(kind.__name__ for kind in kinds)
-        raise DamagedRunError(f"{file}: {where}.{key} is {shown(entry[key])}; wanted {wanted}; run the race again")
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise DamagedRunError(f"{file}: {where}.{key} is {shown(entry[key])}; expected {expected}; run the race again")
 
 
-def _check_ends(experiment: Mapping[str, Any], want: Callable[..., None]) -> None:
-    """The hosts of an Experiment and who sends; a file may leave both out."""
+def _check_ends(experiment: Mapping[str, Any], check: Callable[..., None]) -> None:
+    """Check the hosts of an Experiment and the flows' ends; a file may omit both."""
     if "hosts" in experiment:
-        want("experiment", experiment, "hosts", dict, NoneType)
+        check("experiment", experiment, "hosts", dict, NoneType)
         for name in experiment["hosts"] or ():
-            want("experiment.hosts", experiment["hosts"], name, dict, NoneType)
+            check("experiment.hosts", experiment["hosts"], name, dict, NoneType)
     if "flows" in experiment:
-        want("experiment", experiment, "flows", list)
+        check("experiment", experiment, "flows", list)
         for i, flow in enumerate(experiment["flows"]):
             for end in ("sender", "receiver"):
                 if not isinstance(flow, dict) or end in flow:
-                    want(f"experiment.flows[{i}]", flow, end, str, NoneType)
+                    check(f"experiment.flows[{i}]", flow, end, str, NoneType)
 
 
-def _check_flows(file: Path, record: Mapping[str, Any], want: Callable[..., None]) -> None:
-    """The figures of each flow."""
-    # Null only where a Run is not valid, and so in no figure, or where a program's flow ended before the warm-up.
+def _check_flows(file: Path, record: Mapping[str, Any], check: Callable[..., None]) -> None:
+    """Check the figures of each flow."""
+    # Null only in an invalid Run, which no figure uses, or if a program's flow ended before the warm-up.
     rate = (int, float) if record["valid"] and "program" not in record else (int, float, NoneType)
     for i, flow in enumerate(record["summary"]["flows"]):
-        want(f"summary.flows[{i}]", flow, "controller", str)
-        want(f"summary.flows[{i}]", flow, "direction", str)
+        check(f"summary.flows[{i}]", flow, "controller", str)
+        check(f"summary.flows[{i}]", flow, "direction", str)
         if flow["direction"] not in ("up", "down"):
-            found = f"summary.flows[{i}].direction is {shown(flow['direction'])}"
-            raise DamagedRunError(f"{file}: {found}; wanted up or down; run the race again")
-        want(f"summary.flows[{i}]", flow, "goodput_bps", *rate)
-        want(f"summary.flows[{i}]", flow, "whole_run_bps", *rate)
-        want(f"summary.flows[{i}]", flow, "retransmits", int)
+            problem = f"summary.flows[{i}].direction is {shown(flow['direction'])}"
+            raise DamagedRunError(f"{file}: {problem}; expected up or down; run the race again")
+        check(f"summary.flows[{i}]", flow, "goodput_bps", *rate)
+        check(f"summary.flows[{i}]", flow, "whole_run_bps", *rate)
+        check(f"summary.flows[{i}]", flow, "retransmits", int)
         for key in ("completed_s", "losses", "timeouts", "marks"):
             if key in flow:
-                want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
+                check(f"summary.flows[{i}]", flow, key, int, float, NoneType)
         for key in ("rtt_median_ms", "rtt_p95_ms"):
-            want(f"summary.flows[{i}]", flow, key, int, float, NoneType)
-        want(f"summary.flows[{i}]", flow, "startup", dict)
+            check(f"summary.flows[{i}]", flow, key, int, float, NoneType)
+        check(f"summary.flows[{i}]", flow, "startup", dict)
         for key in ("time_to_90_s", "overshoot", "retransmits"):
-            want(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
+            check(f"summary.flows[{i}].startup", flow["startup"], key, int, float, NoneType)
 
 
-def _out_of_place(value: object, where: str = "the record") -> str | None:
-    """The place of the first number that no 64 bits hold, or that is none; None: there is no such."""
+def _out_of_range(value: object, where: str = "the record") -> str | None:
+    """Return the place of the first number that is not finite or exceeds 64 bits; None: there is none."""
     if isinstance(value, float):
         return None if math.isfinite(value) else where
     if isinstance(value, int):
         return None if -(2**63) <= value < 2**64 else where
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    found = (_out_of_place(each, str(key) if where == "the record" else f"{where}.{key}") for key, each in items)
-    return next((place for place in found if place is not None), None)
+    places = (_out_of_range(each, str(key) if where == "the record" else f"{where}.{key}") for key, each in items)
+    return next((place for place in places if place is not None), None)
 
 
 def find_runs(root: str | os.PathLike[str]) -> list[Run]:
-    """Every simulated or emulated Run below `root`, by path; damaged ones are left out (`DamagedRunWarning`).
+    """Return every simulated or emulated Run below `root`, sorted by path; damaged ones are left out with a warning.
 
-    Raises `UserError` if there is none, or one is of a newer format.
+    Raises:
+        UserError: There is none, or one has a newer format.
     """
     root = Path(root)
     check_folder(root)
     if not root.is_dir():
-        raise UserError(f"{root}: no such folder; wanted the -o of a bentpipe race or run")
+        raise UserError(f"{root}: no such folder; expected the -o of a bentpipe race or run")
     runs = []
     for file in sorted(root.glob("*/*/*/*/run.json")):
         if not file.parent.name.startswith(PARTIAL):
             try:
-                # Another kind of Run, with another reader: `bentpipe.measurements.runs`.
+                # `bentpipe.measurements.runs` reads measured Runs.
                 if read_record(file.parent, "run the race again").get("world") != MEASURED:
                     runs.append(read_run(file.parent))
             except DamagedRunError as error:
@@ -425,14 +431,14 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     if not runs:
         if any(root.glob("*/*/run.json")) or (root / "run.json").exists():
             raise UserError(
-                f"{root}: holds measured Runs only; wanted those of a race (`bentpipe analyze` takes these)"
+                f"{root}: holds measured Runs only; expected Runs of a race; try `bentpipe analyze` for measured Runs"
             )
         raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
     return runs
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a place for Runs that is, or lies below, something else than a folder."""
+    """Refuse a place for Runs that is not a folder, or lies below a file."""
     for place in (path, *path.parents):
         if place.exists() and not place.is_dir():
-            raise UserError(f"{place}: is a file; wanted a folder")
+            raise UserError(f"{place}: is a file; expected a folder")

@@ -1,4 +1,4 @@
-"""What a race came to: per Profile and scheme over its seeds, with confidence intervals."""
+"""Results of a race: per Profile and scheme over the seeds, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartUp:
-    """The beginning of a flow, apart from the steady state.
+    """The start-up phase of a flow, before its steady state.
 
-    `reached` of the n runs came to 90 % of their steady goodput; `time_to_90_s` is over those, None if there were none.
-    `overshoot` is the most that was in flight ÷ the steady median.
+    `reached` of the n runs reached 90 % of their steady goodput; `time_to_90_s` is over those, None if there were none.
+    `overshoot` is the peak in flight ÷ the steady median.
     """
 
     reached: int
@@ -33,8 +33,8 @@ class StartUp:
 class FlowSummary:
     """One flow of a scheme over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
-    `completed_s` is how long it took, over the runs in which it came to its end; None: it did in none, or has no end.
-    `share` is the flow's part of what all flows of its run got together; None for a flow that had the path to itself.
+    `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
+    no end. `share` is the flow's share of its run's total goodput; None for a single flow.
     """
 
     controller: str
@@ -53,8 +53,8 @@ class FlowSummary:
 class SchemeSummary:
     """One scheme on one Profile in one Experiment.
 
-    `valid` of its `runs` were valid, and `n` of those count: all of them, or one where all have all figures alike (a
-    path on which a seed changes nothing). `total_bps` is what its flows got together, `jain` how evenly.
+    `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
+    which the seed has no effect). `total_bps` is the goodput of all flows together, `jain` their fairness index.
     """
 
     experiment: str
@@ -70,7 +70,7 @@ class SchemeSummary:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A scheme on one Profile of which `invalid` of its `runs` count for nothing, and why the first of them does."""
+    """A scheme on one Profile with `invalid` of its `runs` excluded, and the reason of the first."""
 
     experiment: str
     profile: str
@@ -81,12 +81,12 @@ class LeftOut:
 
     @property
     def whole(self) -> bool:
-        """Whether no Run of it is left."""
+        """Tell whether all its Runs are excluded."""
         return self.invalid == self.runs
 
 
 def left_out(runs: Iterable[Run]) -> list[LeftOut]:
-    """Which schemes have Runs that are not valid, in the order in which they first come."""
+    """Return the schemes with invalid Runs, in order of first occurrence."""
     return [
         LeftOut(*key, len(invalid), len(group), str(invalid[0].record.get("why_invalid") or "no reason is given"))
         for key, group in group_runs(runs).items()
@@ -95,7 +95,7 @@ def left_out(runs: Iterable[Run]) -> list[LeftOut]:
 
 
 def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
-    """Runs of one Experiment, Profile and scheme together, each list in the order of its seeds."""
+    """Group Runs by Experiment, Profile and scheme, each group sorted by seed."""
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.experiment, run.label, run.scheme), []).append(run)
@@ -103,10 +103,9 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
 
 
 def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
-    """One summary per Experiment, Profile and scheme, in the order in which they first come.
+    """Return one summary per Experiment, Profile and scheme, in order of first occurrence.
 
-    Runs that are not valid count for nothing but `runs`; a scheme without a valid run is left out
-    (`left_out` names it).
+    Runs that are not valid count only in `runs`. A scheme without a valid run has no summary (`left_out` names it).
     """
     summaries = []
     for (experiment, label, scheme), group in group_runs(runs).items():
@@ -117,10 +116,10 @@ def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
 
 
 def counted(runs: Iterable[Run]) -> list[Run]:
-    """Those Runs of one scheme on one Profile that figures are of: the valid ones.
+    """Select the Runs of one scheme on one Profile that count: the valid ones.
 
-    Where all of them have all figures alike, a seed changes nothing there, and they are one result. As soon as one
-    differs every seed counts: two that failed alike are two failures.
+    If all have equal figures, the seed has no effect and they are one result. If one differs, every seed counts: two
+    equal failures are two failures.
     """
     valid = [run for run in runs if run.record["valid"]]
     return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
@@ -144,7 +143,7 @@ def _scheme(key: tuple[str, str, str], valid: list[Run], runs: int) -> SchemeSum
 
 
 def _figures(run: Run) -> str:
-    """What makes a result: the content hash differs already where one packet came a nanosecond later."""
+    """Return a Run's figures for comparison: content hashes differ if one packet arrives a nanosecond later."""
     return json.dumps(run.flows, sort_keys=True)
 
 
@@ -182,21 +181,21 @@ def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimat
 
 
 def compare(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
-    """How many times as large `of` is for scheme `ours` as for `theirs`, per Profile, paired by seed.
+    """Return the ratio of `of` for scheme `ours` to that for `theirs`, per Profile, paired by seed.
 
-    A geometric mean: that of `theirs` to `ours` is its inverse, and ratios of several Profiles may be averaged. A
-    Profile without seeds that both ran, or with a run where `of` is zero, is left out. Where all seeds gave both the
-    same (all figures alike) they count once.
+    It is a geometric mean: the ratio of `theirs` to `ours` is its inverse, and ratios of several Profiles may be
+    averaged. A Profile without common seeds, or with a run where `of` is zero, is left out. If all seeds have equal
+    figures they count once.
     """
     ratios = {label: paired_ratio(*values) for label, values in paired_values(runs, ours, theirs, of).items()}
     return {label: ratio for label, ratio in ratios.items() if ratio is not None}
 
 
 def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]) -> dict[str, Estimate]:
-    """By how much `of` is larger for scheme `ours` than for `theirs`, per Profile, paired by seed: an arithmetic mean.
+    """Return the mean difference of `of` between schemes `ours` and `theirs`, per Profile, paired by seed.
 
-    Where both ran the same seeds it is the difference of the two means that `summarise` gives. Profiles and seeds count
-    as in `compare`.
+    If both have the same seeds, it equals the difference of their means from `summarise`. Profiles and seeds count as
+    in `compare`.
     """
     return {
         label: estimate([a - b for a, b in zip(mine, others, strict=True)], floor=-math.inf)
@@ -207,7 +206,7 @@ def compare_difference(runs: Iterable[Run], ours: str, theirs: str, of: Callable
 def paired_values(
     runs: Iterable[Run], ours: str, theirs: str, of: Callable[[Run], float]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """`of` for both schemes by Profile, in the order of the seeds that both have a valid Run of; none without such."""
+    """Return `of` for both schemes by Profile, over the seeds with a valid Run of both; no entry without such seeds."""
     return {
         label: ([of(run) for run, _ in pairs], [of(run) for _, run in pairs])
         for label, pairs in _pairs(runs, ours, theirs).items()
@@ -216,15 +215,15 @@ def paired_values(
 
 
 def _pairs(runs: Iterable[Run], ours: str, theirs: str) -> dict[str, list[tuple[Run, Run]]]:
-    """By Profile, valid Runs of two schemes with the same seed; one pair where all have all figures alike."""
-    found: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
+    """Pair valid Runs of two schemes with the same seed, by Profile; one pair if all have equal figures."""
+    by_label: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
         if run.scheme in (ours, theirs) and run.record["valid"]:
-            pair = found.setdefault(run.label, ({}, {}))
+            pair = by_label.setdefault(run.label, ({}, {}))
             pair[0 if run.scheme == ours else 1][run.seed] = run
     return {
         label: _one_if_alike([(mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys())])
-        for label, (mine, others) in found.items()
+        for label, (mine, others) in by_label.items()
     }
 
 
@@ -233,5 +232,5 @@ def _one_if_alike(pairs: list[tuple[Run, Run]]) -> list[tuple[Run, Run]]:
 
 
 def total_goodput_bps(run: Run) -> float:
-    """What all flows of a Run got together [bit/s]."""
+    """Return the goodput of all flows of a Run together [bit/s]."""
     return float(sum(flow["goodput_bps"] for flow in run.flows))

@@ -1,4 +1,4 @@
-"""Numbers and results as people read them: for the terminal's table and the report alike."""
+"""Formatting of numbers and results for the terminal's tables and the report."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MBIT = 1e-6
 """bit/s to Mbit/s."""
 
 NONE = "–"
-"""Stands for a value that does not exist."""
+"""Placeholder of a missing value."""
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands apart by a thin space, and no exponent."""
+    """Format with three significant digits, a thin space between thousands, and no exponent."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -27,53 +27,53 @@ def number(value: float) -> str:
     return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
 
 
-def plural(count: int, what: str) -> str:
-    """``1 Run``, ``2 Runs``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def plural(count: int, noun: str) -> str:
+    """Format a count with its noun: ``1 Run``, ``2 Runs``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def mean(found: Estimate | None, scale: float = 1.0) -> str:
-    """The mean, or a dash where there is none."""
-    return NONE if found is None else number(found.mean * scale)
+def mean(estimate: Estimate | None, scale: float = 1.0) -> str:
+    """Format the mean, or a dash if there is none."""
+    return NONE if estimate is None else number(estimate.mean * scale)
 
 
-def interval(found: Estimate | None, scale: float = 1.0) -> str:
-    """The ends of a confidence interval, or nothing where there is none."""
-    if found is None or found.low is None or found.high is None:
+def interval(estimate: Estimate | None, scale: float = 1.0) -> str:
+    """Format the ends of a confidence interval; empty if there is none."""
+    if estimate is None or estimate.low is None or estimate.high is None:
         return ""
-    return f"{number(found.low * scale)}–{number(found.high * scale)}"
+    return f"{number(estimate.low * scale)}–{number(estimate.high * scale)}"
 
 
-def extremes(found: Estimate | None, scale: float = 1.0) -> str:
-    """The smallest and the largest value, or nothing where there is one: what few and skewed values can tell."""
-    if found is None or found.smallest == found.largest:
+def extremes(estimate: Estimate | None, scale: float = 1.0) -> str:
+    """Format the smallest and the largest value, for few or skewed values; empty if they are equal."""
+    if estimate is None or estimate.smallest == estimate.largest:
         return ""
-    return f"{number(found.smallest * scale)}–{number(found.largest * scale)}"
+    return f"{number(estimate.smallest * scale)}–{number(estimate.largest * scale)}"
 
 
-def with_interval(found: Estimate, scale: float = 1.0, unit: str = "") -> str:
-    """``151 Mbit/s (95 % CI 120–182, n = 3)``."""
-    size = number(found.mean * scale) + (f" {unit}" if unit else "")
-    ends = interval(found, scale)
-    return f"{size} (95 % CI {ends}, n = {found.n})" if ends else f"{size} (n = {found.n})"
+def with_interval(estimate: Estimate, scale: float = 1.0, unit: str = "") -> str:
+    """Format mean and interval: ``151 Mbit/s (95 % CI 120–182, n = 3)``."""
+    size = number(estimate.mean * scale) + (f" {unit}" if unit else "")
+    ends = interval(estimate, scale)
+    return f"{size} (95 % CI {ends}, n = {estimate.n})" if ends else f"{size} (n = {estimate.n})"
 
 
 def count(summary: SchemeSummary) -> tuple[str, str]:
-    """The results that count, and how many Runs they come from if that is another number: ``1`` and ``(3 alike)``."""
+    """Format the number of counted results, and the number of Runs if it differs: ``1`` and ``(3 alike)``."""
     if summary.valid == summary.n:
         return str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"
     of = "" if summary.valid == summary.runs else f" of {summary.runs}"
     return str(summary.n), f"({summary.valid} alike{of})"
 
 
-#: Short, so that a table fits a terminal of 80 columns whole. Goodput and RTT units stand in the title.
+#: Short, so that a table fits a terminal of 80 columns. The title has the units of goodput and RTT.
 RESULT_COLUMNS = ("scheme", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "retransmitted", "n")
 
 
 def result_tables(
     summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()
 ) -> list[tuple[str, list[list[str]]]]:
-    """A title and rows under `RESULT_COLUMNS` for each Profile, in order; schemes without a valid Run come last."""
+    """Return a title and rows under `RESULT_COLUMNS` for each Profile; schemes without a valid Run come last."""
     by_profile: dict[str, list[list[str]]] = {}
     for summary in summaries:
         by_profile.setdefault(summary.profile, []).extend(result_rows([summary]))
@@ -91,7 +91,7 @@ def _without_result(left: LeftOut) -> list[str]:
 
 
 def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
-    """Means over the seeds under `RESULT_COLUMNS`, one row per flow; the scheme is named in its first."""
+    """Return means over the seeds under `RESULT_COLUMNS`, one row per flow; the first row names the scheme."""
     return [
         [
             summary.scheme if i == 0 else "",

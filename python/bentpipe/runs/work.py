@@ -1,4 +1,4 @@
-"""A Run before it runs: the Profiles it is given, its Experiment, its folder and what identifies it."""
+"""A planned Run: its given Profiles, Experiment, folder and identity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Base:
-    """A Profile as it was given."""
+    """A given Profile."""
 
     role: str
     label: str
@@ -28,13 +28,13 @@ class Base:
 
     @property
     def duration_ns(self) -> int:
-        """How long it lasts [ns]."""
+        """Duration [ns]."""
         return round(self.profile.duration_s * ex.NS_PER_S)
 
     def drawn(self, seed: int) -> Profile:
-        """What a Run with `seed` meets: for 0 the Profile as it is, else drawn anew with its own seed + `seed`.
+        """Return the path of a Run with `seed`: for 0 the Profile itself, else redrawn with its own seed + `seed`.
 
-        A Profile in which nothing was drawn (a preset, a measurement) stays as it is.
+        A Profile without random processes (a preset, a measurement) is returned unchanged.
         """
         own = self.profile.seed
         return self.profile if seed == 0 or own is None else self.profile.reseed((own + seed) % 2**64)
@@ -42,7 +42,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Work:
-    """One Run to be. `experiment` refers to the given Profiles; the Run's refers to them as drawn with its seed."""
+    """One planned Run. `experiment` refers to the given Profiles; the Run's record to their realisation by its seed."""
 
     bases: tuple[Base, ...]
     scheme: str
@@ -54,20 +54,20 @@ class Work:
 
     @property
     def name(self) -> str:
-        """As messages call it."""
+        """Name for messages."""
         return f"{self.scheme}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must agree for a finished Run to stand for this work."""
+        """Properties that a finished Run must share to count as this work."""
         versions = record.versions(self.world, python_controllers(self.experiment))
         return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
 
 
 def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
-    """The Experiment without its Profiles' hashes (a seed changes them), the given Profiles' hashes, and what ran it.
+    """Return the Experiment with the given Profiles' hashes (a seed changes the realised ones) and the versions.
 
-    Two builds of one version may differ in what they simulate, two kernels or architectures in what they send.
+    Two builds of one version may simulate differently; two kernels or architectures may send differently.
     """
     profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
     ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {

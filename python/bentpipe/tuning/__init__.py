@@ -1,7 +1,7 @@
-"""Tuning: a controller's tunables over a grid, held against its defaults on the same paths.
+"""Tuning: a grid of a controller's tunables compared with its defaults on the same paths.
 
-- `parse_grid`: what to try. `tune`: tries it, with confidence, and scores the winner again on fresh paths.
-- `score`, `by_second`: one setting against the default; what of each Run is kept for it.
+- `parse_grid`: the grid. `tune`: scores it with confidence intervals, and the best point again on fresh paths.
+- `score`, `by_second`: one setting relative to the default, and the measure of each Run.
 """
 
 from __future__ import annotations

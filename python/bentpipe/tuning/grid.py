@@ -1,4 +1,4 @@
-"""A grid of tunables: ``probe_rtt_win_ms=1000,2000`` and so on, each value checked before anything runs."""
+"""A grid of tunables, for example ``probe_rtt_win_ms=1000,2000``; values are checked before anything runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Grid:
     """All combinations of the values of some tunables of one controller.
 
     Attributes:
-        controller: With the tunables that all points share, as a scheme: ``bbr2:probe_rtt_mode_ms=100``.
-        axes: Name and values of each tunable, in the order in which they were given.
+        controller: The controller with the tunables that all points share, as a scheme: ``bbr2:probe_rtt_mode_ms=100``.
+        axes: Name and values of each tunable, in the given order.
     """
 
     controller: str
@@ -29,39 +29,40 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """How many points it has."""
+        """Number of points."""
         return math.prod(len(values) for _, values in self.axes)
 
     def points(self) -> Iterator[tuple[str, ...]]:
-        """Values of the axes, the last axis fastest."""
+        """Iterate over the values of the axes, the last axis fastest."""
         return product(*(values for _, values in self.axes))
 
     def scheme(self, point: Sequence[str]) -> str:
-        """What is raced at a point."""
+        """Return the scheme of a point."""
         given = ",".join(f"{name}={value}" for (name, _), value in zip(self.axes, point, strict=True))
         return parse_scheme(f"{self.controller}{':' if split_flow(self.controller)[1] is None else ','}{given}")
 
 
 def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
-    """A grid as it is written: a controller with or without tunables, and ``tunable=value,value,…`` for each axis.
+    """Parse a grid: a controller with or without tunables, and ``tunable=value,value,…`` for each axis.
 
-    Raises `UserError` with the nearest name, the range and the unit for what is not known or out of range.
+    Raises:
+        UserError: A name is unknown (with the nearest name), or a value is out of range (with range and unit).
     """
     if "+" in controller or "," in controller.partition(":")[0]:
-        raise UserError(f"--cc: {shown(controller)}: a grid is of one controller; wanted for example --cc bbr2")
+        raise UserError(f"--cc: {shown(controller)}: a grid has one controller; expected for example --cc bbr2")
     base = parse_scheme(controller)
     name, _ = split_flow(base)
     check_controller(name, "--cc")
-    found: dict[str, tuple[str, ...]] = {}
+    values_by_tunable: dict[str, tuple[str, ...]] = {}
     for axis in axes:
         tunable, equals, listed = (part.strip() for part in axis.partition("="))
         values = [value.strip() for value in listed.split(",")]
         if not (tunable and equals) or not all(values):
-            raise UserError(f"--grid: {shown(axis)}; wanted tunable=value,value,…, for example loss_thresh=0.02,0.08")
-        if tunable in found:
-            raise UserError(f"--grid: {tunable} stands twice; wanted all its values in one --grid")
+            raise UserError(f"--grid: {shown(axis)}; expected tunable=value,value,…, for example loss_thresh=0.02,0.08")
+        if tunable in values_by_tunable:
+            raise UserError(f"--grid: {tunable} is given twice; expected all its values in one --grid")
         numbers = {read_tunable(name, tunable, value): value for value in values}
-        found[tunable] = tuple(numbers.values())
-    if not found:
-        raise UserError("--grid: none given; wanted for example --grid loss_thresh=0.02,0.04,0.08")
-    return Grid(base, tuple(found.items()))
+        values_by_tunable[tunable] = tuple(numbers.values())
+    if not values_by_tunable:
+        raise UserError("--grid: none given; expected for example --grid loss_thresh=0.02,0.04,0.08")
+    return Grid(base, tuple(values_by_tunable.items()))

@@ -1,4 +1,4 @@
-"""What a setting is worth against the default: goodput gained, RTT inflated, and how sure that is."""
+"""Score of a setting relative to the default: goodput gain and RTT inflation, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from bentpipe.execution.sweeps.swept import SweptRun
 
 FEWEST_PROFILES = 3
-"""From so many Profiles on they are the unit of confidence, else every pair of Profile and seed. Chosen here: seeds of
-one Profile share its geometry, so they say little of others; of two Profiles there is no interval worth its name."""
+"""With at least this many Profiles, each Profile is one observation, else each pair of Profile and seed. Chosen here:
+seeds of one Profile share its geometry and tell little about others; two Profiles give no useful interval."""
 
 
 def by_second(outcome: Outcome) -> dict[str, Any]:
-    """Goodput and smoothed RTT of all flows together, second by second after the warm-up.
+    """Return goodput and smoothed RTT of all flows together, second by second after the warm-up.
 
-    What iperf prints of an upload, and what T3P's section 5 computes its figures from ("1 s granularity").
+    These are the values that iperf prints of an upload and that T3P's section 5 uses ("1 s granularity").
 
     Returns:
-        `goodput_bps`: of all flows together; `rtt_ms`: the mean of the flows' at the end of the second, None where no
-        flow has one.
+        `goodput_bps`: of all flows together; `rtt_ms`: the flows' mean at the end of the second, None if no flow has
+        an RTT.
     """
     seconds = (
         outcome.seconds()
@@ -43,15 +43,15 @@ def by_second(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Score:
-    """A setting against the default, over the same paths.
+    """A setting relative to the default, over the same paths.
 
     Attributes:
-        goodput_bps: Its mean goodput over all seconds of all Runs [bit/s].
-        gain: How many times the default's goodput it has, unit by unit (1.15: 15 % more); None: somebody got nothing.
-        rtt_p95: The same of the 95th percentile of the RTTs of all seconds.
-        rtt_mean: The same of their mean.
-        missing: Runs (a seed of a Profile) that the default finished and this one did not. They, and those that only
-            this one finished, are left out of all of this.
+        goodput_bps: Mean goodput over all seconds of all Runs [bit/s].
+        gain: Ratio of its goodput to the default's over observations (1.15: 15 % more); None: one has no goodput.
+        rtt_p95: Ratio of the 95th percentiles of the RTTs of all seconds.
+        rtt_mean: Ratio of their means.
+        missing: Number of Runs (a seed of a Profile) that the default finished and this setting did not. These Runs,
+            and those that only this setting finished, are excluded.
     """
 
     goodput_bps: float
@@ -61,13 +61,13 @@ class Score:
     missing: int = 0
 
     def within(self, most_inflation: float) -> bool:
-        """Whether both the p95 and the mean are inflated by less than that (0.10: 10 %), by their point estimates."""
+        """Tell whether p95 and mean of the RTT are inflated by less than this (0.10: 10 %), by point estimates."""
         return all(each is not None and each.mean < 1.0 + most_inflation for each in (self.rtt_p95, self.rtt_mean))
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """All seconds of a setting on what counts as one observation."""
+    """All seconds of a setting in one observation."""
 
     goodput_bps: float
     rtt_p95_ms: float
@@ -75,7 +75,7 @@ class _Unit:
 
 
 def score(runs: Iterable[SweptRun], scheme: str, default: str) -> Score:
-    """A scheme against the default, on the seeds of Profiles that both finished, measured `by_second`."""
+    """Score a scheme relative to the default, over the Runs that both finished, measured with `by_second`."""
     listed = [run for run in runs if run.scheme in (scheme, default) and run.record["valid"]]
     mine, its = ({(run.label, run.seed) for run in listed if run.scheme == each} for each in (scheme, default))
     listed = [run for run in listed if (run.label, run.seed) in mine & its]

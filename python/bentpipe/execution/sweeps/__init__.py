@@ -1,8 +1,8 @@
-"""Sweeps: lists of Runs, on this machine's cores or on a Dask cluster, of which figures are kept and no tables.
+"""Sweeps: lists of Runs, on this machine's cores or on a Dask cluster, of which results are stored but no tables.
 
-- `race_jobs`, `experiment_jobs`: what to run, with a function that measures each Run before it is let go.
-- `run_sweep`: runs it; a sweep that died goes on where it stopped.
-- `SweptRun`: a result, which `bentpipe.runs` summarises and compares as any Run.
+- `race_jobs`, `experiment_jobs`: make the jobs, with a function that measures each Run before its tables are dropped.
+- `run_sweep`: runs the jobs; an interrupted sweep continues from its stored results.
+- `SweptRun`: a result, which `bentpipe.runs` summarises and compares like any Run.
 
 Design: `docs/design/005-sweeps.md`.
 """

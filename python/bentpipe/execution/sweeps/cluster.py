@@ -1,4 +1,4 @@
-"""A sweep on a Dask cluster: what a worker gets, and what is said when workers or the scheduler are gone."""
+"""Worker pool on a Dask cluster, with its handling of lost workers and of a lost scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.execution.sweeps.pools import POLL_S, Event, Finished, Said, Tick
+from bentpipe.execution.sweeps.pools import POLL_S, Event, Finished, Message, Tick
 from bentpipe.execution.sweeps.remote import bare, pack, remotely
 
 if TYPE_CHECKING:
@@ -23,29 +23,28 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Base
 
 CONNECT_S = 10.0
-"""How long a scheduler is waited for [s]. Chosen here: a LAN takes milliseconds."""
+"""Longest wait for a scheduler [s]. Chosen here: a LAN takes milliseconds."""
 
 NO_WORKER_S = 30.0
-"""How long a sweep waits for a worker where there is none, any more or yet [s]. Chosen here: a nanny that restarts a
-worker takes a few seconds."""
+"""Longest time without any worker [s]. Chosen here: a nanny that restarts a worker takes a few seconds."""
 
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[^\]]+\]|[^:/\s]+):[0-9]{1,5}/?\Z|inproc://\S+\Z")
 
-LOOK_S = 1.0
-"""How often it is looked who is there [s]."""
+CHECK_S = 1.0
+"""Interval between checks of the workers [s]."""
 
 AHEAD = 2
-"""Jobs handed out for each thread of the cluster: one to do and one that is there when it is done."""
+"""Jobs submitted per thread of the cluster: one running and one waiting."""
 
 
 class ClusterError(BentpipeError):
-    """A scheduler or all workers are gone: exit code 1. What was finished is kept."""
+    """The scheduler or all workers are gone: exit code 1. Finished results are stored."""
 
 
 def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
-    """The workers of a Dask scheduler.
+    """Run jobs on the workers of a Dask scheduler.
 
-    A worker that is gone is told of (`Said`), its Runs go to the others.
+    A lost worker is reported (`Message`), and its Runs go to the others.
 
     Raises:
         UserError: No scheduler answers at `address`, `distributed` is not installed, or a worker has another bentpipe.
@@ -56,7 +55,7 @@ def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
 
 
 class _Cluster:
-    """One sweep's dealings with one scheduler."""
+    """One sweep on one scheduler."""
 
     def __init__(self, client: Client, address: str, jobs: Sequence[Job]) -> None:
         self._client, self._address, self._jobs = client, address, jobs
@@ -65,62 +64,62 @@ class _Cluster:
         self._next = 0
         self._parcels: dict[str, Future[bytes]] = {}
         self._workers: dict[str, int] = {}
-        self._looked = float("-inf")
+        self._checked = float("-inf")
         self._alone_since: float | None = None
 
     def events(self) -> Iterator[Event]:
-        """Hands out jobs as workers come free of them."""
+        """Submit jobs as workers become free."""
         try:
             while self._next < len(self._jobs) or self._out:
-                yield from self._look()
-                self._hand_out()
+                yield from self._check_workers()
+                self._submit()
                 try:
                     future = self._finished.get(timeout=POLL_S)
                 except queue.Empty:
                     yield Tick()
                     continue
-                yield self._told(future)
+                yield self._event(future)
         finally:
             for _, future in self._out.values():
                 future.release()
 
-    def _look(self) -> Iterator[Event]:
-        """Who is there; once a second."""
+    def _check_workers(self) -> Iterator[Event]:
+        """Report lost workers; at most once a second."""
         now = time.monotonic()
-        if now - self._looked < LOOK_S:
+        if now - self._checked < CHECK_S:
             return
-        self._looked = now
-        found = self._who()
-        gone = self._workers.keys() - found.keys()
-        self._workers = found
-        left = f"{len(found)} left, they do its Runs" if found else "none is left"
+        self._checked = now
+        workers = self._threads_by_worker()
+        gone = self._workers.keys() - workers.keys()
+        self._workers = workers
+        left = f"{len(workers)} left, they do its Runs" if workers else "none is left"
         for worker in sorted(gone):
-            yield Said(f"the worker {worker} is gone; {left}")
-        if found:
+            yield Message(f"the worker {worker} is gone; {left}")
+        if workers:
             self._alone_since = None
             return
         self._alone_since = now if self._alone_since is None else self._alone_since
         if now - self._alone_since > NO_WORKER_S:
             raise ClusterError(f"{self._address}: no worker for {NO_WORKER_S:g} s (start one: dask worker …)")
 
-    def _who(self) -> dict[str, int]:
-        """Threads by worker, from the scheduler."""
+    def _threads_by_worker(self) -> dict[str, int]:
+        """Return the number of threads of each worker, from the scheduler."""
         from distributed import TimeoutError as DaskTimeoutError
 
         if self._client.status != "running":
             raise self._scheduler_gone()
         try:
             scheduler: Any = self._client.scheduler
-            found: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
+            threads: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
         except (OSError, DaskTimeoutError, TimeoutError, AttributeError, RuntimeError) as error:
             raise self._scheduler_gone() from error
-        return dict(found)
+        return dict(threads)
 
     def _scheduler_gone(self) -> ClusterError:
         return ClusterError(f"{self._address}: the scheduler is gone")
 
-    def _hand_out(self) -> None:
-        import cloudpickle  # Dask's; takes functions of a script, too
+    def _submit(self) -> None:
+        import cloudpickle  # a dependency of Dask; it also pickles functions of a script
 
         most = max(1, AHEAD * sum(self._workers.values()))
         while self._next < len(self._jobs) and len(self._out) < most:
@@ -134,25 +133,25 @@ class _Cluster:
             self._next += 1
 
     def _parcel(self, base: Base) -> Future[bytes]:
-        """A Profile on the cluster: a task, so that it comes again where the worker that had it is gone."""
+        """Return a Profile on the cluster, as a task, so that Dask recomputes it if its worker is lost."""
         if base.hash not in self._parcels:
             packed, key = pack(base), f"bentpipe-profile-{base.hash}-{base.role}-{base.label}"
             self._parcels[base.hash] = self._client.submit(bytes, packed, key=key)
         return self._parcels[base.hash]
 
-    def _told(self, future: Future[Any]) -> Event:
+    def _event(self, future: Future[Any]) -> Event:
         from distributed import TimeoutError as DaskTimeoutError
 
         number, _ = self._out[future.key]
         if self._client.status != "running" or future.status == "cancelled":
             raise self._scheduler_gone()
         if future.status == "lost":
-            return self._again(future)
+            return self._await_again(future)
         if future.status == "finished":
             try:
                 line: str = future.result(timeout=CONNECT_S)
             except (TimeoutError, DaskTimeoutError):
-                return self._again(future)
+                return self._await_again(future)
             except (OSError, CancelledError) as gone:  # results come through the scheduler
                 raise self._scheduler_gone() from gone
             del self._out[future.key]
@@ -166,8 +165,8 @@ class _Cluster:
             raise ClusterError(f"{self._address}: workers that ran {self._jobs[number].name} ended, again and again")
         return Finished(number, None, error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    def _again(self, future: Future[Any]) -> Tick:
-        """Waits for a result that went with its worker before it was fetched: Dask does the Run again elsewhere."""
+    def _await_again(self, future: Future[Any]) -> Tick:
+        """Wait for a result that was lost with its worker: Dask repeats the Run on another one."""
         future.add_done_callback(self._finished.put)
         return Tick()
 
@@ -179,7 +178,7 @@ def _connected(address: str) -> Iterator[Client]:
     except ImportError:
         raise UserError("--on: distributed is not installed; install it: pip install 'bentpipe[cluster]'") from None
     if not _ADDRESS.match(address):
-        raise UserError(f"--on {address}: is no address of a scheduler; wanted for example tcp://127.0.0.1:8786")
+        raise UserError(f"--on {address}: no address of a scheduler; expected for example tcp://127.0.0.1:8786")
     try:
         client = Client(address, timeout=CONNECT_S, set_as_default=False, name="bentpipe")
     except (OSError, ValueError, TimeoutError) as error:
@@ -193,9 +192,9 @@ def _connected(address: str) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask logs tracebacks of what is told here in one line, by several loggers, whose levels its import sets."""
+    """Silence Dask's loggers: they print tracebacks of errors that a sweep reports in one line."""
     with suppress(ImportError):
-        import distributed  # noqa: F401 - `_connected` says it where that fails
+        import distributed  # noqa: F401 - `_connected` reports a failure; the import sets the loggers' levels
     loggers = [logging.getLogger(name) for name in [*logging.root.manager.loggerDict] if _is_dasks(name)]
     before = [(logger, logger.level) for logger in loggers]
     for logger in loggers:

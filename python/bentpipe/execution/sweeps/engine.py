@@ -1,4 +1,4 @@
-"""`run_sweep`: many Runs, on this machine's cores or on a cluster, each result kept as soon as it is there."""
+"""`run_sweep`: many Runs, on this machine's cores or on a cluster, each result stored as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError, StoppedError, StoreError, UserError
 from bentpipe.execution.sweeps.cluster import ClusterError, on_cluster
-from bentpipe.execution.sweeps.pools import Finished, ProcessGoneError, Said, on_processes, on_threads
+from bentpipe.execution.sweeps.pools import Finished, Message, ProcessGoneError, on_processes, on_threads
 from bentpipe.execution.sweeps.swept import SweptRun
 from bentpipe.execution.sweeps.table import ResultsTable
 from bentpipe.runs import text
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 
 class SweepWarning(UserWarning):
-    """Something on the way that the sweep got over: a worker that is gone, a Run that failed."""
+    """A problem that does not stop the sweep: a lost worker, a failed Run."""
 
 
 class SweepInterruptedError(StoppedError):
-    """Ctrl-C: `kept` of `total` results are in the table."""
+    """Ctrl-C: `stored` of `total` results are in the table."""
 
-    def __init__(self, kept: int, total: int, said: str) -> None:
-        """`said` is the whole line."""
-        super().__init__(said)
-        self.kept = kept
+    def __init__(self, stored: int, total: int, message: str) -> None:
+        """Take the counts and the whole message."""
+        super().__init__(message)
+        self.stored = stored
         self.total = total
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes:
-        share: Of all that is to be done, 0 to 1; what was there before counts as done.
-        done: Runs that are there or failed.
-        total: Runs wanted.
-        left_s: Estimate of the time left [s]; None until there is something to go by.
+        share: Share of all work done, 0 to 1, including earlier results.
+        done: Number of finished or failed Runs.
+        total: Number of all Runs.
+        left_s: Estimate of the time left [s]; None before the first Run is finished.
     """
 
     share: float
@@ -59,13 +59,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left.
+    """Result of a sweep.
 
     Attributes:
-        table: The file that keeps it.
-        runs: One for each job, in order; None where the Run failed.
-        failed: Why, by the place of the job.
-        resumed: How many of them were there before.
+        table: The file with the results.
+        runs: One Run for each job, in order; None: it failed.
+        failed: Reasons, by the index of the job.
+        resumed: Number of Runs that existed before.
     """
 
     table: Path
@@ -74,12 +74,13 @@ class SweepResult:
     resumed: int
 
     def whole(self) -> list[SweptRun]:
-        """All Runs, in order of the jobs.
+        """Return all Runs, in order of the jobs.
 
-        Raises `UserError` that tells of the first one that failed, if one did.
+        Raises:
+            UserError: A Run failed.
         """
-        for said in self.failed.values():
-            raise UserError(f"{text.plural(len(self.failed), 'Run')} failed; the first: {said}")
+        for reason in self.failed.values():
+            raise UserError(f"{text.plural(len(self.failed), 'Run')} failed; the first: {reason}")
         return [run for run in self.runs if run is not None]
 
 
@@ -92,32 +93,32 @@ def run_sweep(
     fresh: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult:
-    """Run every job, and keep each result in `out`'s table as soon as it is there.
+    """Run every job, and store each result in `out`'s table as soon as it is finished.
 
-    A result that is in the table already (same `Job.key`) is taken from there: a sweep that died goes on where it
-    stopped, and one that was widened runs only what is new. Results are the same, bit for bit, wherever they are run.
+    A result that is in the table already (same `Job.key`) is reused: an interrupted sweep continues, and an extended
+    one runs only new jobs. Results are the same, bit for bit, on every machine.
 
     Args:
         jobs: `race_jobs`, `experiment_jobs`, or several of them joined.
         out: Folder of the table; one sweep writes there at a time.
         on: Address of a Dask scheduler (``tcp://host:8786``); None: this machine.
-        threads: Of this machine; None: as many as this process has cores.
-        fresh: Begin with an empty table.
+        threads: Number of threads on this machine; None: the number of this process's cores.
+        fresh: Start with an empty table.
         on_progress: Called from this thread, about ten times a second.
 
     Raises:
-        UserError: before anything runs, for what cannot be run.
-        SweepInterruptedError: after Ctrl-C, when all Runs under way have stopped.
-        ClusterError: where the scheduler or all workers are gone; what was finished is kept, the message says how much.
-        StoreError: where the disk refuses; likewise.
+        UserError: Before anything runs: a Run is impossible.
+        SweepInterruptedError: After Ctrl-C, when all running jobs have stopped.
+        ClusterError: The scheduler or all workers are gone; the message states the number of stored results.
+        StoreError: The disk cannot be written; likewise.
     """
     if not jobs:
-        raise UserError("nothing to run: wanted at least one job")
+        raise UserError("jobs: none given; expected at least one")
     if threads is not None and threads < 1:
-        raise UserError(f"--jobs: {threads}; wanted at least 1")
+        raise UserError(f"--jobs: {threads}; expected at least 1")
     keys = [job.key for job in jobs]
     with ResultsTable(out, fresh=fresh) as table:
-        first = {key: i for i, key in reversed(list(enumerate(keys)))}  # the same Run asked for twice runs once
+        first = {key: i for i, key in reversed(list(enumerate(keys)))}  # a Run that is requested twice runs once
         pending = sorted(i for key, i in first.items() if key not in table.lines)
         resumed = sum(key in table.lines for key in keys)
         failed: dict[str, str] = {}
@@ -126,10 +127,10 @@ def run_sweep(
             if pending:
                 _drain(_pool([jobs[i] for i in pending], on, threads), jobs, pending, table, failed, watch)
         except KeyboardInterrupt as stop:
-            kept, said = _what_is_kept(keys, table)
-            raise SweepInterruptedError(kept, len(jobs), f"interrupted: {said}") from stop
+            stored, summary = _stored_results(keys, table)
+            raise SweepInterruptedError(stored, len(jobs), f"interrupted: {summary}") from stop
         except (ClusterError, ProcessGoneError, StoreError) as error:
-            raise type(error)(f"{error}; {_what_is_kept(keys, table)[1]}") from error
+            raise type(error)(f"{error}; {_stored_results(keys, table)[1]}") from error
         runs = tuple(_swept(job, table, key) for job, key in zip(jobs, keys, strict=True))
         why = {i: failed[key] for i, key in enumerate(keys) if key in failed}
         return SweepResult(table.path, runs, why, resumed)
@@ -163,7 +164,7 @@ def _drain(
                     _check_same(job, parsed)
                     table.add(event.line, parsed)
                 watch.finished(event.number)
-            elif isinstance(event, Said):
+            elif isinstance(event, Message):
                 warnings.warn(event.text, SweepWarning, stacklevel=3)
             else:
                 table.flush()
@@ -173,7 +174,7 @@ def _drain(
 
 
 class _Watch:
-    """Turns what is finished into `Progress`."""
+    """Converts finished jobs into `Progress`."""
 
     def __init__(self, jobs: Sequence[Job], pending: Sequence[int], on_progress: OnProgress | None) -> None:
         self._costs = [jobs[i].cost_s for i in pending]
@@ -181,7 +182,7 @@ class _Watch:
         self._all = sum(job.cost_s for job in jobs)
         self._total, self._done = len(jobs), len(jobs) - len(pending)
         self._spent = 0.0
-        self._heard = on_progress
+        self._on_progress = on_progress
         self._began = time.monotonic()
 
     def finished(self, number: int) -> None:
@@ -190,43 +191,43 @@ class _Watch:
         self.tick(0.0)
 
     def tick(self, shares: float) -> None:
-        if self._heard is None:
+        if self._on_progress is None:
             return
         spent = min(self._spent + shares * self._whole / len(self._costs), self._whole)
         elapsed = time.monotonic() - self._began
         left = elapsed * (self._whole - spent) / spent if spent > 0 else None
         share = 1.0 - (self._whole - spent) / self._all
-        self._heard(Progress(share, self._done, self._total, left))
+        self._on_progress(Progress(share, self._done, self._total, left))
 
 
 def _why_failed(job: Job, error: Exception) -> str:
-    """A Run that failed of what a user can put right; anything else is a fault, and ends the sweep."""
+    """Describe a failure that a user can fix; any other error is a fault and ends the sweep."""
     if not isinstance(error, BentpipeError):
         raise error
     return f"{job.name}: {error}"
 
 
 def _check_same(job: Job, parsed: Mapping[str, Any]) -> None:
-    """Refuse a result of another bentpipe, a worker's; or of another file of a controller in Python."""
+    """Refuse a worker's result from another bentpipe, or from another file of a Python controller."""
     theirs, ours = parsed["record"]["versions"], job.versions
     other = [name for name, value in ours.items() if theirs.get(name) != value]
     if {"bentpipe", "build"} & set(other):
-        found, wanted = (f"{each['bentpipe']} (build {each['build']})" for each in (theirs, ours))
-        raise UserError(f"--on: a worker runs bentpipe {found}; wanted what runs here, {wanted}: install that there")
+        actual, expected = (f"{each['bentpipe']} (build {each['build']})" for each in (theirs, ours))
+        raise UserError(f"--on: a worker runs bentpipe {actual}; expected {expected}, as here; install that there")
     if other:
         raise UserError(
-            f"{job.name}: {other[0]} is another file where this ran than it was when the sweep began; with --on copy "
-            "it to every worker's folder, here leave it as it is until the sweep is over"
+            f"{job.name}: {other[0]} changed after the start of the sweep, or differs on a worker; expected the same "
+            "file; with --on, copy it to every worker's folder"
         )
 
 
-def _what_is_kept(keys: Sequence[str], table: ResultsTable) -> tuple[int, str]:
-    kept = sum(key in table.lines for key in keys)
-    return kept, f"{kept} of {len(keys)} Runs are kept in {table.path.parent}; the same command does the rest"
+def _stored_results(keys: Sequence[str], table: ResultsTable) -> tuple[int, str]:
+    stored = sum(key in table.lines for key in keys)
+    return stored, f"{stored} of {len(keys)} Runs are stored in {table.path.parent}; the same command runs the rest"
 
 
 def _swept(job: Job, table: ResultsTable, key: str) -> SweptRun | None:
-    """From the table, with this sweep's labels: the same path may have been called something else there."""
+    """Return a result from the table with this sweep's labels: the path may have had another label before."""
     line = table.lines.get(key)
     if line is None:
         return None

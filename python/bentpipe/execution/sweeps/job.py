@@ -1,4 +1,4 @@
-"""What a sweep is made of: jobs, each one Run to be, and the key under which its result is kept."""
+"""Jobs of a sweep: each is one planned Run, with the key under which its result is stored."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from bentpipe.experiments.experiment import Direction, Experiment
 
     Measure = Callable[["Outcome"], Mapping[str, Any]]
-    """What is kept of a Run beside its summary: plain data (numbers, texts, None, lists and mappings of them) by name.
-    A function of a module, so that other processes and machines find it."""
+    """Function that returns the values stored beside a Run's summary: plain data (numbers, texts, None, lists and
+    mappings of them) by name. It must be a module's function, so that other processes and machines can import it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A Run of a sweep before it is let go: what a `Measure` reads.
+    """A finished Run of a sweep with its tables: the argument of a `Measure`.
 
     Attributes:
-        experiment: As it was run, with the hashes of the Profiles as drawn.
+        experiment: The Experiment, with the hashes of the realised Profiles.
         summary: As in `run.json`.
     """
 
@@ -44,19 +44,19 @@ class Outcome:
     data: record.Data
 
     def samples(self) -> pl.DataFrame:
-        """What `samples.parquet` of a Run holds (`docs/reference/run.md`)."""
+        """Return the table `samples.parquet` (`docs/reference/run.md`)."""
         return self._table("samples")
 
     def links(self) -> pl.DataFrame:
-        """What `links.parquet` holds."""
+        """Return the table `links.parquet`."""
         return self._table("links")
 
     def events(self) -> pl.DataFrame:
-        """What `events.parquet` holds."""
+        """Return the table `events.parquet`."""
         return self._table("events")
 
     def seconds(self) -> pl.DataFrame:
-        """The samples at whole seconds from the warm-up's end on: of each flow one more than there are seconds."""
+        """Return the samples at whole seconds from the warm-up's end on: for n seconds n + 1 rows of each flow."""
         import polars as pl
 
         warm_s = self.experiment.warmup_ns / 1e9
@@ -68,17 +68,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Job:
-    """One Run to be. Make them with `race_jobs` or `experiment_jobs`."""
+    """One planned Run. Make jobs with `race_jobs` or `experiment_jobs`."""
 
     work: Work
     measure: Measure | None = None
 
     @cached_property
     def key(self) -> str:
-        """Hex SHA-256 of all that its result depends on.
+        """Hex SHA-256 of everything that the result depends on.
 
-        The Experiment with its seed, the hashes of the given Profiles, version and build of bentpipe, and the measure
-        with its source. What the measure calls counts by bentpipe's version alone.
+        These are the Experiment with its seed, the hashes of the given Profiles, version and build of bentpipe, and the
+        measure with its source. Functions that the measure calls are covered only by bentpipe's version.
         """
         whole = {"run": self._identity, "measure": None if self.measure is None else _source(self.measure)}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
@@ -89,22 +89,22 @@ class Job:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What must have run it, as `record.versions` names it: of the moment when `key` was first asked for."""
+        """Required versions, as in `record.versions`, at the time of the first access to `key`."""
         return {name: value for name, value in self._identity["versions"].items() if value is not None}
 
     @property
     def cost_s(self) -> float:
-        """Simulated time of all its flows [s]: what it will take, but for a factor."""
+        """Simulated time of all its flows [s]: proportional to the run time."""
         return self.work.experiment.duration_ns / 1e9 * len(self.work.experiment.flows)
 
     @property
     def name(self) -> str:
-        """As messages call it."""
+        """Name for messages."""
         return self.work.name
 
     @property
     def in_python(self) -> bool:
-        """Whether a controller in Python takes part, which holds the interpreter's lock."""
+        """Whether it has a Python controller, which holds the interpreter's lock."""
         return any(is_python_controller(flow.controller) for flow in self.work.experiment.flows)
 
 
@@ -119,9 +119,10 @@ def race_jobs(
     queues: Sequence[str] = (),
     measure: Measure | None = None,
 ) -> list[Job]:
-    """Every scheme on every Profile with every seed: the Runs of `bentpipe.runs.race` with the same arguments.
+    """Make a job for every scheme, Profile and seed: the Runs of `bentpipe.race` with the same arguments.
 
-    Raises `UserError` for what cannot be run.
+    Raises:
+        UserError: A Run is impossible.
     """
     bases = planning.label_profiles(paths)
     rules = tuple(parse_queue(text) for text in queues)
@@ -132,12 +133,17 @@ def race_jobs(
 def experiment_jobs(
     experiment: Experiment, paths: Sequence[Profile], *, seeds: int = 1, measure: Measure | None = None
 ) -> list[Job]:
-    """An Experiment over the Profiles of its roles, in order, for the seeds s … s + `seeds` − 1 from its own seed s on.
+    """Make a job for each seed s … s + `seeds` − 1 of an Experiment over its Profiles, where s is its own seed.
 
-    The Runs of `bentpipe.runs.run_experiment`. Raises `UserError` for what cannot be run.
+    The Runs are those of `bentpipe.execution.run_experiment`.
+
+    Raises:
+        UserError: A Run is impossible.
     """
     if len(paths) != len(experiment.profiles):
-        raise UserError(f"{experiment.name}: {len(paths)} Profiles; wanted one for each of {len(experiment.profiles)}")
+        raise UserError(
+            f"{experiment.name}: {len(paths)} Profiles; expected one for each of {len(experiment.profiles)}"
+        )
     bases = [
         Base(reference.role, label.label, label.profile, label.hash)
         for reference, label in zip(experiment.profiles, planning.label_profiles(paths), strict=True)
@@ -146,8 +152,8 @@ def experiment_jobs(
 
 
 def _source(measure: Measure) -> dict[str, str]:
-    """A measure by name and by what it does."""
+    """Identify a measure by its name and its source."""
     name = f"{measure.__module__}:{measure.__qualname__}"
     if "<" in name:
-        raise UserError(f"the measure {name} has no name that another process could find; wanted a module's function")
+        raise UserError(f"the measure {name} cannot be imported by another process; expected a module's function")
     return {"name": name, "sha256": hashlib.sha256(inspect.getsource(measure).encode()).hexdigest()}

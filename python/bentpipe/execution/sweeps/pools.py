@@ -1,7 +1,6 @@
-"""Who runs the jobs of a sweep on this machine.
+"""Worker pools of a sweep on this machine: threads and processes.
 
-Whoever it is, a pool is a generator of `Event`: it begins with the first ``next`` and stops all it began when it is
-closed.
+A pool is a generator of `Event`. It starts at the first ``next`` and stops all its jobs when it is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import BentpipeError
 from bentpipe.execution.drawn import DrawnProfiles
-from bentpipe.execution.interrupts import ctrl_c_held_back, deaf_to_ctrl_c
+from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.execution.sweeps.remote import bare, pack, remotely
 from bentpipe.execution.sweeps.swept import execute
 
@@ -28,16 +27,16 @@ if TYPE_CHECKING:
     from bentpipe.execution.sweeps.job import Job
 
 POLL_S = 0.1
-"""How often a pool looks up although nothing is finished [s]. Chosen here: unnoticeable."""
+"""Interval between events of a pool while no job finishes [s]. Chosen here: unnoticeable."""
 
 
 class ProcessGoneError(BentpipeError):
-    """A process of this machine that ran jobs ended: exit code 1. What was finished is kept."""
+    """A worker process of this machine ended: exit code 1. Finished results are stored."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A job is done: its line, or what its Run failed of."""
+    """A finished job: its line, or the error of its Run."""
 
     number: int
     line: str | None
@@ -46,98 +45,99 @@ class Finished:
 
 @dataclass(frozen=True)
 class Tick:
-    """Nothing is finished; the jobs under way have together done what `shares` of one job are."""
+    """No job has finished; `shares` is the sum of the running jobs' shares done."""
 
     shares: float = 0.0
 
 
 @dataclass(frozen=True)
-class Said:
-    """What the user should hear, in one line."""
+class Message:
+    """A message for the user, in one line."""
 
     text: str
 
 
-Event = Finished | Tick | Said
+Event = Finished | Tick | Message
 
 
 class _StopRunError(Exception):
-    """Raised inside the simulator's progress callback to end a Run early."""
+    """Raised inside the simulator's progress callback to stop a Run."""
 
 
 def on_threads(jobs: Sequence[Job], threads: int) -> Iterator[Event]:
-    """This machine's cores: the simulator releases the GIL."""
+    """Run jobs on threads, which suffice because the simulator releases the GIL."""
     drawn = DrawnProfiles((threads + 1) * max(len(job.work.bases) for job in jobs))
     stop = threading.Event()
     shares: dict[int, float] = {}
 
     def one(number: int, job: Job) -> str:
-        def heard(share: float) -> None:
+        def on_share(share: float) -> None:
             if stop.is_set():
                 raise _StopRunError
             shares[number] = share
 
         try:
-            return execute(job, job.key, drawn, heard)
+            return execute(job, job.key, drawn, on_share)
         finally:
             shares.pop(number, None)
 
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="sweep") as pool:
         try:
-            with ctrl_c_held_back():
+            with ctrl_c_deferred():
                 waiting: dict[Future[str], int] = {pool.submit(one, i, job): i for i, job in enumerate(jobs)}
             while waiting:
-                with ctrl_c_held_back():
+                with ctrl_c_deferred():
                     finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    yield _told(waiting.pop(future), future)
+                    yield _finished(waiting.pop(future), future)
                 yield Tick(sum(shares.copy().values()))
         finally:
-            with deaf_to_ctrl_c():
+            with ctrl_c_ignored():
                 stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
 def on_processes(jobs: Sequence[Job], processes: int) -> Iterator[Event]:
-    """A process for each core: for controllers in Python, which hold the interpreter's lock.
+    """Run jobs on processes: Python controllers hold the interpreter's lock.
 
-    Raises `ProcessGoneError` where one of them is gone: killed, say, for want of memory.
+    Raises:
+        ProcessGoneError: A process ended, for example killed for lack of memory.
     """
     packed = {base.hash: pack(base) for job in jobs for base in job.work.bases}
-    # A fresh interpreter each: a fork of a process with threads may hang.
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_deaf)
+    # Each has a fresh interpreter: a fork of a process with threads may hang.
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_ignore_ctrl_c)
     waiting: dict[Future[str], int] = {}
     ahead = iter(enumerate(jobs))
     try:
         while True:
             for i, job in itertools.islice(ahead, 2 * processes - len(waiting)):
                 parcels = [packed[base.hash] for base in job.work.bases]
-                with ctrl_c_held_back():
+                with ctrl_c_deferred():
                     waiting[pool.submit(remotely, pickle.dumps(bare(job)), job.key, *parcels)] = i
             if not waiting:
                 return
-            with ctrl_c_held_back():
+            with ctrl_c_deferred():
                 finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
             for future in finished:
-                yield _told(waiting.pop(future), future)
+                yield _finished(waiting.pop(future), future)
             yield Tick()
     except BrokenProcessPool:
-        raise ProcessGoneError("a process of the sweep is gone (killed, perhaps for want of memory)") from None
+        raise ProcessGoneError("a process of the sweep is gone (killed, perhaps for lack of memory)") from None
     finally:
-        with deaf_to_ctrl_c():
+        with ctrl_c_ignored():
             for future in waiting:
                 future.cancel()
             for process in list((pool._processes or {}).values()):
-                process.terminate()  # what it is at is not asked for any more
+                process.terminate()  # its job is no longer needed
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _deaf() -> None:
-    """Ctrl-C reaches all processes of a terminal; the one that started these says what becomes of them."""
+def _ignore_ctrl_c() -> None:
+    """Ignore Ctrl-C, which a terminal sends to all its processes; the parent ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _told(number: int, future: Future[str]) -> Finished:
+def _finished(number: int, future: Future[str]) -> Finished:
     error = future.exception()
     if error is None:
         return Finished(number, future.result())

@@ -1,4 +1,4 @@
-"""What another process or machine does with a job, and what it gets of it."""
+"""Transfer of jobs to other processes and machines, and their execution there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parcel:
-    """A given Profile as it travels: it reaches each worker once, whatever the number of its Runs."""
+    """A serialised Profile: each worker receives it once, whatever the number of its Runs."""
 
     role: str
     label: str
@@ -32,18 +32,18 @@ class Parcel:
 
     @classmethod
     def of(cls, base: Base) -> Parcel:
-        """Packs it."""
+        """Serialise a Profile."""
         return cls(base.role, base.label, base.hash, base.profile.metadata_json(), base.profile.table())
 
 
 def pack(base: Base) -> bytes:
-    """A `Parcel` as bytes."""
+    """Serialise a Profile to bytes."""
     return pickle.dumps(Parcel.of(base))
 
 
 @lru_cache(maxsize=32)
 def unpack(packed: bytes) -> Base:
-    """The Profile in it. A worker's threads share what they unpacked."""
+    """Return the Profile of `packed`, cached for all threads of a worker."""
     from bentpipe._native import Profile
 
     parcel: Parcel = pickle.loads(packed)
@@ -54,18 +54,18 @@ _DRAWN = DrawnProfiles(32)
 
 
 def bare(job: Job) -> Job:
-    """A job without its Profiles, which travel as parcels."""
+    """Return a job without its Profiles, which are sent as parcels."""
     return replace(job, work=replace(job.work, bases=()))
 
 
 def remotely(packed: bytes, key: str, *parcels: bytes) -> str:
-    """What a worker does with a job that came without its Profiles.
+    """Run a job on a worker, with its Profiles from parcels.
 
-    As bytes, so that the scheduler need not have the module with its measure.
+    The job is in bytes, so that the scheduler does not need the module with its measure.
     """
     try:
         job: Job = pickle.loads(packed)
     except (ImportError, AttributeError) as error:  # an older bentpipe may have the module and not the function
-        raise UserError(f"a worker cannot load what is measured ({error}); install it there") from None
+        raise UserError(f"a worker cannot load the measure ({error}); install its module there") from None
     bases = tuple(unpack(parcel) for parcel in parcels)
     return execute(replace(job, work=replace(job.work, bases=bases)), key, _DRAWN)

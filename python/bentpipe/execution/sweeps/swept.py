@@ -1,4 +1,4 @@
-"""A Run of a sweep: its `run.json` and what was measured of it; its tables were let go."""
+"""A Run of a sweep: its `run.json` and its measures, without tables."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweptRun(Run):
-    """What `bentpipe.runs` summarises and compares as any Run; `path` is the table it stands in."""
+    """A Run without tables, which `bentpipe.runs` summarises like any Run; `path` is the file of results."""
 
     measures: Mapping[str, Any] = field(default_factory=dict)
 
     def _table(self, name: str) -> pl.DataFrame:
         raise UserError(
-            f"{self.path}: a sweep keeps no {name} of its Runs; measure what is wanted of them (`measure=`), or race"
+            f"{self.path}: a sweep stores no {name} of its Runs; expected values of a `measure=` function; try a race"
         )
 
 
-def execute(job: Job, key: str, drawn: DrawnProfiles, heard: Callable[[float], None] | None = None) -> str:
-    """Run a job, whose `Job.key` is `key`; its result as a line of JSON, as the table keeps it.
+def execute(job: Job, key: str, drawn: DrawnProfiles, on_progress: Callable[[float], None] | None = None) -> str:
+    """Run a job, whose `Job.key` is `key`; return its result as a line of JSON for the table.
 
-    Whoever runs it, here or on another machine, the line is the same. `heard` is told the share done and may raise.
+    The line is the same on every machine. `on_progress` receives the share done and may raise.
     """
     item = job.work
     paths = drawn.take(item.bases, item.seed)
     experiment = referring_to(item.experiment, paths)
-    data = plugins.simulate(experiment, paths, heard)
+    data = plugins.simulate(experiment, paths, on_progress)
     whole = record.run_record(item, experiment, paths, data)
     measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole["summary"], data)))
     try:
         return json.dumps({"key": key, "record": whole, "measures": measures}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise UserError(f"what was measured is no plain data: {error}; wanted None for a NaN") from None
+        raise UserError(f"the measure returned no plain data: {error}; expected None for a NaN") from None

@@ -1,8 +1,8 @@
-"""The results of a sweep on disk: `results.jsonl`, one line for each finished Run, only ever appended to.
+"""The results of a sweep on disk: `results.jsonl`, append-only, one line for each finished Run.
 
-A line is written in one piece when its Run is finished, so whatever ends the process, all lines but the last are whole;
-a last one without its newline is cut off when the table is opened next. The lines are in the order in which Runs
-finished, which is not always the same; a line itself always is.
+A line is written at once when its Run is finished. If the process is killed, all lines except the last are whole; the
+next opening truncates a last line without newline. The order of lines is that in which Runs finished and may vary; the
+lines themselves do not.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from typing import Self
 
 FORMAT = 1
-"""Newest layout of the table that this version writes and reads; it stands in the first line."""
+"""Format of the table that this version writes and the newest it reads; the first line has it."""
 
 NAME = "results.jsonl"
 
 
 class DamagedResultWarning(UserWarning):
-    """A line of the table that does not read; its Run is run again."""
+    """A damaged line of the table; its Run is run again."""
 
 
 class ResultsTable:
-    """Results by key. One process has it at a time.
+    """Results by key, locked by one process at a time.
 
     Attributes:
         path: The file.
-        lines: What it holds: the parsed line by key.
+        lines: The parsed lines by key.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
-        """Opens the table of a folder, which is made if need be, and reads it; `fresh` begins an empty one.
+        """Open and read the table of a folder, which is made if necessary; `fresh` starts an empty one.
 
         Raises:
-            UserError: The folder cannot be written or another sweep has it, or the table is of a newer bentpipe.
+            UserError: The folder cannot be written, another sweep has locked it, or the table is of a newer bentpipe.
         """
         self.path = folder / NAME
         self._lock: int | None = locked(folder, "another sweep is writing there; wait for it, or choose another folder")
@@ -66,25 +66,27 @@ class ResultsTable:
             raise
 
     def __enter__(self) -> Self:
-        """The table itself."""
+        """Return the table itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Closes it."""
+        """Close the table."""
         self.close()
 
     def add(self, line: str, parsed: dict[str, Any]) -> None:
-        """Appends a result, as `bentpipe.execution.sweeps.swept.execute` made it; `parsed` is the same.
+        """Append a result of `bentpipe.execution.sweeps.swept.execute`; `parsed` is the parsed `line`.
 
-        Raises `StoreError` where the disk refuses; what was there before stays whole.
+        Raises:
+            StoreError: The disk cannot be written; earlier lines are unchanged.
         """
         self._write(line)
         self.lines[parsed["key"]] = parsed
 
     def flush(self) -> None:
-        """Makes what was added outlast a power cut.
+        """Sync added results to the disk.
 
-        Raises `StoreError` where the disk refuses.
+        Raises:
+            StoreError: The disk cannot be written.
         """
         if self._dirty and self._file is not None:
             try:
@@ -94,7 +96,7 @@ class ResultsTable:
             self._dirty = False
 
     def close(self) -> None:
-        """Ends the writing and lets others have the table."""
+        """Sync the table and release its lock."""
         try:
             self.flush()
         finally:
@@ -116,7 +118,7 @@ class ResultsTable:
         self._dirty = True
 
     def _read(self) -> int:
-        """Reads what is there; how many bytes of it are whole lines."""
+        """Read the existing lines; return the number of bytes in whole lines."""
         if not self.path.exists():
             return 0
         data = read_bytes(self.path)
@@ -133,15 +135,16 @@ class ResultsTable:
                     raise
                 if number == 1:
                     raise UserError(f"{self.path}:1: is not a sweep's table; choose another folder with -o") from None
-                said = f"{self.path}:{number}: a damaged line is left out, its Run is run again"
-                warnings.warn(said, DamagedResultWarning, stacklevel=4)
+                message = f"{self.path}:{number}: a damaged line is left out, its Run is run again"
+                warnings.warn(message, DamagedResultWarning, stacklevel=4)
         return whole
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a table that may still be written, in order: `key`, `record` (as `run.json`), `measures`.
+    """Read the lines of a table that may still be written, in order: `key`, `record` (as `run.json`), `measures`.
 
-    Raises `UserError` if there is none.
+    Raises:
+        UserError: There is no table, or a line is damaged.
     """
     path = folder / NAME
     data = read_bytes(path)
@@ -156,9 +159,9 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     return parsed[1:]
 
 
-def _check_format(path: Path, first: Any) -> None:  # noqa: ANN401 - whatever the file holds
-    found = first.get("bentpipe.sweep") if isinstance(first, dict) else None
-    if not isinstance(found, int):
+def _check_format(path: Path, first: Any) -> None:  # noqa: ANN401 - any JSON value
+    version = first.get("bentpipe.sweep") if isinstance(first, dict) else None
+    if not isinstance(version, int):
         raise UserError(f"{path}:1: is not a sweep's table; choose another folder with -o")
-    if found > FORMAT:
-        raise UserError(f"{path}: has format {found}, this bentpipe reads up to {FORMAT}: install a newer bentpipe")
+    if version > FORMAT:
+        raise UserError(f"{path}: format {version}; expected at most {FORMAT}; install a newer bentpipe")
