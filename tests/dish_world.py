@@ -5,9 +5,9 @@ import functools
 import json
 
 from bentpipe.measurements.dish.clocks import SetClock, WallClock
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment
 from bentpipe.measurements.dish.simulation.server import serve
 from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
-from bentpipe.measurements.dish.simulation.world import World
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.times import parse_utc
@@ -45,7 +45,7 @@ def profile_with_outages():
 
 @functools.cache
 def world(outages=False):
-    return World(profile_with_outages() if outages else profile())
+    return DishEnvironment(profile_with_outages() if outages else profile())
 
 
 def at(seconds, **options):

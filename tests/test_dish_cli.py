@@ -15,10 +15,10 @@ from dish_world import START, at, local, profile, served
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.client import DishClient
+from bentpipe.measurements.dish.display import LiveTable, Observation, Watcher, place_of
 from bentpipe.measurements.dish.following import Change, Sample
 from bentpipe.measurements.dish.recording.reading import scan_recording
-from bentpipe.measurements.dish.watching import Picture, Seen, Watcher, place_of
-from bentpipe.measurements.serving.watching import Watching
+from bentpipe.measurements.serving.live import LiveEstimator
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.scenarios.places import parse_place
 
@@ -112,12 +112,12 @@ def test_record_writes_what_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["record", "--every", "0", "-o", "x"], "every: 0 s; wanted"),
-        (["record", "--map-every", "-1", "-o", "x"], "map-every: -1 s; wanted"),
+        (["record", "--every", "0", "-o", "x"], "every: 0 s; expected"),
+        (["record", "--map-every", "-1", "-o", "x"], "map-every: -1 s; expected"),
         (["simulate", "--profile", "nothing.parquet"], "no such file"),
-        (["simulate", "--profile", "P.parquet", "--firmware", "1999"], "firmware: 1999; wanted 2021"),
-        (["simulate", "--profile", "P.parquet", "--speed", "0"], "speed: 0; wanted"),
-        (["simulate", "--profile", "P.parquet", "--load", "3"], "load: 3; wanted"),
+        (["simulate", "--profile", "P.parquet", "--firmware", "1999"], "firmware: 1999; expected 2021"),
+        (["simulate", "--profile", "P.parquet", "--speed", "0"], "speed: 0; expected"),
+        (["simulate", "--profile", "P.parquet", "--load", "3"], "load: 3; expected"),
         (["watch", "--elements", "nothing.tle"], "no such file"),
         (["record", "-o", "/proc/nowhere"], "cannot be written"),
     ],
@@ -136,7 +136,7 @@ def test_a_missing_extra_is_one_line(command):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "error: a dish is spoken with by grpc, which is not installed: pip install 'bentpipe[dish]'\n"
+        "error: a dish needs grpc, which is not installed: pip install 'bentpipe[dish]'\n"
     )
 
 
@@ -150,11 +150,11 @@ def test_watch_names_the_serving_satellite():
 
     terminal, clock = at(0, uptime_s=0)
     client = DishClient(local(terminal))
-    serving = Watching(elements.load_satellites(None, None, START), parse_place("melbourne"))
+    serving = LiveEstimator(elements.load_satellites(None, None, START), parse_place("melbourne"))
     watcher = Watcher(client, serving)
     named = []
     for _ in range(60):
-        seen = watcher.see(Sample(clock.now_unix_ns(), clock.elapsed_ns(), client.status()))
+        seen = watcher.observe(Sample(clock.now_unix_ns(), clock.elapsed_ns(), client.status()))
         truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
         named.append((seen.satellite.norad_id if seen.satellite else None, truth))
         clock.sleep_s(1)
@@ -168,10 +168,10 @@ def test_a_picture_is_drawn_whatever_the_values_are():
 
     terminal, clock = at(5, firmware=2021)
     status = DishClient(local(terminal)).status()
-    picture, out = Picture(), io.StringIO()
+    picture, out = LiveTable(), io.StringIO()
     Console(file=out, width=100).print(picture)
-    picture.add(Seen(Sample(clock.now_unix_ns(), clock.elapsed_ns(), status), 3.2, None))
-    picture.say(Change(0, "lost", "[red]odd[/"))
+    picture.add_observation(Observation(Sample(clock.now_unix_ns(), clock.elapsed_ns(), status), 3.2, None))
+    picture.add_change(Change(0, "lost", "[red]odd[/"))
     Console(file=out, width=100).print(picture)
     assert "no answer" in out.getvalue()
     assert "3.2 s" in out.getvalue()

@@ -144,5 +144,5 @@ def test_open_streams_leave_a_simulated_terminal_to_others(method):
         client = DishClient(f"127.0.0.1:{server.port}")
         status = client.status()
         assert status.state == "CONNECTED"
-        assert client.named(status) is not None, "a new reflection takes the place of the oldest"
+        assert client.named_fields(status) is not None, "a new reflection takes the place of the oldest"
         client.close()

@@ -301,7 +301,7 @@ def test_a_reader_refuses_in_one_line(tmp_path):
         scan_recording(tmp_path)
     terminal, _ = at(0)
     record(Faulty(terminal), tmp_path, 5)
-    with pytest.raises(UserError, match="wanted samples, events, maps"):
+    with pytest.raises(UserError, match="expected samples, events, maps"):
         scan_recording(tmp_path, "nothing")
     newer = tmp_path / "samples" / "20990101T000000.000Z.parquet"
     pl.DataFrame({"t_unix_ns": [1]}).write_parquet(newer, metadata={LAYOUT.key: json.dumps({"format": 99})})
@@ -322,7 +322,7 @@ class Odd(Faulty):
     def call(self, request):
         from bentpipe.measurements.dish import wire
 
-        answer = wire.everything().message("Response").FromString(super().call(request))
+        answer = wire.all_firmware().message("Response").FromString(super().call(request))
         status = answer.dish_get_status
         if answer.HasField("dish_get_status"):
             status.pop_ping_latency_ms, status.downlink_throughput_bps = self.values[:2]

@@ -9,14 +9,14 @@ from yagrc import reflector
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.client import DishClient, DishError
-from bentpipe.measurements.dish.history import history_of
-from bentpipe.measurements.dish.obstruction import RIM_DEG, SIDE, pixels_of
+from bentpipe.measurements.dish.history import parse_history
+from bentpipe.measurements.dish.obstruction import RIM_DEG, SIDE, directions_to_pixels
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment, aligned_start
 from bentpipe.measurements.dish.simulation.pings import running_mean
 from bentpipe.measurements.dish.simulation.power import MEAN_W
 from bentpipe.measurements.dish.simulation.terminal import BOOT_S, Terminal
-from bentpipe.measurements.dish.simulation.world import World, aligned_start
 from bentpipe.measurements.dish.wire import HANDLE
-from bentpipe.measurements.serving.frames import of_pixels, to_sky
+from bentpipe.measurements.serving.frames import pixels_to_vectors, vectors_to_sky
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.ground import country_at
@@ -71,17 +71,17 @@ def test_the_history_tells_time_as_terminals_do():
     apart_s = (history.event_log.current_timestamp_ns - history.outages[-1].start_timestamp_ns) / 1e9
     assert 315_964_800 - 18 <= apart_s < 315_964_800 + 3600
     # What has ended is in both lists, and is read once.
-    both = history_of(history)
+    both = parse_history(history)
     assert len(history.event_log.events) == len(history.outages) == len(both.outages)
     history.ClearField("outages")
-    assert [o.start_unix_ns for o in history_of(history).outages] == [o.start_unix_ns for o in both.outages]
+    assert [o.start_unix_ns for o in parse_history(history).outages] == [o.start_unix_ns for o in both.outages]
 
 
 def test_starlink_grpc_reads_and_resets_the_obstruction_map(other_client):
     context, terminal = other_client
     before = np.array(starlink_grpc.obstruction_map(context))
     assert before.shape == (123, 123)
-    assert (before >= 0).sum() == terminal._map.seen > 20
+    assert (before >= 0).sum() == terminal._map.painted > 20
     starlink_grpc.reset_obstruction_map(context)
     assert (np.array(starlink_grpc.obstruction_map(context)) == -1).all()
 
@@ -126,7 +126,7 @@ def test_firmware_decides_what_there_is(year):
     assert (status.quaternion_x is not None) == (year >= 2025)
     assert status.state == "CONNECTED"
     assert not status.unknown
-    with pytest.raises(UserError, match="wanted 2021"):
+    with pytest.raises(UserError, match="expected 2021"):
         at(10, firmware=year + 100)
 
 
@@ -211,7 +211,7 @@ def test_the_country_is_that_of_the_nearest_known_place():
 
 
 def test_a_constant_path_gives_its_round_trip_and_loss():
-    made = World(preset_profile("dumbbell:rate=100mbit,rtt=40ms,loss=0.1", 600.0), load=0.5)
+    made = DishEnvironment(preset_profile("dumbbell:rate=100mbit,rtt=40ms,loss=0.1", 600.0), load=0.5)
     drop, latency_ms, down, up = made.samples(np.arange(600))
     assert np.allclose(latency_ms[drop < 1], 40.0)
     assert np.mean(drop) == pytest.approx(1 - 0.9**2, abs=0.015)  # 9000 pings: three standard errors are 0.012
@@ -248,8 +248,8 @@ def test_the_map_is_painted_where_the_serving_satellite_is():
     clock.sleep_s(14)
     quality = client.obstruction_map().quality
     azimuth, elevation = terminal.world.track[:, :14]
-    painted = zip(*to_sky(of_pixels(*np.nonzero(quality >= 0), (SIDE, SIDE), RIM_DEG)), strict=True)
-    row, column = pixels_of(azimuth, elevation)
+    painted = zip(*vectors_to_sky(pixels_to_vectors(*np.nonzero(quality >= 0), (SIDE, SIDE), RIM_DEG)), strict=True)
+    row, column = directions_to_pixels(azimuth, elevation)
     assert (quality[row, column] == 1).all(), "every second of the track is there"
     for az, el in painted:
         cosine = np.sin(np.radians(el)) * np.sin(np.radians(elevation)) + np.cos(np.radians(el)) * np.cos(
@@ -266,9 +266,9 @@ def test_the_map_is_painted_where_the_serving_satellite_is():
 def test_pixels_and_directions_are_each_others_inverse():
     rows, columns = np.mgrid[20:100:7, 20:100:9]
     for row, column in zip(rows.ravel(), columns.ravel(), strict=True):
-        back = pixels_of(*to_sky(of_pixels(np.array([row]), np.array([column]), (SIDE, SIDE), RIM_DEG)))
+        back = directions_to_pixels(*vectors_to_sky(pixels_to_vectors(np.array([row]), np.array([column]), (SIDE, SIDE), RIM_DEG)))
         assert (back[0][0], back[1][0]) == (row, column)
-    row, column = pixels_of(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
+    row, column = directions_to_pixels(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
     assert (row.tolist(), column.tolist()) == ([30, 61], [61, 92])
 
 
@@ -309,12 +309,12 @@ def test_slot_edges_stay_where_the_network_has_them():
 
 
 def test_what_a_world_refuses():
-    with pytest.raises(UserError, match="wanted 0 to 1"):
-        World(profile(), load=2)
+    with pytest.raises(UserError, match="expected 0 to 1"):
+        DishEnvironment(profile(), load=2)
     with pytest.raises(UserError, match="needs a second"):
-        World(preset_profile("dumbbell", 0.5))
+        DishEnvironment(preset_profile("dumbbell", 0.5))
     terminal, clock = at(1)
-    with pytest.raises(UserError, match="wanted 0 or more"):
+    with pytest.raises(UserError, match="expected 0 or more"):
         Terminal(terminal.world, clock, uptime_s=-1)
 
 

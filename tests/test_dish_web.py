@@ -50,7 +50,7 @@ def test_both_ports_answer_alike():
             DishClient(host) for host in (f"127.0.0.1:{server.port}", f"http://127.0.0.1:{server.web_port}")
         )
         assert second.status().raw == native.status().raw
-        assert second.named(second.status()) is None, "gRPC-Web has no reflection"
+        assert second.named_fields(second.status()) is None, "gRPC-Web has no reflection"
         assert second.history().outages == native.history().outages
         assert (second.obstruction_map().quality == native.obstruction_map().quality).all()
         for client in (native, second):

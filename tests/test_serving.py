@@ -1,4 +1,4 @@
-"""The serving satellite: maps whose painter is known, a standing that is found, hostile maps, and pings alone."""
+"""The serving satellite: maps with a known satellite, the estimated orientation, hostile maps, and pings alone."""
 
 import functools
 import json
@@ -16,17 +16,23 @@ from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.client import DishClient
 from bentpipe.measurements.dish.clocks import SetClock
-from bentpipe.measurements.dish.obstruction import SIDE, pixels_of
+from bentpipe.measurements.dish.obstruction import SIDE, directions_to_pixels
 from bentpipe.measurements.dish.recording.recorder import Recorder
-from bentpipe.measurements.dish.simulation.sky import PaintedMap
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment
+from bentpipe.measurements.dish.simulation.sky import SimulatedMap
 from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
-from bentpipe.measurements.dish.simulation.world import World
 from bentpipe.measurements.serving.confidence import posterior
-from bentpipe.measurements.serving.finding import by_map
-from bentpipe.measurements.serving.frames import Attitudes, of_pixels, of_sky, to_pixels, to_sky
+from bentpipe.measurements.serving.frames import (
+    Attitudes,
+    pixels_to_vectors,
+    sky_to_vectors,
+    vectors_to_pixels,
+    vectors_to_sky,
+)
 from bentpipe.measurements.serving.inputs import read_maps, read_pings
+from bentpipe.measurements.serving.matching import by_map
 from bentpipe.measurements.serving.rtt import by_rtt
-from bentpipe.measurements.serving.sightings import painted, pointed
+from bentpipe.measurements.serving.sightings import painted, painted_from_pixels
 from bentpipe.orbits.elements import load_satellites, read_elements
 from bentpipe.profiles.make import make_profile
 from bentpipe.scenarios.places import parse_place
@@ -45,7 +51,7 @@ run = CliRunner().invoke
 
 @functools.cache
 def world(seconds=300):
-    return World(make_profile(SITE, SITE, start_unix_ns=START, duration_s=float(seconds)))
+    return DishEnvironment(make_profile(SITE, SITE, start_unix_ns=START, duration_s=float(seconds)))
 
 
 @functools.cache
@@ -58,7 +64,7 @@ def truth(seconds=300):
 
 
 def looks(every=1, clear=15, seconds=300, late_ns=0):
-    paint = PaintedMap(world(seconds), 0)
+    paint = SimulatedMap(world(seconds), 0)
     for second in range(0, seconds + 1, every):
         paint.paint_to(second)
         yield START + second * SECOND + late_ns, paint.quality.copy()
@@ -119,24 +125,24 @@ def turned(azimuth_deg, tilt_deg, spin_deg, mirror):
     about = lambda q: np.array([[np.cos(q), np.sin(q), 0], [-np.sin(q), np.cos(q), 0], [0, 0, 1.0]])  # noqa: E731
     lean = np.array([[np.cos(t), 0, -np.sin(t)], [0, 1, 0], [np.sin(t), 0, np.cos(t)]])
     axes = np.diag([1, mirror, 1]) @ about(s) @ lean @ about(a)
-    row, column = to_pixels(of_sky(azimuth, elevation) @ axes.T, (SIDE, SIDE), 80.0)
+    row, column = vectors_to_pixels(sky_to_vectors(azimuth, elevation) @ axes.T, (SIDE, SIDE), 80.0)
     return times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), axes
 
 
 @pytest.mark.parametrize(("azimuth", "tilt", "spin", "mirror"), [(312, 20, 0, -1), (75, 12, 200, 1), (180, 27, 90, -1)])
 def test_how_a_terminal_stands_is_found(azimuth, tilt, spin, mirror):
     times, row, column, axes = turned(azimuth, tilt, spin, mirror)
-    answers, standing = by_map(pointed(times, row, column, (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+    answers, orientation = by_map(painted_from_pixels(times, row, column, (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
     assert right(answers) >= 0.9
-    assert np.degrees(np.arccos(standing.boresight @ axes[2])) < 1.5
+    assert np.degrees(np.arccos(orientation.boresight @ axes[2])) < 1.5
 
 
-def test_few_slots_or_another_sky_have_no_standing():
+def test_few_slots_or_another_sky_have_no_orientation():
     times, row, column, _ = turned(312, 20, 0, -1)
-    with pytest.raises(UserError, match="too few for it"):
-        by_map(pointed(times[:60], row[:60], column[:60], (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
-    with pytest.raises(UserError, match="the place, the time or the elements"):
-        by_map(pointed(times + 7 * SLOT * 100, row, column, (SIDE, SIDE)), "FRAME_UT", satellites(), PLACE)
+    with pytest.raises(UserError, match="too few"):
+        by_map(painted_from_pixels(times[:60], row[:60], column[:60], (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+    with pytest.raises(UserError, match="place, time or elements"):
+        by_map(painted_from_pixels(times + 7 * SLOT * 100, row, column, (SIDE, SIDE)), "FRAME_UT", satellites(), PLACE)
 
 
 def test_quaternions_turn_maps_of_a_moving_terminal():
@@ -146,15 +152,15 @@ def test_quaternions_turn_maps_of_a_moving_terminal():
     # Boresight up: the third axis to -down, then about it.
     half = heading / 2
     quaternion = np.stack([np.zeros(300), np.cos(half), np.sin(half), np.zeros(300)], axis=1)
-    ground = of_sky(azimuth, elevation)
+    ground = sky_to_vectors(azimuth, elevation)
     first = np.stack([np.cos(heading), np.sin(heading), np.zeros(300)], axis=1)
     second = np.stack([np.sin(heading), -np.cos(heading), np.zeros(300)], axis=1)
     frame = np.stack([(ground * second).sum(1), -(ground * first).sum(1), ground[:, 2]], axis=1)
-    row, column = to_pixels(frame, (SIDE, SIDE), 80.0)
-    found = pointed(times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), (SIDE, SIDE))
+    row, column = vectors_to_pixels(frame, (SIDE, SIDE), 80.0)
+    found = painted_from_pixels(times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), (SIDE, SIDE))
     attitudes = Attitudes(times - SECOND // 2, quaternion)
-    answers, standing = by_map(found, "FRAME_UT", satellites(), PLACE, attitudes=attitudes)
-    assert standing is None
+    answers, orientation = by_map(found, "FRAME_UT", satellites(), PLACE, attitudes=attitudes)
+    assert orientation is None
     assert right(answers) >= 0.9
 
 
@@ -167,12 +173,12 @@ def test_attitudes_are_not_known_far_from_where_they_were_taken():
 
 @given(st.floats(0, 359.9), st.floats(15, 89))
 def test_pixels_and_directions_are_those_of_the_dish(azimuth, elevation):
-    row, column = pixels_of(np.array([azimuth]), np.array([elevation]))
-    mine = to_pixels(of_sky(np.array([azimuth]), np.array([elevation])), (SIDE, SIDE), 80.0)
+    row, column = directions_to_pixels(np.array([azimuth]), np.array([elevation]))
+    mine = vectors_to_pixels(sky_to_vectors(np.array([azimuth]), np.array([elevation])), (SIDE, SIDE), 80.0)
     assert (int(mine[0][0]), int(mine[1][0])) == (int(row[0]), int(column[0]))
-    back = of_pixels(row, column, (SIDE, SIDE), 80.0)
-    assert np.degrees(np.arccos(back[0] @ of_sky(azimuth, elevation))) < 1.0
-    assert np.isclose(to_sky(of_sky(azimuth, elevation))[1], elevation)
+    back = pixels_to_vectors(row, column, (SIDE, SIDE), 80.0)
+    assert np.degrees(np.arccos(back[0] @ sky_to_vectors(azimuth, elevation))) < 1.0
+    assert np.isclose(vectors_to_sky(sky_to_vectors(azimuth, elevation))[1], elevation)
 
 
 MAPS = st.lists(
@@ -304,7 +310,7 @@ def test_a_measured_run_is_read_as_what_it_was_made_of(recording, others, tmp_pa
     assert read_pings(tmp_path / "r").t_s.tolist() == read_pings(recording / "dish").t_s.tolist()
     # LEOViz's maps, which do not say where it stood.
     assert run(app, ["read", str(others / "obstruction_map-A.parquet"), "-o", str(tmp_path / "l")]).exit_code == 0
-    assert "wanted --site" in run(app, ["serving", str(tmp_path / "l"), *elements]).output
+    assert "expected --site" in run(app, ["serving", str(tmp_path / "l"), *elements]).output
     of_maps = run(app, ["serving", str(tmp_path / "l"), *elements, "--site", SITE])
     assert of_maps.exit_code == 0, of_maps.output
     assert [row["norad_id"] for row in json.loads(of_maps.stdout)] == list(truth().values())[:4]
@@ -334,7 +340,7 @@ def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recordi
     for out in (log, tmp_path / "r"):
         result = run(app, ["serving", str(out), *where])
         assert result.exit_code == 2
-        assert "no wall clock's" in result.output
+        assert "not those of a wall clock" in result.output
         run(app, ["read", str(log), "-o", str(tmp_path / "r")])
     epoch = satellites().elements()["epoch_unix_ns"][0]
     for days, refused in ((3, False), (6, True)):
@@ -342,7 +348,7 @@ def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recordi
         table.write_parquet(tmp_path / "later.parquet")
         result = run(app, ["serving", str(tmp_path / "later.parquet"), *where])
         assert result.exit_code == (2 if refused else 0), result.output
-        assert ("wanted 5 days at most" in result.output) == refused
+        assert ("expected 5 days at most" in result.output) == refused
     half = (
         pl.col("unix_ns")
         + pl.when(pl.int_range(pl.len()) * 2 < pl.len()).then(pl.lit(-3, pl.Int64)).otherwise(0) * 86_400 * SECOND
@@ -358,9 +364,9 @@ def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recordi
     [
         (["nowhere"], "no such file"),
         (["pings.parquet"], "no column"),
-        (["dish", "--gateway", "1,2"], "--gateway is for"),
+        (["dish", "--gateway", "1,2"], "--gateway: only for"),
         (["dish", "--method", "rtt"], "--site: needed"),
-        (["dish", "--method", "rtt", "--min-elevation", "3"], "--min-elevation is for"),
+        (["dish", "--method", "rtt", "--min-elevation", "3"], "--min-elevation: only for"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(recording, args, says):
@@ -421,7 +427,7 @@ def test_pixels_have_the_times_that_their_zones_say(others, tmp_path):
     file.write_text("2026-05-10 09:00:12,63,63\n2026-05-10 09:00:13,63,64\n")
     assert [(slot.row, slot.column) for slot in read_maps(file).painted.slots] == [([63, 63], [63, 64])]
     file.write_text(f"{rows[0]}\nyesterday,1,2\n")
-    with pytest.raises(UserError, match="row 1: timestamp is 'yesterday'; wanted a time"):
+    with pytest.raises(UserError, match="row 1: timestamp is 'yesterday'; expected a time"):
         read_maps(file)
 
 

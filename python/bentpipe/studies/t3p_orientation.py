@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.analysis.orientation import Orientation, orientation_maps
 from bentpipe.measurements.dish.simulation.mount import aim
-from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment
 from bentpipe.plots.analysis_maps import plot_orientation
 from bentpipe.profiles.make import make_profile
 from bentpipe.scenarios.ground import pop_by_code
@@ -73,7 +73,7 @@ def _simulated(windows: Windows, on_progress: OnProgress) -> Part:
             duration_s=windows.duration_s,
             seed=1000 + number,
         )
-        world = World(profile)
+        world = DishEnvironment(profile)
         drop, latency_ms, _, _ = world.samples(np.arange(world.seconds))
         tables.append(
             pl.DataFrame({"latency_ms": np.where(drop < 1, latency_ms, np.nan)}).select(

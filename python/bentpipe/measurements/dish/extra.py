@@ -1,4 +1,4 @@
-"""Whether what speaks with a terminal is installed."""
+"""Check that the packages of the extra ``bentpipe[dish]`` are installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bentpipe.errors import UserError
 
 
 def require_extra() -> None:
-    """Says what to install, before an import further on says what is missing.
+    """Check that gRPC and protobuf are installed.
 
     Raises:
         UserError: The extra ``bentpipe[dish]`` is not installed.
@@ -17,6 +17,4 @@ def require_extra() -> None:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError:
-            raise UserError(
-                f"a dish is spoken with by {module}, which is not installed: pip install 'bentpipe[dish]'"
-            ) from None
+            raise UserError(f"a dish needs {module}, which is not installed: pip install 'bentpipe[dish]'") from None

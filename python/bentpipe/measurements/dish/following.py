@@ -1,4 +1,4 @@
-"""One sample after the other, for ever: a terminal that goes away is waited for, and every change is said once."""
+"""Poll a terminal for samples: wait while it does not answer, and report each change of state once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bentpipe.measurements.dish.client import DishClient, DishError
 from bentpipe.measurements.dish.clocks import Clock
 from bentpipe.measurements.dish.status import Status
 
-#: Longest wait between attempts [s]. Chosen here: one network slot, so that a terminal is missed for no longer than
-#: that after it came back, and a machine that polls all night does not notice.
-LONGEST_WAIT_S = 15.0
-#: Shortest interval [s]. Chosen here: the terminal renews its values every second.
-SHORTEST_S = 0.1
-#: Longest time to follow a terminal for [s]: nanoseconds of it can still be counted.
-LONGEST_S = 3.2e9
+#: Longest wait between attempts [s]. Chosen here: one network slot, which bounds the delay after a terminal returns and
+#: costs little when polling all night.
+MAX_WAIT_S = 15.0
+#: Shortest sampling interval [s]. Chosen here: the terminal updates its values every second.
+MIN_INTERVAL_S = 0.1
+#: Longest duration [s]: its nanoseconds fit into 64 bits.
+MAX_DURATION_S = 3.2e9
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A status, and when it came: by the time of day [ns since 1970], and by a count that nobody sets [ns]."""
+    """A status with its arrival time: time of day [ns since 1970] and monotonic time [ns]."""
 
     t_unix_ns: int
     elapsed_ns: int
@@ -30,9 +30,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became different.
+    """A change of the terminal's state.
 
-    `kind` is connected, lost, rebooted or firmware; a recorder's also damaged, clock or undated.
+    `kind` is connected, lost, rebooted or firmware; a recorder also reports damaged, clock, disk and undated.
     """
 
     t_unix_ns: int
@@ -41,34 +41,36 @@ class Change:
 
 
 class Follower:
-    """Polls a terminal.
+    """Polls a terminal at an interval.
 
     Args:
-        client: It.
-        clock: Time and waiting.
-        every_s: Interval of samples; held against an even count, not against the time of day.
-        on_change: Told of each change once, however many polls fail between two.
+        client: Client of the terminal.
+        clock: The clock.
+        every_s: Sampling interval [s] of monotonic time.
+        on_change: Called once for each change, however many polls fail in between.
     """
 
     def __init__(
         self, client: DishClient, clock: Clock, every_s: float = 1.0, on_change: Callable[[Change], None] | None = None
     ) -> None:
-        """Nothing is asked yet."""
-        if not SHORTEST_S <= every_s <= 86_400:
-            raise UserError(f"every: {every_s:g} s; wanted {SHORTEST_S:g} s to a day")
+        """Check the interval; polling starts with `samples`."""
+        if not MIN_INTERVAL_S <= every_s <= 86_400:
+            raise UserError(f"every: {every_s:g} s; expected {MIN_INTERVAL_S:g} s to a day")
         self._client, self._clock, self._every_ns = client, clock, round(every_s * 1e9)
         self._on_change = on_change or (lambda _: None)
         self._condition = ""
         self._last: Status | None = None
 
     def samples(self, until_s: float | None = None) -> Iterator[Sample]:
-        """Samples, each after waiting for its turn; for ever, or as long as said [s].
+        """Yield a sample at each interval, for ever or for `until_s` [s].
 
         Raises:
-            UserError: `until_s` is no time.
+            UserError: `until_s` is out of range.
         """
-        if until_s is not None and not 0 < until_s <= LONGEST_S:
-            raise UserError(f"for: {until_s:g} s; wanted more than 0 s and at most {LONGEST_S:g} s (a hundred years)")
+        if until_s is not None and not 0 < until_s <= MAX_DURATION_S:
+            raise UserError(
+                f"for: {until_s:g} s; expected more than 0 s and at most {MAX_DURATION_S:g} s (a hundred years)"
+            )
         due = self._clock.elapsed_ns()
         end = None if until_s is None else due + round(until_s * 1e9)
         wait_s = 1.0
@@ -77,9 +79,9 @@ class Follower:
             try:
                 status = self._client.status()
             except DishError as error:
-                self._say(error.kind, "lost", str(error))
+                self._report_condition(error.kind, "lost", str(error))
                 due = self._clock.elapsed_ns() + round(wait_s * 1e9)
-                wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+                wait_s = min(wait_s * 2, MAX_WAIT_S)
                 continue
             sample = Sample(self._clock.now_unix_ns(), self._clock.elapsed_ns(), status)
             self._compare(status)
@@ -87,24 +89,24 @@ class Follower:
             yield sample
             due += self._every_ns
             late_ns = self._clock.elapsed_ns() - due
-            if late_ns > 0:  # turns that passed are gone: none is made up for in a hurry
+            if late_ns > 0:  # missed samples are skipped, not made up for
                 due += late_ns // self._every_ns * self._every_ns
 
     def _compare(self, status: Status) -> None:
-        what = f"{status.hardware_version or 'a terminal'}, firmware {status.software_version or 'not said'}"
+        version = f"{status.hardware_version or 'a terminal'}, firmware {status.software_version or 'unknown'}"
         last = self._last
         if last is not None and _rebooted(last, status):
-            self._tell("rebooted", f"the terminal rebooted {status.uptime_s or 0} s ago")
+            self._report("rebooted", f"the terminal rebooted {status.uptime_s or 0} s ago")
         if last is not None and last.software_version != status.software_version:
-            self._tell("firmware", f"firmware changed from {last.software_version} to {status.software_version}")
-        self._say("connected", "connected", f"connected: {what}, up {status.uptime_s or 0} s")
+            self._report("firmware", f"firmware changed from {last.software_version} to {status.software_version}")
+        self._report_condition("connected", "connected", f"connected: {version}, up {status.uptime_s or 0} s")
 
-    def _say(self, condition: str, kind: str, text: str) -> None:
+    def _report_condition(self, condition: str, kind: str, text: str) -> None:
         if condition != self._condition:
             self._condition = condition
-            self._tell(kind, text)
+            self._report(kind, text)
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _report(self, kind: str, text: str) -> None:
         self._on_change(Change(self._clock.now_unix_ns(), kind, text))
 
 

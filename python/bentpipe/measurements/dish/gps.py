@@ -1,4 +1,4 @@
-"""The terminal's time stamps: nanoseconds since the GPS epoch, in which leap seconds are not left out."""
+"""Convert the terminal's timestamps: nanoseconds since the GPS epoch, without leap seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LEAP_SECONDS = 18
 _OFFSET_NS = (GPS_EPOCH_UNIX_S - LEAP_SECONDS) * 10**9
 
 
-def unix_ns_of_gps(gps_ns: int) -> int | None:
-    """Nanoseconds since 1970 of a GPS stamp; None for what is no time (zero or less, or beyond the year 2262)."""
+def gps_to_unix_ns(gps_ns: int) -> int | None:
+    """Convert a GPS timestamp to nanoseconds since 1970; None if it is 0 or less, or beyond the year 2262."""
     unix_ns = gps_ns + _OFFSET_NS
     return unix_ns if gps_ns > 0 and unix_ns < 2**63 else None
 
 
-def gps_ns_of_unix(unix_ns: int) -> int:
-    """The other way."""
+def unix_to_gps_ns(unix_ns: int) -> int:
+    """Convert nanoseconds since 1970 to a GPS timestamp."""
     return unix_ns - _OFFSET_NS

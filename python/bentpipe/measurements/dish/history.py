@@ -1,4 +1,4 @@
-"""The terminal's last minutes: ring buffers with one sample a second, put in order, and the outages it keeps."""
+"""The terminal's history: ring buffers with one sample a second, put in order, and its list of outages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bentpipe.errors import UserError
-from bentpipe.measurements.dish.gps import unix_ns_of_gps
+from bentpipe.measurements.dish.gps import gps_to_unix_ns
 from bentpipe.measurements.dish.status import cause_name, enum_name
 from bentpipe.measurements.dish.wire import Message
 
@@ -21,12 +21,12 @@ SERIES = ("pop_ping_drop_rate", "pop_ping_latency_ms", "downlink_throughput_bps"
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time without service, as the terminal logged it.
+    """A time without service, from the terminal's log.
 
     Attributes:
         cause: Name of a `DishOutage.Cause`, or of an outage's reason in the event log without its prefix.
         start_unix_ns: Start [ns since 1970].
-        duration_s: Length.
+        duration_s: Length [s].
         did_switch: Whether the satellite changed; None where only the event log has the outage.
     """
 
@@ -46,17 +46,17 @@ class History:
     """The valid samples of the ring buffers, oldest first.
 
     Attributes:
-        current: Samples since the terminal booted. Less than in an earlier answer: it rebooted.
-        counter: Which sample since boot each is, the newest is ``current - 1``; shape (n,).
+        current: Number of samples since boot. A smaller number than before means a reboot.
+        counter: Number of each sample since boot, the newest is ``current - 1``; shape (n,).
         pop_ping_drop_rate: Fraction of pings lost in the second; shape (n,) or (0,), as all series.
-        pop_ping_latency_ms: Mean RTT; NaN where every ping was lost, since nothing came back to be timed.
-        downlink_throughput_bps: Towards the terminal.
-        uplink_throughput_bps: From it.
-        power_in_w: What the terminal draws.
-        outages: Of the list `outages` (since 2021) and of the event log (since 2025), each once, in order of time.
-        undated: Number of outages without a usable time; they are left out.
-        other_events: Reasons of events in the log that are no outages, and how often each occurs.
-        log_unix_ns: When the event log was current; None without one.
+        pop_ping_latency_ms: Mean RTT [ms]; NaN where every ping was lost.
+        downlink_throughput_bps: Throughput towards the terminal [bit/s].
+        uplink_throughput_bps: Throughput from the terminal [bit/s].
+        power_in_w: Power input of the terminal [W].
+        outages: Outages of the list `outages` (since 2021) and the event log (since 2025), each once, by time.
+        undated: Number of ignored outages without a usable time.
+        other_events: Reasons of other events in the log, and their counts.
+        log_unix_ns: Current time of the event log [ns since 1970]; None without one.
     """
 
     current: int
@@ -72,39 +72,39 @@ class History:
     log_unix_ns: int | None = None
 
     def __len__(self) -> int:
-        """How many samples are valid."""
+        """Return the number of valid samples."""
         return len(self.counter)
 
     def times_unix_ns(self, received_unix_ns: int) -> NDArray[np.int64]:
-        """When each sample ended, if the newest ended when the answer came: right within a second."""
+        """Return the end of each sample, if the newest ended when the answer arrived: correct within a second."""
         ages_s = np.arange(len(self) - 1, -1, -1, dtype=np.int64)
         return received_unix_ns - ages_s * 10**9
 
 
-def history_of(message: Message, words: Mapping[str, str] | None = None) -> History:
-    """Return the record of a `DishGetHistoryResponse`.
+def parse_history(message: Message, labels: Mapping[str, str] | None = None) -> History:
+    """Parse a `DishGetHistoryResponse`.
 
     Args:
         message: The response.
-        words: Names of enumeration values that have only a number in `message`, by the number's text.
+        labels: Names of unknown enumeration values, by their number as text.
 
     Raises:
-        UserError: Its series differ in length, so that nobody knows which samples belong together.
+        UserError: The series differ in length, so that their samples cannot be matched.
     """
     series = {name: np.asarray(getattr(message, name), dtype=np.float32) for name in SERIES}
     lengths = {name: len(values) for name, values in series.items() if len(values)}
     length = max(lengths.values(), default=0)
-    if any(found != length for found in lengths.values()):
-        listed = ", ".join(f"{name} {found}" for name, found in lengths.items())
-        raise UserError(f"the history's series have different lengths ({listed}); wanted one length")
+    if any(size != length for size in lengths.values()):
+        listed = ", ".join(f"{name} {size}" for name, size in lengths.items())
+        raise UserError(f"the history's series have different lengths ({listed}); expected one length")
     current = int(message.current)
     valid = min(current, length)
-    # Only that many were written since boot; the oldest of them is `valid` places behind the write position.
+    # Only `valid` samples were written since boot; the oldest is `valid` places behind the write position.
     order = (np.arange(valid) + (current - valid) % length) % length if length else np.arange(0)
     drop, latency, down, up, power = (values[order] if len(values) else values for values in series.values())
     if len(latency) and len(drop):
         latency = np.where(drop >= 1.0, np.float32(np.nan), latency)
-    outages, undated, others = _outages(message, words or {})
+    outages, undated, others = _outages(message, labels or {})
     return History(
         current=current,
         counter=np.uint64(current - valid) + np.arange(valid, dtype=np.uint64),
@@ -120,44 +120,44 @@ def history_of(message: Message, words: Mapping[str, str] | None = None) -> Hist
     )
 
 
-#: Prefix of the reasons in the event log that are outages; what follows is the cause.
+#: Prefix of the outage reasons in the event log; the cause follows it.
 _OUTAGE_REASON = "EVENT_REASON_OUTAGE_"
-#: Two stamps of one outage may differ by this much [ns]. Chosen here: less than the shortest outage that is logged.
+#: Largest difference of two timestamps of one outage [ns]. Chosen here: less than the shortest logged outage.
 SAME_NS = 10**8
 
 
-def _outages(message: Message, words: Mapping[str, str]) -> tuple[list[Outage], int, dict[str, int]]:
-    """Outages of both lists, the number of undated ones, and the other events by reason.
+def _outages(message: Message, labels: Mapping[str, str]) -> tuple[list[Outage], int, dict[str, int]]:
+    """Return the outages of both lists, the number of undated ones, and the other events by reason.
 
-    Stamps in `outages` count from the GPS epoch, those in the event log from 1970. A logged event that overlaps a
+    Timestamps in `outages` count from the GPS epoch, those in the event log from 1970. A logged event that overlaps a
     listed outage is that outage: a terminal has one at a time.
     """
     listed, undated = [], 0
     for entry in message.outages:
-        start = unix_ns_of_gps(entry.start_timestamp_ns)
+        start = gps_to_unix_ns(entry.start_timestamp_ns)
         if start is None:
             undated += 1
             continue
         cause = cause_name(entry)
-        listed.append(Outage(words.get(cause, cause), start, entry.duration_ns / 1e9, entry.did_switch))
+        listed.append(Outage(labels.get(cause, cause), start, entry.duration_ns / 1e9, entry.did_switch))
     listed.sort(key=attrgetter("start_unix_ns"))
     starts = [outage.start_unix_ns for outage in listed]
     logged = []
     others: dict[str, int] = {}
     for event in message.event_log.events:
         reason = enum_name(event, "reason")
-        reason = words.get(reason, reason)
+        reason = labels.get(reason, reason)
         if not reason.startswith(_OUTAGE_REASON):
             others[reason] = others.get(reason, 0) + 1
         elif event.start_timestamp_ns <= 0:
             undated += 1
         else:
             cause = reason.removeprefix(_OUTAGE_REASON)
-            found = Outage(cause, event.start_timestamp_ns, event.duration_ns / 1e9, None)
-            place = bisect_left(starts, found.start_unix_ns)
+            outage = Outage(cause, event.start_timestamp_ns, event.duration_ns / 1e9, None)
+            place = bisect_left(starts, outage.start_unix_ns)
             after, before = listed[place : place + 1], listed[max(place - 1, 0) : place]
-            if not any(_overlap(found, outage) for outage in (*before, *after)):
-                logged.append(found)
+            if not any(_overlap(outage, other) for other in (*before, *after)):
+                logged.append(outage)
     return sorted([*listed, *logged], key=attrgetter("start_unix_ns")), undated, others
 
 

@@ -1,4 +1,4 @@
-"""The obstruction map: what the terminal has seen of its sky, and which pixel is which direction."""
+"""The obstruction map of a terminal, and the direction of each pixel."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SIDE = 123
 #: Zenith angle at the rim [deg] of every map seen so far.
 RIM_DEG = 80.0
 #: Pixels from the centre to the rim: half the side, so that the rim touches the map's edges. Published analyses take 62
-#: (LEOViz); a fit of 1167 pixels to the satellites that were there (SatInView, Louvain, July 2024) gives 61.3.
+#: (LEOViz); a fit of 1167 pixels to the known satellites (SatInView, Louvain, July 2024) gives 61.3.
 RIM_PIXELS = 61.5
-#: Most pixels on a side that are believed; chosen here, above any map seen and small enough for any memory.
-MOST_SIDE = 4096
+#: Largest number of pixels on a side; chosen here: larger than any map seen, small enough for memory.
+MAX_SIDE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ObstructionMap:
-    """A map: polar, the zenith in the middle.
+    """An obstruction map: polar, with the zenith in the middle.
 
     Attributes:
-        quality: Shape (rows, columns): negative where nothing was seen yet, else 0 (blocked) to 1 (clear).
-        max_theta_deg: Zenith angle at the rim; None where the firmware does not say.
+        quality: Shape (rows, columns): negative where not observed, else 0 (blocked) to 1 (clear).
+        max_theta_deg: Zenith angle at the rim; None if the firmware does not report it.
         frame: FRAME_EARTH: north is up and east is right. FRAME_UT: relative to the terminal. FRAME_UNKNOWN.
     """
 
@@ -38,15 +38,15 @@ class ObstructionMap:
     frame: str
 
 
-def map_of(message: Message) -> ObstructionMap:
-    """The record of a `DishGetObstructionMapResponse`.
+def parse_map(message: Message) -> ObstructionMap:
+    """Parse a `DishGetObstructionMapResponse`.
 
     Raises:
-        UserError: It has not as many values as rows times columns.
+        UserError: The number of values is not rows times columns, or the map is too large.
     """
-    rows, columns, found = message.num_rows, message.num_cols, len(message.snr)
-    if rows * columns != found or max(rows, columns) > MOST_SIDE:
-        raise UserError(f"the obstruction map has {found} values for {rows} x {columns} pixels; wanted as many")
+    rows, columns, size = message.num_rows, message.num_cols, len(message.snr)
+    if rows * columns != size or max(rows, columns) > MAX_SIDE:
+        raise UserError(f"the obstruction map has {size} values for {rows} x {columns} pixels; expected as many")
     frames = message.DESCRIPTOR.fields_by_name["map_reference_frame"].enum_type.values_by_number
     frame = frames.get(message.map_reference_frame)
     return ObstructionMap(
@@ -56,8 +56,8 @@ def map_of(message: Message) -> ObstructionMap:
     )
 
 
-def pixels_of(azimuth_deg: Floats, elevation_deg: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column of directions in a FRAME_EARTH map; those below the rim are to be left out by the caller."""
+def directions_to_pixels(azimuth_deg: Floats, elevation_deg: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return row and column of directions in a FRAME_EARTH map; the caller removes those below the rim."""
     radius = (90.0 - elevation_deg) * RIM_PIXELS / RIM_DEG
     azimuth = np.radians(azimuth_deg)
     middle = (SIDE - 1) / 2

@@ -1,4 +1,4 @@
-"""What a terminal's firmware has: its own descriptors, asked by gRPC server reflection."""
+"""Read the firmware's own message descriptors by gRPC server reflection."""
 
 from __future__ import annotations
 
@@ -13,80 +13,80 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from bentpipe.measurements.dish.wire import PACKAGE, SERVICE
 
-#: Limits on files, answers and bytes of one reflection, so that a hostile server ends neither time nor memory. Chosen
-#: here: terminals have about thirty files of together 0.3 MB, one an answer.
+#: Limits on files, answers and bytes of one reflection, so that a hostile server exhausts neither time nor memory.
+#: Chosen here: terminals have about thirty files of 0.3 MB in total, one per answer.
 _MAX_FILES = 500
 _MAX_BYTES = 4 * 2**20
 
 
 class Reflected:
-    """The messages as the terminal declares them."""
+    """Messages as the firmware declares them."""
 
     def __init__(self, files: list[bytes]) -> None:
-        """Builds a pool from serialised file descriptors.
+        """Build a descriptor pool from serialised file descriptors.
 
         Raises:
-            ValueError, TypeError: They do not fit together.
+            ValueError, TypeError: The descriptors are inconsistent.
         """
         self._pool = descriptor_pool.DescriptorPool()
         parsed = [descriptor_pb2.FileDescriptorProto.FromString(data) for data in files]
         named = {file.name: file for file in parsed}
         depends = {name: set(file.dependency) & named.keys() for name, file in named.items()}
-        for name in TopologicalSorter(depends).static_order():  # a circle is a ValueError
+        for name in TopologicalSorter(depends).static_order():  # a cycle is a ValueError
             self._pool.Add(named[name])
 
     def knows(self, message: str, field: str) -> bool:
-        """Whether this firmware has the field of a message of `PACKAGE`."""
+        """Return whether this firmware has a field of a message of `PACKAGE`."""
         try:
             return field in self._pool.FindMessageTypeByName(f"{PACKAGE}.{message}").fields_by_name
         except (KeyError, TypeError):
             return False
 
     def as_dict(self, message: str, raw: bytes) -> dict[str, Any]:
-        """All fields of a message, by the names that the terminal has for them.
+        """Return all fields of a message under the firmware's names.
 
         Raises:
             DecodeError: The bytes are not such a message.
             KeyError: There is no such message.
         """
-        found = message_factory.GetMessageClass(self._pool.FindMessageTypeByName(f"{PACKAGE}.{message}"))
-        parsed: dict[str, Any] = json_format.MessageToDict(found.FromString(raw), preserving_proto_field_name=True)
+        kind = message_factory.GetMessageClass(self._pool.FindMessageTypeByName(f"{PACKAGE}.{message}"))
+        parsed: dict[str, Any] = json_format.MessageToDict(kind.FromString(raw), preserving_proto_field_name=True)
         return parsed
 
 
 def reflect(channel: grpc.Channel, timeout_s: float) -> Reflected | None:
-    """Return the terminal's messages; None if it has no reflection, or its answers exceed the limits or do not fit.
+    """Return the terminal's messages; None without reflection, or if the answers exceed the limits or are invalid.
 
-    `timeout_s` is for all of it, however many streams that takes.
+    `timeout_s` limits the total time of all streams.
     """
     end_s = time.monotonic() + timeout_s
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     files: dict[str, bytes] = {}
-    asked: set[str] = set()
+    requested: set[str] = set()
     requests = [reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)]
     answers = size = 0
     try:
         while requests:
-            wanted: set[str] = set()
+            needed: set[str] = set()
             stream = stub.ServerReflectionInfo(iter(requests), timeout=max(0.0, end_s - time.monotonic()))
             try:
                 for answer in stream:
-                    found = answer.file_descriptor_response.file_descriptor_proto
+                    descriptors = answer.file_descriptor_response.file_descriptor_proto
                     answers += 1
                     size += answer.ByteSize()
-                    if answers + len(found) > _MAX_FILES or size > _MAX_BYTES:
+                    if answers + len(descriptors) > _MAX_FILES or size > _MAX_BYTES:
                         return None
-                    for data in found:
+                    for data in descriptors:
                         file = descriptor_pb2.FileDescriptorProto.FromString(data)
                         files[file.name] = data
-                        wanted.update(file.dependency)
+                        needed.update(file.dependency)
                     if len(files) > _MAX_FILES:
                         return None
             finally:
                 stream.cancel()
-            new = wanted - files.keys() - asked
-            asked |= new
-            if len(asked) > _MAX_FILES:
+            new = needed - files.keys() - requested
+            requested |= new
+            if len(requested) > _MAX_FILES:
                 return None
             requests = [reflection_pb2.ServerReflectionRequest(file_by_filename=name) for name in sorted(new)]
         return Reflected(list(files.values())) if files else None

@@ -1,4 +1,4 @@
-"""When the network may change a terminal's satellite."""
+"""Slots: the network may change a terminal's satellite at their edges."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ SLOT_NS, SLOT_PHASE_NS = SLOT_S * 10**9, SLOT_PHASE_S * 10**9
 
 
 def next_edge_s(unix_ns: int) -> float:
-    """Until the next slot begins [s]."""
+    """Return the time to the next slot edge [s]."""
     return (SLOT_NS - (unix_ns - SLOT_PHASE_NS) % SLOT_NS) / 1e9
 
 
 def slot_of(unix_ns: int) -> int:
-    """The number of the slot that a moment lies in."""
+    """Return the number of the slot that contains a time."""
     return (unix_ns - SLOT_PHASE_NS) // SLOT_NS

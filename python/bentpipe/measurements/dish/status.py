@@ -1,4 +1,4 @@
-"""What a terminal says of itself at a moment: one flat record, each field None where its firmware does not have it."""
+"""Status of a terminal: one flat record, with None for fields that the firmware does not have."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bentpipe.measurements.dish.gps import unix_ns_of_gps
-from bentpipe.measurements.dish.wire import Message, retired
+from bentpipe.measurements.dish.gps import gps_to_unix_ns
+from bentpipe.measurements.dish.wire import Message, removed_fields
 
-#: Whether the terminal's firmware has a field: message, field → yes or no.
+#: Whether the firmware has a field: (message, field) → bool.
 Knows = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A terminal at a moment. Units as the names say; rates are fractions, azimuths clockwise from north.
+    """Status of a terminal at one time. Names end in units; rates are fractions, azimuths clockwise from north.
 
-    A scalar that is zero is not sent. Absent therefore means zero where the firmware has the field (which reflection
-    says; without reflection: where the newest known firmware has it) and None where it has not.
+    Protobuf does not send a scalar of zero. An absent field therefore means zero if the firmware has the field, and
+    None if not. Reflection tells which; without it the newest known firmware decides.
 
     Attributes:
-        state: CONNECTED, or the cause of the outage; NO_SCHEDULE is SEARCHING, as the owner's app has it. Firmware
-            of 2021 says it outright.
-        outage_start_unix_ns: UTC, from the terminal's GPS stamp.
+        state: CONNECTED, or the cause of the outage; NO_SCHEDULE is SEARCHING, as in the owner's app. Firmware
+            of 2021 sends the state itself.
+        outage_start_unix_ns: Start of the outage [ns since 1970], from the terminal's GPS timestamp.
         alerts: Bit field: bit n is the alert with field number n + 1.
         snr: Firmware of 2021 only.
-        unknown: Whether the answer holds fields that `bentpipe.measurements.dish` has no name for.
+        unknown: Whether the answer has fields that `bentpipe.measurements.dish` does not know.
         raw: The answer's bytes (`DishGetStatusResponse`), unknown fields included.
     """
 
@@ -75,23 +75,23 @@ class Status:
     raw: bytes
 
     def alert_names(self) -> list[str]:
-        """Names of the alerts that are set; ``alert_N`` where nobody knows the name."""
-        from bentpipe.measurements.dish.wire import everything
+        """Return the names of the active alerts; ``alert_N`` for unknown ones."""
+        from bentpipe.measurements.dish.wire import all_firmware
 
-        names = {f.number: f.name for f in everything().message("DishAlerts").DESCRIPTOR.fields}
+        names = {f.number: f.name for f in all_firmware().message("DishAlerts").DESCRIPTOR.fields}
         return [names.get(bit + 1, f"alert_{bit + 1}") for bit in range(64) if self.alerts >> bit & 1]
 
 
-def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Status:
-    """The record of a `DishGetStatusResponse`, of which `raw` are the bytes."""
-    knows = knows or not_retired
+def parse_status(message: Message, raw: bytes, knows: Knows | None = None) -> Status:
+    """Parse a `DishGetStatusResponse`; `raw` are its bytes."""
+    knows = knows or is_current_field
     if not message.ListFields():
-        # Every firmware sends its device_info; a message without it says nothing at all.
-        knows = _nothing
+        # Every firmware sends device_info; an empty message has no information.
+        knows = _knows_no_field
 
     def of(field: str) -> tuple[Message, Knows]:
-        """A part of the status, with what is known of its fields: nothing, where the part is absent."""
-        return getattr(message, field), knows if message.HasField(field) else _nothing
+        """Return a part of the status and the predicate of its fields; no field exists if the part is absent."""
+        return getattr(message, field), knows if message.HasField(field) else _knows_no_field
 
     top = (message, knows)
     info, device = of("device_info"), of("device_state")
@@ -107,10 +107,10 @@ def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Statu
         bootcount=_value(info, "bootcount"),
         uptime_s=_value(device, "uptime_s"),
         state=_state(message, knows),
-        outage_start_unix_ns=unix_ns_of_gps(outage.start_timestamp_ns) if outage is not None else None,
+        outage_start_unix_ns=gps_to_unix_ns(outage.start_timestamp_ns) if outage is not None else None,
         outage_duration_s=outage.duration_ns / 1e9 if outage is not None else None,
         outage_did_switch=outage.did_switch if outage is not None else None,
-        # Of a second in which every ping was lost nothing came back to be timed: the field is a zero.
+        # If every ping of the second was lost there is no RTT, and the field is zero.
         pop_ping_latency_ms=None if drop is not None and drop >= 1 else _value(top, "pop_ping_latency_ms"),
         pop_ping_drop_rate=drop,
         downlink_throughput_bps=_value(top, "downlink_throughput_bps"),
@@ -148,29 +148,29 @@ def status_of(message: Message, raw: bytes, knows: Knows | None = None) -> Statu
 
 
 def cause_name(outage: Message) -> str:
-    """The cause of a `DishOutage` by name; its number where it has none."""
+    """Return the name of a `DishOutage` cause, or its number if unknown."""
     return enum_name(outage, "cause")
 
 
 def enum_name(message: Message, field: str) -> str:
-    """Name of the value of an enumeration field; its number where it has none."""
+    """Return the name of an enumeration field's value, or its number if unknown."""
     return _enum_name(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
 
 
-def not_retired(message: str, field: str) -> bool:
-    """What is taken for known where the terminal has no reflection: all but what newer firmware dropped."""
-    return (message, field) not in retired()
+def is_current_field(message: str, field: str) -> bool:
+    """Return whether a field exists in the newest known firmware; used without reflection."""
+    return (message, field) not in removed_fields()
 
 
 def has_unknown(message: Message) -> bool:
-    """Whether a message, or one in it, holds fields that have no name here."""
+    """Return whether a message, or a nested one, has unknown fields."""
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
     return bool(known.ByteSize() != message.ByteSize())
 
 
-def _nothing(message: str, field: str) -> bool:
+def _knows_no_field(message: str, field: str) -> bool:
     return False
 
 

@@ -1,6 +1,6 @@
-"""gRPC-Web: single calls over HTTP/1.1, as terminals answer them on port 9201 for browsers.
+"""gRPC-Web: unary calls over HTTP/1.1, which terminals serve on port 9201 for browsers.
 
-A body is a series of frames: a flag, a length of four bytes (big endian), and so many bytes. Flag 0 is a message, flag
+A body is a series of frames: a flag, a length of four bytes (big endian), and the payload. Flag 0 is a message, flag
 0x80 the trailers, lines ``name:value`` (github.com/grpc/grpc, doc/PROTOCOL-WEB.md). Bodies of
 ``application/grpc-web-text`` are the same in Base64.
 """
@@ -16,8 +16,15 @@ from urllib.parse import quote, unquote
 
 import grpc
 
+from bentpipe.measurements.dish.errors import (
+    MAX_ANSWER_BYTES,
+    DishError,
+    status_error,
+    timeout_error,
+    too_large_error,
+    unreachable_error,
+)
 from bentpipe.measurements.dish.reflection import Reflected
-from bentpipe.measurements.dish.refusals import MAX_ANSWER_BYTES, DishError, refusal, slow, too_large, unreachable
 from bentpipe.measurements.dish.wire import HANDLE
 
 #: Port of gRPC-Web, beside gRPC's 9200.
@@ -25,7 +32,7 @@ WEB_PORT = 9201
 CONTENT_TYPE = "application/grpc-web+proto"
 TRAILERS = 0x80
 _HEADER = struct.Struct(">BI")
-#: Largest trailers that are read [bytes]. Chosen here: a status and a sentence.
+#: Size limit of trailers [bytes]. Chosen here: a status and a sentence.
 _MAX_TRAILERS = 2**14
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -35,18 +42,18 @@ def frame(flag: int, payload: bytes) -> bytes:
     return _HEADER.pack(flag, len(payload)) + payload
 
 
-def trailers(code: int, words: str = "") -> bytes:
-    """Return the trailers' frame: a gRPC status by its number, and words."""
-    return frame(TRAILERS, f"grpc-status:{code}\r\ngrpc-message:{quote(words, safe=' ')}\r\n".encode())
+def trailers(code: int, message: str = "") -> bytes:
+    """Return the frame of trailers: gRPC status code and message."""
+    return frame(TRAILERS, f"grpc-status:{code}\r\ngrpc-message:{quote(message, safe=' ')}\r\n".encode())
 
 
 def frames(body: bytes) -> list[tuple[int, bytes]]:
     """Return the frames of a body, each with its flag.
 
     Raises:
-        ValueError: The body ends within one.
+        ValueError: The body ends within a frame.
     """
-    found, at = [], 0
+    result, at = [], 0
     while at < len(body):
         if at + _HEADER.size > len(body):
             raise ValueError("a frame without a whole header")
@@ -54,52 +61,52 @@ def frames(body: bytes) -> list[tuple[int, bytes]]:
         at += _HEADER.size
         if at + length > len(body):
             raise ValueError(f"a frame of {length} bytes of which {len(body) - at} are there")
-        found.append((flag, body[at : at + length]))
+        result.append((flag, body[at : at + length]))
         at += length
-    return found
+    return result
 
 
 class GrpcWebTransport:
-    """Single calls over HTTP/1.1: a `bentpipe.measurements.dish.client.Transport` without reflection."""
+    """Unary calls over HTTP/1.1: a `bentpipe.measurements.dish.client.Transport` without reflection."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        """Nothing is connected yet."""
+        """Store the address; each call connects."""
         self.host = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._address, self._timeout_s = (host, port), timeout_s
 
     def call(self, request: bytes) -> bytes:
-        """As `Transport.call`; a connection for each call."""
+        """Send a Request over a new connection; see `Transport.call`."""
         status, headers, body = self._post(frame(0, request))
         if status != 200:
             raise DishError("unsupported", f"{self.host}: HTTP status {status}; expected gRPC-Web of a terminal")
         message: bytes | None = None
-        said = {name.lower(): value for name, value in headers}
+        fields = {name.lower(): value for name, value in headers}
         try:
             for flag, payload in frames(body):
                 if flag == TRAILERS:
                     lines = payload[:_MAX_TRAILERS].decode("latin-1").split("\r\n")
                     pairs = (line.partition(":") for line in lines)
-                    said |= {name.strip().lower(): value.strip() for name, _, value in pairs}
+                    fields |= {name.strip().lower(): value.strip() for name, _, value in pairs}
                 elif flag == 0 and message is None:
                     message = payload
                 else:
                     raise ValueError(f"a frame with flag {flag}")
         except ValueError as error:
-            raise DishError("malformed", f"{self.host}: is no gRPC-Web answer ({error})") from None
-        code = said.get("grpc-status", "0" if message is not None else "")
+            raise DishError("malformed", f"{self.host}: is not a gRPC-Web answer ({error})") from None
+        code = fields.get("grpc-status", "0" if message is not None else "")
         if code == "0" and message is not None:
             return message
         known = _STATUS_CODES.get(int(code)) if code.isascii() and code.isdigit() and len(code) < 4 else None
         if known is None or code == "0":
-            raise DishError("malformed", f"{self.host}: is no gRPC-Web answer (status {code[:20]!r})")
-        raise refusal(self.host, known, unquote(said.get("grpc-message", "")), self._timeout_s)
+            raise DishError("malformed", f"{self.host}: is not a gRPC-Web answer (status {code[:20]!r})")
+        raise status_error(self.host, known, unquote(fields.get("grpc-message", "")), self._timeout_s)
 
     def reflect(self) -> Reflected | None:
-        """As `Transport.reflect`: gRPC-Web has no streams in both directions, so it has no reflection."""
+        """Return None: reflection needs bidirectional streams, which gRPC-Web does not have."""
         return None
 
     def close(self) -> None:
-        """As `Transport.close`."""
+        """Do nothing: each call closes its connection."""
 
     def _post(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection(*self._address, timeout=self._timeout_s)
@@ -111,7 +118,7 @@ class GrpcWebTransport:
                 with suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
-        # The socket's own timeout is that of each read: a byte now and then would go on for ever.
+        # The socket's timeout is per read: a server that sends a byte now and then would never time out.
         timer = threading.Timer(self._timeout_s, end)
         timer.daemon = True
         timer.start()
@@ -119,18 +126,18 @@ class GrpcWebTransport:
             headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE, "X-Grpc-Web": "1", "Connection": "close"}
             connection.request("POST", HANDLE, body, headers)
             response = connection.getresponse()
-            most = MAX_ANSWER_BYTES + _MAX_TRAILERS
-            found = response.read(most + 1)
-            if len(found) > most:
-                raise too_large(self.host)
+            limit = MAX_ANSWER_BYTES + _MAX_TRAILERS
+            body = response.read(limit + 1)
+            if len(body) > limit:
+                raise too_large_error(self.host)
             if late.is_set():
-                raise slow(self.host, self._timeout_s)
-            return response.status, response.getheaders(), found
+                raise timeout_error(self.host, self._timeout_s)
+            return response.status, response.getheaders(), body
         except (OSError, http.client.HTTPException, ValueError) as error:
             if late.is_set() or isinstance(error, TimeoutError):
-                raise slow(self.host, self._timeout_s) from None
+                raise timeout_error(self.host, self._timeout_s) from None
             if isinstance(error, OSError) and not isinstance(error, http.client.HTTPException):
-                raise unreachable(self.host) from None
+                raise unreachable_error(self.host) from None
             reason = " ".join(ascii(str(error)).split())[:80]
             raise DishError("malformed", f"{self.host}: no HTTP answer ({reason}); expected gRPC-Web") from None
         finally:

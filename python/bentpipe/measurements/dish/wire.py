@@ -1,8 +1,8 @@
-"""The messages of the terminal's interface, built at run time from ``proto/terminal.binpb``.
+"""Messages of the terminal's interface, built at run time from ``proto/terminal.binpb``.
 
-They live in a descriptor pool of their own: other libraries in the same process bring generated modules with the same
-names, which one pool refuses, and generated code is tied to the protobuf release that made it, which a descriptor set
-is not. A message is therefore a `Message` whose fields mypy does not know; ``proto/terminal.proto`` lists them.
+They have their own descriptor pool, because a pool refuses the generated modules of the same names that other libraries
+in the process may load. Generated code would also be tied to one protobuf release, which a descriptor set is not. mypy
+therefore does not know the fields of a `Message`; ``proto/terminal.proto`` lists them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from bentpipe.errors import UserError
 
-#: A message of the interface; see above.
+#: A message of the interface; see the module's docstring.
 Message = Any
 
 PACKAGE = "SpaceX.API.Device"
 SERVICE = f"{PACKAGE}.Device"
 HANDLE = f"/{SERVICE}/Handle"
 
-#: Firmware years that can be told apart (``proto/terminal.proto`` says by what).
+#: Firmware years that the descriptors distinguish (see ``proto/terminal.proto``).
 FIRMWARE_YEARS = (2021, 2024, 2025, 2026)
 
-#: Numbers of the options in ``proto/firmware.proto``. That file stays out of the pools: its options are read as what
-#: they are on the wire.
+#: Numbers of the options in ``proto/firmware.proto``. That file is not in the pools: its options are read as unknown
+#: fields.
 _SINCE, _GONE, _SINCE_VALUE = 50001, 50002, 50001
 _OURS = "bentpipe/measurements/dish/proto/firmware.proto"
 
@@ -36,12 +36,12 @@ class Wire:
     """Message classes of one firmware year, or of all of them together.
 
     Args:
-        firmware: A year of `FIRMWARE_YEARS`: only what that firmware has, and scalars without presence, as terminals
-            declare them. None: every field of every year, each with presence, to read whatever comes.
+        firmware: A year of `FIRMWARE_YEARS`: only the fields of that firmware, and scalars without presence, as
+            terminals declare them. None: the fields of all years, each with presence, to read any answer.
     """
 
     def __init__(self, firmware: int | None = None) -> None:
-        """Builds the pool."""
+        """Build the pool."""
         self.pool = descriptor_pool.DescriptorPool()
         self._files = _files(firmware)
         for file in self._files:
@@ -49,14 +49,14 @@ class Wire:
         self._classes: dict[str, Message] = {}
 
     def message(self, name: str) -> Message:
-        """The class of a message of `PACKAGE`."""
+        """Return the class of a message of `PACKAGE`."""
         if name not in self._classes:
             descriptor = self.pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
             self._classes[name] = message_factory.GetMessageClass(descriptor)
         return self._classes[name]
 
     def has(self, name: str) -> bool:
-        """Whether there is such a message."""
+        """Return whether a message exists."""
         try:
             self.message(name)
         except KeyError:
@@ -64,19 +64,19 @@ class Wire:
         return True
 
     def serialized(self) -> list[bytes]:
-        """The file descriptors, as reflection serves them."""
+        """Return the serialised file descriptors, as reflection serves them."""
         return [file.SerializeToString() for file in self._files]
 
 
 @cache
-def everything() -> Wire:
-    """The messages of all firmware years, built once."""
+def all_firmware() -> Wire:
+    """Return the messages of all firmware years, built once."""
     return Wire()
 
 
 @cache
-def retired() -> frozenset[tuple[str, str]]:
-    """Message and field names that newer firmware no longer has."""
+def removed_fields() -> frozenset[tuple[str, str]]:
+    """Return message and field names that newer firmware no longer has."""
     return frozenset(
         (message.name, field.name)
         for file in _stored().file
@@ -92,10 +92,10 @@ def _stored() -> Any:  # noqa: ANN401 - protobuf has no types of its own
 
 
 def _files(firmware: int | None) -> list[Any]:
-    """The stored files, without options and, for a year, without what it has not."""
+    """Return the stored files without options and, for a year, without fields that it does not have."""
     if firmware is not None and firmware not in FIRMWARE_YEARS:
-        raise UserError(f"firmware: {firmware}; wanted {', '.join(map(str, FIRMWARE_YEARS))}")
-    kept = []
+        raise UserError(f"firmware: {firmware}; expected {', '.join(map(str, FIRMWARE_YEARS))}")
+    result = []
     for file in _stored().file:
         if file.name == _OURS or file.name.startswith("google/"):
             continue
@@ -110,8 +110,8 @@ def _files(firmware: int | None) -> list[Any]:
                 value.ClearField("options")
         if firmware is not None:
             _drop_unused(file)
-        kept.append(file)
-    return kept
+        result.append(file)
+    return result
 
 
 def _trim(message: Any, firmware: int | None) -> None:  # noqa: ANN401
@@ -125,35 +125,35 @@ def _trim(message: Any, firmware: int | None) -> None:  # noqa: ANN401
             field.ClearField("proto3_optional")
             field.ClearField("oneof_index")
     if firmware is not None:
-        # Presence is a oneof of one field, which stands after the real ones.
+        # Presence is a oneof of one field, after the real ones.
         used = {field.oneof_index for field in message.field if field.HasField("oneof_index")}
         del message.oneof_decl[max(used, default=-1) + 1 :]
 
 
 def _drop_unused(file: Any) -> None:  # noqa: ANN401
-    """Removes messages and enums that nothing reachable from the service uses."""
+    """Remove messages and enums that are not reachable from the service."""
     messages = {f".{file.package}.{m.name}": m for m in file.message_type}
-    wanted: set[str] = set()
+    used_types: set[str] = set()
     todo = [t for s in file.service for m in s.method for t in (m.input_type, m.output_type)]
     while todo:
         name = todo.pop()
-        # A nested type's file-level parent stands in the pool with it.
+        # A nested type is in the pool with its file-level parent.
         name = next((top for top in messages if name == top or name.startswith(f"{top}.")), name)
-        if name in wanted:
+        if name in used_types:
             continue
-        wanted.add(name)
+        used_types.add(name)
         if name in messages:
             todo += [f.type_name for m in _flat([messages[name]]) for f in m.field if f.type_name]
     if not file.service:
         return
     for kind in (file.message_type, file.enum_type):
         for entry in list(kind):
-            if f".{file.package}.{entry.name}" not in wanted:
+            if f".{file.package}.{entry.name}" not in used_types:
                 kind.remove(entry)
 
 
 def _flat(messages: Any) -> list[Any]:  # noqa: ANN401
-    """Messages with those nested in them."""
+    """Return messages with their nested messages."""
     return [m for message in messages for m in (message, *_flat(message.nested_type))]
 
 

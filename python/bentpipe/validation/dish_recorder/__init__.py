@@ -22,9 +22,9 @@ from bentpipe.measurements.dish.client import DishClient
 from bentpipe.measurements.dish.clocks import SetClock, WallClock
 from bentpipe.measurements.dish.recording.reading import scan_recording
 from bentpipe.measurements.dish.recording.recorder import Recorder
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment
 from bentpipe.measurements.dish.simulation.server import serve
 from bentpipe.measurements.dish.simulation.terminal import LocalTransport, Terminal
-from bentpipe.measurements.dish.simulation.world import World
 from bentpipe.profiles.make import make_profile
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
@@ -57,7 +57,7 @@ _HOURS = 24
 class Watched(Terminal):
     """A terminal that remembers when it answered."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: DishEnvironment) -> None:
         """By the machine's clock."""
         super().__init__(world, WallClock())
         self.first_unix_ns = self.last_unix_ns = 0
@@ -128,12 +128,12 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     return Outcome("dish-recorder", rows, notes)
 
 
-def an_hour() -> World:
+def an_hour() -> DishEnvironment:
     """What a terminal meets in an hour: as long as the files that are put together, so nothing repeats in one."""
-    return World(make_profile("melbourne", "melbourne", duration_s=3600.0))
+    return DishEnvironment(make_profile("melbourne", "melbourne", duration_s=3600.0))
 
 
-def kill(world: World, folder: Path, times: int, seed: int, on_progress: OnProgress = lambda _: None) -> Kills:
+def kill(world: DishEnvironment, folder: Path, times: int, seed: int, on_progress: OnProgress = lambda _: None) -> Kills:
     """Starts a recorder of a terminal behind `world`, kills it, opens what is there; again and again in one folder."""
     draw = random.Random(seed)
     terminal = Watched(world)

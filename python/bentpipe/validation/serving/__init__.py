@@ -13,10 +13,10 @@ import polars as pl
 
 from bentpipe.analysis.tables import only_series
 from bentpipe.errors import UserError
-from bentpipe.measurements.serving.aligning import Standing, pairs_of, refined
 from bentpipe.measurements.serving.candidates import skies
-from bentpipe.measurements.serving.finding import MIN_ELEVATION_DEG, Answer, by_map
 from bentpipe.measurements.serving.inputs import Maps, read_maps
+from bentpipe.measurements.serving.matching import MIN_ELEVATION_DEG, Answer, by_map
+from bentpipe.measurements.serving.orientation import Orientation, match_pairs, refine_orientation
 from bentpipe.measurements.serving.rtt import by_rtt
 from bentpipe.measurements.serving.sightings import painted
 from bentpipe.measurements.serving.tracks import distances, tracks
@@ -116,7 +116,7 @@ def shifted(maps: Maps, hours: int) -> Maps:
 
 
 def label_distances(
-    maps: Maps, standing: Standing | None, satellites: _native.Satellites, place: Place, labels: dict[int, str]
+    maps: Maps, standing: Orientation | None, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> dict[int, float]:
     """How far each slot's labelled satellite is from what was painted [deg], capped."""
     turn = standing.turn if standing is not None else maps.attitudes.turn  # type: ignore[union-attr]
@@ -132,7 +132,7 @@ def label_distances(
 
 
 def own_geometry(
-    maps: Maps, near: Standing, satellites: _native.Satellites, place: Place, labels: dict[int, str]
+    maps: Maps, near: Orientation, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> float:
     """Share of the slots whose label stands nearest to what was painted, if the terminal stood as the labels have it.
 
@@ -145,10 +145,10 @@ def own_geometry(
     labelled = []
     for track, sky in zip(painted_, up, strict=True):
         here = [k for k, index in enumerate(sky.index) if names[index] == labels.get(track.start_unix_ns)]
-        vectors, ways = pairs_of(track, sky)
+        vectors, ways = match_pairs(track, sky)
         if here:
             labelled.append((vectors, ways[here]))
-    standing = refined(near.axes, labelled)
+    standing = refine_orientation(near.axes, labelled)
     nearest = [
         distances(track, sky).nearest_deg.argmin()
         for track, sky in zip(tracks(maps.painted, standing.turn), up, strict=True)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.measurements.dish.simulation.sky import PaintedMap
-from bentpipe.measurements.dish.simulation.world import World
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment
+from bentpipe.measurements.dish.simulation.sky import SimulatedMap
 from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
 from bentpipe.orbits.elements import read_elements
 from bentpipe.profiles.make import make_profile
@@ -87,7 +87,7 @@ class Truth:
     """A case's sky: the place, who served in each slot (0: nobody), and the terminal's world."""
 
     place: Place
-    world: World
+    world: DishEnvironment
     serving: dict[int, int]
 
 
@@ -98,14 +98,14 @@ def world_of(case: Case, elements: Path, duration_s: int) -> Truth:
         profile = make_profile(
             case.site, case.site, start_unix_ns=parse_utc(case.start), duration_s=duration_s, elements=elements, seed=7
         )
-    world = World(profile)
+    world = DishEnvironment(profile)
     slots = {world.start_unix_ns + s * 10**9: int(world.serving[s]) for s in range(0, world.seconds, SLOT_S)}
     return Truth(parse_place(case.site), world, slots)
 
 
 def maps_of(case: Case, truth: Truth) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """What the terminal's map shows at each look."""
-    paint = PaintedMap(truth.world, 0)
+    paint = SimulatedMap(truth.world, 0)
     every = round(case.every_s)
     for second in range(0, truth.world.seconds + 1, every):
         paint.paint_to(second)

@@ -1,6 +1,6 @@
-"""What other tools, and our own recorder, keep of a terminal, as tables of a recording.
+"""Read dumps of a terminal, by other tools and our own recorder, as tables of a recording.
 
-Names are loaded when they are first used: who looks whether a folder is a recording has no need of the formats.
+Names are imported on first use, because the check for a recording does not need the formats.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bentpipe.measurements.dish.dumps.formats import FORMATS
     from bentpipe.measurements.dish.dumps.recordings import is_recording, measure_recording
 
-#: Public name → the module it lives in.
+#: Public name → its module.
 _HOMES = {
     "FORMATS": "bentpipe.measurements.dish.dumps.formats",
     "is_recording": "bentpipe.measurements.dish.dumps.recordings",

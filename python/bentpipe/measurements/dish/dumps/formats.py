@@ -1,4 +1,4 @@
-"""The formats of what other tools keep of a terminal, and how each is known and read."""
+"""Formats of terminal dumps by other tools, each with its detector and reader."""
 
 from __future__ import annotations
 

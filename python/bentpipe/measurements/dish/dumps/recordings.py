@@ -1,4 +1,4 @@
-"""Our own recordings: a folder of Parquet segments."""
+"""Read our own recordings: folders of Parquet segments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bentpipe.segments import parts
 
 
 def is_recording(folder: Path) -> bool:
-    """Whether `bentpipe dish record` wrote there."""
+    """Return whether a folder is a recording of `bentpipe dish record`."""
     return any(parts(folder / name, LAYOUT) for name in TABLES)
 
 
 def measure_recording(folder: Path) -> Measurement:
-    """All of it. Raises `UserError` as `scan_recording`."""
+    """Read all tables of a recording. Raises `UserError` as `scan_recording`."""
     tables = {f"dish_{name}": scan_recording(folder, name).collect() for name in TABLES}
     return Measurement({name: table for name, table in tables.items() if table.height})

@@ -1,7 +1,7 @@
-"""Tables that others keep of a terminal: starlink-grpc-tools' CSV, SQLite and Parquet, LEOViz's CSV and maps.
+"""Read tables of a terminal by other tools: starlink-grpc-tools' CSV, SQLite and Parquet, LEOViz's CSV and maps.
 
-Columns are found by their names, without the prefix of a group (``dish_status.``) and in snake case; those that
-starlink-grpc-tools calls otherwise than we do are in `_ALIASES` (its ``starlink_grpc.py`` says what they are).
+Columns are matched by name, without the prefix of a group (``dish_status.``) and in snake case. `_ALIASES` has those
+that starlink-grpc-tools names differently (see its ``starlink_grpc.py``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ from bentpipe.errors import UserError, shown
 from bentpipe.measurements.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
 from bentpipe.measurements.readers.blocks import without_cut
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.measurements.readers.columns import MOST_SEQ, NO_ZONE, OF_REPLIES, parse_instants, probes_of, sent
-from bentpipe.measurements.readers.measurement import PROBES, Measurement, Said
+from bentpipe.measurements.readers.columns import (
+    MOST_SEQ,
+    NO_ZONE,
+    OF_REPLIES,
+    parse_instants,
+    probes_of,
+    with_send_times,
+)
+from bentpipe.measurements.readers.measurement import PROBES, Measurement, ReadHints
 
 _SQLITE = b"SQLite format 3\x00"
 _PARQUET = b"PAR1"
@@ -50,34 +57,34 @@ _ALIASES = {
 }
 #: Lowest and highest values of a track: latitude, longitude and altitude in this order.
 RANGES = {"latitude_deg": (-90.0, 90.0), "longitude_deg": (-180.0, 180.0), "altitude_m": ALTITUDE_RANGE_M}
-#: Any of these makes a table one of a terminal.
-_TELLING = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
-#: Maps that are taken apart at once; chosen here: some 15 MB of pixels.
-_AT_ONCE = 256
+#: A column that identifies a table of a terminal.
+_MARKER = re.compile(rb"pop_?ping_?(?:latency|drop)", re.IGNORECASE)
+#: Number of maps processed at once; chosen here: some 15 MB of pixels.
+_BATCH = 256
 _OWN = {"t_unix_ns", "counter", "power_in_w", *STATUS, *TRACK} - {"raw", "unknown"}
 
 
 def is_dish_csv(head: bytes) -> bool:
-    """Whether a text that begins so is a table of a terminal with a heading."""
+    """Return whether a text with this beginning is a table of a terminal with a heading."""
     first = head.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    return bool(_TELLING.search(first)) and b"," in first and not first.lstrip().startswith((b"{", b"["))
+    return bool(_MARKER.search(first)) and b"," in first and not first.lstrip().startswith((b"{", b"["))
 
 
 def is_sqlite(head: bytes) -> bool:
-    """Whether a file that begins so is an SQLite database."""
+    """Return whether a file with this beginning is an SQLite database."""
     return head.startswith(_SQLITE)
 
 
 def is_parquet(head: bytes) -> bool:
-    """Whether a file that begins so is Parquet."""
+    """Return whether a file with this beginning is Parquet."""
     return head.startswith(_PARQUET)
 
 
-def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
-    """Rows as `dish_samples`.
+def measure_csv(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Read the rows of a CSV table as `dish_samples`.
 
     Raises:
-        UserError: No such table, no time, a cell that is not of its column's kind; the row is named.
+        UserError: Not such a table, no time, or a cell of another type; the message names the row.
     """
     data, cut = without_cut(data)
     cells = guarded(
@@ -88,11 +95,11 @@ def measure_csv(data: bytes, where: str, said: Said) -> Measurement:
     return replace(found, notes=(*found.notes, *filter(None, [cut])))
 
 
-def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
-    """The tables ``status`` and ``history`` as `dish_samples`.
+def measure_sqlite(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Read the tables ``status`` and ``history`` of an SQLite database as `dish_samples`.
 
     Raises:
-        UserError: It is damaged, or has neither.
+        UserError: The database is damaged, or has neither.
     """
     import sqlite3
 
@@ -133,11 +140,11 @@ def measure_sqlite(data: bytes, where: str, said: Said) -> Measurement:
     )
 
 
-def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
-    """A terminal's telemetry as `dish_samples`, its maps as `dish_maps`, pings (`unix_ns`, `rtt_ms`) as `probes`.
+def measure_parquet(data: bytes, where: str, hints: ReadHints) -> Measurement:
+    """Read telemetry as `dish_samples`, maps as `dish_maps`, and pings (`unix_ns`, `rtt_ms`) as `probes`.
 
     Raises:
-        UserError: It does not read, or is none of these.
+        UserError: The file does not read, or is none of these.
     """
     # The maps' rows are lists: they alone may have more values than rows.
     bound = MEASURED_BOUND if b"obstruction_map" in data else replace(MEASURED_BOUND, values=MEASURED_BOUND.rows)
@@ -146,15 +153,15 @@ def measure_parquet(data: bytes, where: str, said: Said) -> Measurement:
         lambda reason: UserError(f"{where}: does not read as Parquet ({reason})"),
     )
     if {"unix_ns", "rtt_ms"} <= set(table.columns):
-        return _pings(table, where, said)
+        return _pings(table, where, hints)
     if "obstruction_map" in table.columns:
         return _maps(table, where)
-    if any(_TELLING.search(name.encode()) for name in table.columns):
+    if any(_MARKER.search(name.encode()) for name in table.columns):
         return _samples(table, where)
-    raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), a terminal's telemetry or its maps")
+    raise UserError(f"{where}: is Parquet without pings (unix_ns, rtt_ms), telemetry or maps of a terminal")
 
 
-def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
+def _pings(table: pl.DataFrame, where: str, hints: ReadHints) -> Measurement:
     notes = []
     if table.schema["unix_ns"].is_temporal():
         times, naive = instants(table["unix_ns"], where)
@@ -167,30 +174,30 @@ def _pings(table: pl.DataFrame, where: str, said: Said) -> Measurement:
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{where}: {str(error).partition(chr(10))[0]}") from None
     if rows["unix_ns"].null_count():
-        raise UserError(f"{where}: {rows['unix_ns'].null_count()} rows have no unix_ns; wanted a time for each probe")
+        raise UserError(f"{where}: {rows['unix_ns'].null_count()} rows have no unix_ns; expected a time for each probe")
     rtt_ms = rows["rtt_ms"].fill_nan(None)
     if not (rtt_ms.drop_nulls() >= 0).all():
-        raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; wanted 0 or more, or null for a lost probe")
+        raise UserError(f"{where}: rtt_ms goes down to {rtt_ms.min()!r}; expected 0 or more, or null for a lost probe")
     rows = rows.with_columns(rtt_ms)
     flags = [name for name in ("duplicate", "out_of_order") if name in rows.columns]
-    if flags:  # whoever wrote it has looked
+    if flags:  # the writer has checked them
         missing = {"kind": pl.lit("icmp"), "duplicate": pl.lit(value=False), "out_of_order": pl.lit(value=False)}
         more = [value.alias(name) for name, value in missing.items() if name not in rows.columns]
-        notes += [OF_REPLIES] if said.times == "reply" else []
-        return Measurement({"probes": sent(rows.with_columns(more), said)}, notes=tuple(notes))
+        notes += [OF_REPLIES] if hints.times == "reply" else []
+        return Measurement({"probes": with_send_times(rows.with_columns(more), hints)}, notes=tuple(notes))
     if "seq" in rows.columns and rows["seq"].null_count() == rows.height:
         rows = rows.drop("seq")
     if "seq" in rows.columns and not rows["seq"].is_between(0, MOST_SEQ).fill_null(value=False).all():
         raise UserError(
-            f"{where}: seq is not a number from 0 to {MOST_SEQ} in every row; wanted that, or no such column"
+            f"{where}: seq is not a number from 0 to {MOST_SEQ} in every row; expected that, or no such column"
         )
-    # The order of a table's rows says nothing, unlike that of lines that a prober printed.
-    rows, jumps = probes_of(rows.sort("unix_ns", maintain_order=True), said, notes)
+    # The order of rows has no meaning, unlike the order of lines that a prober prints.
+    rows, jumps = probes_of(rows.sort("unix_ns", maintain_order=True), hints, notes)
     return Measurement({"probes": rows}, clock_jumps=jumps, notes=tuple(notes))
 
 
 def _samples(table: pl.DataFrame, where: str) -> Measurement:
-    """Columns that a recording has too, of its types."""
+    """Return the columns that a recording has too, with its types."""
     chosen: dict[str, str] = {}
     for name in table.columns:
         plain = _plain(name)
@@ -199,7 +206,7 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
             chosen[ours] = name
     time = next((name for known in _TIMES for name in table.columns if _plain(name) == known), None)
     if time is None:
-        raise UserError(f"{where}: no column says when (found: {_listed(table.columns)}); wanted timestamp")
+        raise UserError(f"{where}: no time column (columns: {_listed(table.columns)}); expected timestamp")
     notes = []
     times, naive = instants(table[time], where)
     if naive:
@@ -212,31 +219,30 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
                 _check_range(columns[ours], ours, where)
     found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
     if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
-        raise UserError(f"{where}: no column of a terminal's telemetry; wanted such as pop_ping_latency_ms")
-    passed = [name for name in table.columns if name not in (*chosen.values(), time)]
-    if passed:
-        notes.append(f"columns passed over: {_listed(passed)}")
+        raise UserError(f"{where}: no column of a terminal's telemetry; expected such as pop_ping_latency_ms")
+    ignored = [name for name in table.columns if name not in (*chosen.values(), time)]
+    if ignored:
+        notes.append(f"columns ignored: {_listed(ignored)}")
     return Measurement({"dish_samples": found.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
 
 
 def _maps(table: pl.DataFrame, where: str) -> Measurement:
-    """Whole maps, one a row, as LEOViz keeps them: `timestamp`, `obstruction_map` (row by row), `frame_type`.
+    """Read whole maps of LEOViz, one a row: `timestamp`, `obstruction_map` (row by row), `frame_type`.
 
-    LEOViz paints white what was seen, and leaves 0 where the terminal said -1 (not seen) or 0 (obstructed) alike: only
-    pixels above 0 are known.
+    LEOViz stores 0 both for -1 (not observed) and for 0 (obstructed), so only pixels above 0 are known.
     """
     if "timestamp" not in table.columns or not isinstance(table.schema["obstruction_map"], pl.List):
-        raise UserError(f"{where}: wanted timestamp, and obstruction_map as a list")
+        raise UserError(f"{where}: unknown columns; expected timestamp, and obstruction_map as a list")
     times, naive = instants(table["timestamp"], where)
     quality = table["obstruction_map"]
     sizes = quality.list.len().unique().to_list()
     side = math.isqrt(sizes[0]) if len(sizes) == 1 and sizes[0] else 0
     if side == 0 or side * side != sizes[0]:
-        raise UserError(f"{where}: its maps have {sizes[:3]} pixels; wanted square ones of one size")
+        raise UserError(f"{where}: its maps have {sizes[:3]} pixels; expected square ones of one size")
     frame = table["frame_type"].cast(pl.Int64, strict=False) if "frame_type" in table.columns else None
     names = {0: "FRAME_UNKNOWN", 1: "FRAME_EARTH", 2: "FRAME_UT"}
     try:
-        seen = pl.concat(_seen(quality[at : at + _AT_ONCE], at, side) for at in range(0, quality.len(), _AT_ONCE))
+        observed = pl.concat(_observed(quality[at : at + _BATCH], at, side) for at in range(0, quality.len(), _BATCH))
     except pl.exceptions.PolarsError as error:
         raise UserError(f"{where}: obstruction_map: {str(error).partition(chr(10))[0]}") from None
     rows = (
@@ -244,23 +250,23 @@ def _maps(table: pl.DataFrame, where: str) -> Measurement:
             {"t_unix_ns": times, "frame": frame.replace_strict(names, default=None) if frame is not None else None}
         )
         .with_row_index("map")
-        .join(seen, on="map", how="left", maintain_order="left")
+        .join(observed, on="map", how="left", maintain_order="left")
         .with_columns(
             pl.lit(side, pl.UInt32).alias("rows"),
             pl.lit(side, pl.UInt32).alias("columns"),
             pl.lit(value=True).alias("whole"),
-            # A map of which nothing is known.
+            # A map without known pixels.
             pl.col("pixel").fill_null([]),
             pl.col("quality").fill_null([]),
         )
     )
-    note = "pixels that are 0 are left out: obstructed or not seen, these maps do not tell"
+    note = "pixels of 0 are left out: these maps do not distinguish obstructed from not observed"
     found = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
     return Measurement({"dish_maps": found}, notes=(note, NO_ZONE) if naive else (note,))
 
 
-def _seen(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
-    """The pixels above 0 of maps, of which `first` is the first's number: `map`, and as lists `pixel` and `quality`."""
+def _observed(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
+    """Return the pixels above 0 of maps numbered from `first`: `map`, and lists `pixel` and `quality`."""
     quality = maps.explode().cast(pl.Float32).to_numpy().reshape(-1, side * side)
     at, pixel = np.nonzero(quality > 0)
     columns = {"map": (at + first).astype(np.uint32), "pixel": pixel.astype(np.uint32), "quality": quality[at, pixel]}
@@ -268,19 +274,19 @@ def _seen(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
 
 
 def instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
-    """Nanoseconds since 1970, from a column of times, and whether any of these has no zone.
+    """Convert a column of times to nanoseconds since 1970, and return whether any time lacks a zone.
 
-    They are seconds since 1970 (ours, `t_unix_ns`, nanoseconds), ISO-8601, or instants as Parquet has them.
+    Times are seconds since 1970 (`t_unix_ns`: nanoseconds), ISO-8601, or Parquet timestamps.
 
     Raises:
-        UserError: It is of another type, or a row holds none; it is named.
+        UserError: The column has another type, or a row has no time; the message names it.
     """
     naive = False
     if column.name == "t_unix_ns" and column.dtype == pl.Int64:
         found = column
     elif isinstance(column.dtype, pl.Datetime):
         naive = column.dtype.time_zone is None
-        known = column.dt.epoch("s").is_between(0, 2**33).fill_null(value=False)  # what nanoseconds hold
+        known = column.dt.epoch("s").is_between(0, 2**33).fill_null(value=False)  # range of 64-bit nanoseconds
         found = column.dt.epoch("ns").set(~known, None)
     elif column.dtype.is_numeric() or (column.dtype == pl.String and column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all()):
         seconds = column.cast(pl.Float64, strict=False)
@@ -290,18 +296,18 @@ def instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
         found, naive = parse_instants(column)
     else:
         raise UserError(
-            f"{where}: {column.name} is of type {column.dtype}; wanted a time since 1970, ISO-8601 or Datetime"
+            f"{where}: {column.name} is of type {column.dtype}; expected a time since 1970, ISO-8601 or Datetime"
         )
     if found.null_count():
         row = int(found.is_null().arg_max() or 0)
         raise UserError(
-            f"{where}: row {row + 1}: {column.name} is {column[row]!r:.60}; wanted a time since 1970, or ISO-8601"
+            f"{where}: row {row + 1}: {column.name} is {column[row]!r:.60}; expected a time since 1970, or ISO-8601"
         )
     return found, naive
 
 
 def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
-    """A column of the type that a recording has; empty cells are null."""
+    """Convert a column to its type in a recording; empty cells are null."""
     text = column.cast(pl.String, strict=False).str.strip_chars()
     empty = text.is_null() | text.str.to_lowercase().is_in(["", "none", "null", "nan"])
     if kind == pl.Boolean:
@@ -318,7 +324,7 @@ def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
     bad = found.is_null() & ~empty
     if bad.any():
         row = int(bad.arg_max() or 0)
-        raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; wanted a value of its kind")
+        raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; expected a value of its type")
     return found.set(empty, None) if kind == pl.String else found
 
 
@@ -331,13 +337,13 @@ def _check_range(column: pl.Series, name: str, where: str) -> None:
 
 
 def _plain(name: str) -> str:
-    """`name` without its group and in snake case."""
+    """Return `name` without its group and in snake case."""
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2].lstrip("@"))
     return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
 
 
 def _listed(names: list[str]) -> str:
-    """Names as a message has them: eight, each by its beginning."""
+    """Format up to eight names for a message, each shortened."""
     return ", ".join(shown(name[:40])[1:-1] for name in names[:8]) + (", …" if names[8:] else "")
 
 

@@ -1,7 +1,7 @@
-"""Recordings: what a terminal said, in Parquet segments that survive power cuts, and reading them again."""
+"""Recordings of a terminal: Parquet segments that survive power cuts, and their reader."""
 
 from __future__ import annotations
 
-from bentpipe.measurements.dish.recording.reading import drawn, maps, scan_recording
+from bentpipe.measurements.dish.recording.reading import maps, rebuild_maps, scan_recording
 
-__all__ = ["drawn", "maps", "scan_recording"]
+__all__ = ["maps", "rebuild_maps", "scan_recording"]

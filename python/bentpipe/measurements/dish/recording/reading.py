@@ -1,4 +1,4 @@
-"""Reading a recording: each table as one lazy frame, and the obstruction maps one after the other."""
+"""Read a recording: each table as one lazy frame, and the obstruction maps in sequence."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from bentpipe.segments import about, parts
 
 
 def scan_recording(directory: str | PathLike[str], table: str = "samples") -> pl.LazyFrame:
-    """A table of a recording, in order of time (``maps``: as they were written); also of one that is still written.
+    """Return a table of a recording, sorted by time (``maps``: in the order written); works while recording.
 
     Args:
-        directory: As given to `bentpipe dish record`.
+        directory: Folder that `bentpipe dish record` wrote.
         table: ``samples``, ``events`` or ``maps``.
 
     Raises:
-        UserError: No recording, no such table, a newer layout or a file that does not read.
+        UserError: No recording, an unknown table, a newer format, or a file that does not read.
     """
     if table not in TABLES:
-        raise UserError(f"no table {shown(table)}; wanted {', '.join(TABLES)}")
+        raise UserError(f"no table {shown(table)}; expected {', '.join(TABLES)}")
     root = Path(directory)
-    found = parts(root / table, LAYOUT)
-    if not found and not any(parts(root / name, LAYOUT) for name in TABLES):
-        raise UserError(f"{directory}: holds no recording; wanted the folder given to `bentpipe dish record`")
-    for path in found:
+    segments = parts(root / table, LAYOUT)
+    if not segments and not any(parts(root / name, LAYOUT) for name in TABLES):
+        raise UserError(f"{directory}: holds no recording; expected the folder given to `bentpipe dish record`")
+    for path in segments:
         _check(path)
-    if not found:
+    if not segments:
         return pl.LazyFrame(schema=dict(TABLES[table]))
-    rows = pl.scan_parquet(found, glob=False)
+    rows = pl.scan_parquet(segments, glob=False)
     return rows if table in LAYOUT.as_written else rows.sort("t_unix_ns", maintain_order=True)
 
 
 def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """When each obstruction map came [ns since 1970] and what it shows, shape (rows, columns); as recorded.
+    """Yield time [ns since 1970] and pixels, shape (rows, columns), of each recorded obstruction map.
 
     Raises:
         UserError: As `scan_recording`.
@@ -51,13 +51,13 @@ def maps(directory: str | PathLike[str]) -> Iterator[tuple[int, NDArray[np.float
             _check(path)
             yield pl.read_parquet(path, glob=False)
 
-    return drawn(segments())
+    return rebuild_maps(segments())
 
 
-def drawn(tables: Iterable[pl.DataFrame]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The maps of tables ``maps`` that follow each other, as `maps` gives them: a row has what changed, or all.
+def rebuild_maps(tables: Iterable[pl.DataFrame]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Rebuild the maps from successive tables ``maps``, in which a row has all pixels or only the changed ones.
 
-    Changes of a map that is not there, since its file was deleted or set aside, are passed over.
+    Changes whose base map is missing, because its file was deleted or set aside, are ignored.
     """
     quality: NDArray[np.float32] | None = None
     for table in tables:
@@ -72,10 +72,10 @@ def drawn(tables: Iterable[pl.DataFrame]) -> Iterator[tuple[int, NDArray[np.floa
 
 
 def _check(path: Path) -> None:
-    said = about(path, LAYOUT)
-    if said is None:
+    metadata = about(path, LAYOUT)
+    if metadata is None:
         raise UserError(f"{path}: does not read as part of a recording; move it away")
-    if said["format"] > LAYOUT.format:
+    if metadata["format"] > LAYOUT.format:
         raise UserError(
-            f"{path}: has format {said['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one"
+            f"{path}: has format {metadata['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one"
         )

@@ -1,7 +1,7 @@
 """The tables of a recording and their columns; ``docs/reference/dish.md`` says what each means.
 
-Samples have one row for each answer and for each second filled in later; `STATUS` are the columns that
-`bentpipe.measurements.dish.status.Status` fills, under the same names (a test holds the two together).
+Samples have one row for each answer and for each second filled later; `STATUS` are the columns that
+`bentpipe.measurements.dish.status.Status` fills, under the same names (a test checks that they agree).
 """
 
 from __future__ import annotations
@@ -86,17 +86,16 @@ MAPS: Columns = {
     "quality": pl.List(pl.Float32),
 }
 TABLES: Mapping[str, Columns] = {"samples": SAMPLES, "events": EVENTS, "maps": MAPS}
-#: Where the terminal stood at each sample: not recorded here, but kept by other tools, of moving terminals too.
+#: Place of the terminal at each sample: not recorded here, but stored by other tools, also for moving terminals.
 TRACK: Columns = {"latitude_deg": pl.Float64, "longitude_deg": pl.Float64, "altitude_m": pl.Float64}
 
-#: Segments of a minute, chosen here: that keeps what is written each second at some 14 kB; rows bound it where time is
-#: sped up.
+#: Segments of a minute, chosen here: each second then writes some 14 kB. The limit on rows applies to faster clocks.
 LAYOUT = Layout(
     key="bentpipe.measurements.dish",
     format=1,
     tables=TABLES,
     segment_ns=60 * 10**9,
     segment_rows=3600,
-    # A row says what is different from the one before.
+    # A row has the changes since the row before.
     as_written=frozenset({"maps"}),
 )

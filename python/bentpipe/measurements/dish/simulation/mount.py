@@ -1,21 +1,21 @@
-"""How a simulated terminal stands: where it looks, where it should look, and the quaternion that says so."""
+"""Attitude of a simulated terminal: boresight, desired boresight and quaternion."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-#: Where terminals are told to look: poleward, this high [deg]. Published dumps have 63.1 at 48.5 degrees north (LEOViz,
+#: Desired boresight elevation, poleward [deg]. Published dumps have 63.1 at 48.5 degrees north (LEOViz,
 #: May 2025) and 67.4 (NUWiNS/starlink-measurement).
 DESIRED_ELEVATION_DEG = 64.0
-#: How far the simulated owner was off [deg], and how sure the terminal is. Chosen here: the best and the worst
-#: attitude uncertainty in those dumps are 0.6 and 7.4.
+#: Pointing errors of the simulated mount, and the reported attitude uncertainty [deg]. Chosen here: the best and the
+#: worst attitude uncertainty in those dumps are 0.6 and 7.4.
 OFF_AZIMUTH_DEG, OFF_ELEVATION_DEG, UNCERTAINTY_DEG = -4.0, 1.5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Azimuths clockwise from north, -180 to 180 as terminals have them; elevations above the horizon [deg]."""
+    """Boresight and desired boresight: azimuths clockwise from north, -180 to 180; elevations [deg]."""
 
     azimuth_deg: float
     elevation_deg: float
@@ -24,14 +24,14 @@ class Aim:
 
 
 def aim(latitude_deg: float) -> Aim:
-    """Where a terminal at a latitude looks."""
+    """Return boresight and desired boresight of a terminal at a latitude."""
     desired = 0.0 if latitude_deg >= 0 else 180.0
     azimuth = (desired + OFF_AZIMUTH_DEG + 180.0) % 360.0 - 180.0
     return Aim(azimuth, DESIRED_ELEVATION_DEG + OFF_ELEVATION_DEG, desired, DESIRED_ELEVATION_DEG)
 
 
 def quaternion(aimed: Aim) -> tuple[float, float, float, float]:
-    """Scalar, x, y, z of a half turn about the bisector of down and the boresight (axes north, east, down).
+    """Return scalar, x, y, z of a half turn about the bisector of down and the boresight (axes north, east, down).
 
     Turned by it, the terminal's third axis is its boresight, as in the dumps of LEOViz (May 2025). Its other two axes,
     which no field of the interface shows, are then where this turn puts them.
@@ -44,7 +44,7 @@ def quaternion(aimed: Aim) -> tuple[float, float, float, float]:
 
 
 def boresight_of(scalar: float, x: float, y: float, z: float) -> tuple[float, float]:
-    """Azimuth and elevation [deg] of the third axis turned by a quaternion."""
+    """Return azimuth and elevation [deg] of the third axis rotated by a quaternion."""
     north, east = 2 * (x * z + scalar * y), 2 * (y * z - scalar * x)
     down = 1 - 2 * (x * x + y * y)
     return math.degrees(math.atan2(east, north)), math.degrees(math.asin(max(-1.0, min(1.0, -down))))

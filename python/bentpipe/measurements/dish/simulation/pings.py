@@ -1,4 +1,4 @@
-"""What a terminal measures on a Profile's path: pings to its point of presence, second by second."""
+"""Simulate the terminal's pings to its point of presence over a Profile, second by second."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from bentpipe.profiles.table import DIRECTIONS, Direction
 
 Floats = NDArray[np.float64]
 
-#: Pings in a second: drop rates in published dumps are multiples of 1/15 (NUWiNS/starlink-measurement, get_history).
+#: Pings per second: drop rates in published dumps are multiples of 1/15 (NUWiNS/starlink-measurement, get_history).
 PINGS_PER_S = 15
 #: A ping that takes longer [s] is lost. Chosen here: no published dump has a latency that is higher.
 LOST_AFTER_S = 1.0
-#: Terminals report the mean RTT of as many seconds: regressed on pings of the same minutes, lags 0 to 14 s have
+#: Terminals report the mean RTT over this many seconds: regressed on pings of the same minutes, lags 0 to 14 s have
 #: equal weights (LEOViz, Victoria, May 2025), and differences of FjordLink's telemetry have their lowest
 #: autocorrelation at 15 s.
 MEAN_S = 15
-#: Seconds that are computed at once.
+#: Seconds computed at once.
 _CHUNK_S = 60
 
 
@@ -38,16 +38,16 @@ def running_mean(drop: Floats, latency_ms: Floats) -> Floats:
 
 
 class Pings:
-    """Drop rate and mean RTT in each second of a Profile; computed where first asked, then kept.
+    """Drop rate and mean RTT in each second of a Profile; computed on first use, then cached.
 
-    A ping leaves the terminal, passes every hop but the way from the PoP to the server (hops ``pop:…``, where there are
-    any), turns round at once and comes back: it waits while a hop's grant schedule or an interruption is closed, takes
-    the hop's delay, and is lost with the hop's probability. The draws depend on the seed and the ping's place alone.
-    In gaps of a measured Profile the last known values hold.
+    A ping passes every hop from the terminal to the PoP (not hops ``pop:…``, from there to the server) and returns at
+    once. It waits while a hop's grant schedule is closed or the hop is interrupted, takes the hop's delay, and is lost
+    with the hop's probability. The draws depend only on the seed and the number of the ping. In gaps
+    of a measured Profile the last known values hold.
     """
 
     def __init__(self, view: PathView, seconds: int, seed: int) -> None:
-        """`seconds`: how many of the Profile."""
+        """`seconds`: number of seconds of the Profile."""
         self._view, self._seed = view, seed
         self._drop = np.full(seconds, np.nan)
         self._latency_ms = np.full(seconds, np.nan)
@@ -56,7 +56,7 @@ class Pings:
         self._beyond = {place for place, name in enumerate(names) if name.startswith("pop:")}
 
     def at(self, seconds: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Drop rate (0 to 1) and mean RTT [ms] (0 where all were lost) in seconds of the Profile."""
+        """Return drop rate (0 to 1) and mean RTT [ms] (0 if all were lost) in seconds of the Profile."""
         for chunk in np.unique(seconds // _CHUNK_S).tolist():
             if np.isnan(self._drop[chunk * _CHUNK_S]):
                 self._compute(chunk * _CHUNK_S, min((chunk + 1) * _CHUNK_S, len(self._drop)))
@@ -67,20 +67,20 @@ class Pings:
         sent = number / PINGS_PER_S
         now, lost = sent.copy(), np.zeros(len(sent), dtype=bool)
         for direction in DIRECTIONS:  # up, then down
-            now, gone = self._travel(direction, now, number)
-            lost |= gone
+            now, dropped = self._travel(direction, now, number)
+            lost |= dropped
         rtt_s = now - sent
         lost |= ~(rtt_s <= LOST_AFTER_S)
         shape = (end - first, PINGS_PER_S)
-        came = (~lost).reshape(shape).sum(axis=1)
+        answered = (~lost).reshape(shape).sum(axis=1)
         total = np.where(lost, 0.0, rtt_s).reshape(shape).sum(axis=1)
-        self._drop[first:end] = 1.0 - came / PINGS_PER_S
-        self._latency_ms[first:end] = np.where(came > 0, total / np.maximum(came, 1) * 1e3, 0.0)
+        self._drop[first:end] = 1.0 - answered / PINGS_PER_S
+        self._latency_ms[first:end] = np.where(answered > 0, total / np.maximum(answered, 1) * 1e3, 0.0)
 
     def _travel(
         self, direction: Direction, start: Floats, number: NDArray[np.int64]
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """When pings that start one way arrive, and which never do."""
+        """Return the arrival times of pings in one direction, and which are lost."""
         arrive, lost = start.copy(), np.ones(len(start), dtype=bool)
         places = np.searchsorted([at for at, _, _ in self._routes], start, side="right") - 1
         for place in np.unique(places).tolist():
@@ -117,7 +117,7 @@ class Pings:
 
 
 def uniform(number: NDArray[np.int64], stream: int) -> Floats:
-    """Numbers from 0 to 1 that depend on place and stream alone: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Return random numbers from 0 to 1 for each number of a stream: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     with np.errstate(over="ignore"):
         x = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(
             (stream * 0xD1342543DE82EF95 + 1) % 2**64

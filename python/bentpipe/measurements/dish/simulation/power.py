@@ -1,4 +1,4 @@
-"""Power that a simulated terminal draws, second by second."""
+"""Power input of a simulated terminal, second by second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bentpipe.measurements.dish.simulation.pings import uniform
 
 #: Mean [W]. Chosen here: the middle of the 75 to 100 W of the Standard terminal's data sheet.
 MEAN_W = 87.0
-#: Parts of the mean by which it goes up or down from second to second, and over `SLOW_S`. Together they have a standard
+#: Relative variation from second to second, and over `SLOW_S`. Together they have a standard
 #: deviation of 15 % and an autocorrelation of 0.6 at 1 s. A terminal on a car has 20 % between its quartiles and the
 #: median, and 0.76 (sys-uos/Starlink-on-the-Road, power.csv, with values that last 3 s).
 FAST, SLOW = 0.15, 0.25
@@ -20,7 +20,7 @@ _FAST_STREAM, _SLOW_STREAM = 4094, 4095
 
 
 def power_w(seconds: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
-    """Return the power [W] in seconds since the Profile's first start; it depends on seed and second alone."""
+    """Return the power [W] in seconds since the Profile's first start; it depends only on seed and second."""
     place, within = np.divmod(seconds, SLOW_S)
     before, after = (uniform(place + step, seed * 4096 + _SLOW_STREAM) for step in (0, 1))
     slow = before + (after - before) * within / SLOW_S

@@ -1,6 +1,6 @@
-"""A simulated terminal on a port: the service `SpaceX.API.Device.Device`, with reflection, over plain HTTP/2.
+"""Serve a simulated terminal on a port: the service `SpaceX.API.Device.Device` with reflection, over plain HTTP/2.
 
-A second port has the same calls as gRPC-Web (`bentpipe.measurements.dish.simulation.web`).
+A second port serves the same calls as gRPC-Web (`bentpipe.measurements.dish.simulation.web`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from bentpipe.measurements.dish.simulation.terminal import Refusal, Terminal
 from bentpipe.measurements.dish.simulation.web import WebServer
 from bentpipe.measurements.dish.wire import SERVICE
 
-#: Calls answered at the same time. Chosen here: a terminal has a handful of users.
+#: Concurrent calls. Chosen here: a terminal has a handful of users.
 _WORKERS = 16
-#: Open streams of each of the two methods that have any; each holds a worker. With one more, the oldest is ended.
+#: Open streams of each of the two streaming methods; each holds a worker. One more cancels the oldest.
 #: Chosen here: half of the workers always remain for single calls.
 _MAX_STREAMS = 4
 
 
 class _Streams:
-    """The open streams of one method; the oldest is cancelled where there are more than `_MAX_STREAMS`."""
+    """The open streams of one method; the oldest is cancelled if there are more than `_MAX_STREAMS`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class _Streams:
 
     @contextmanager
     def entered(self, context: grpc.ServicerContext) -> Iterator[None]:
-        """Count `context` as open inside."""
+        """Count `context` as open inside the context."""
         with self._lock:
             self._open.append(context)
             oldest = self._open.popleft() if len(self._open) > _MAX_STREAMS else None
@@ -61,31 +61,37 @@ class _Reflection:
     def ServerReflectionInfo(  # noqa: N802 - the service's own name
         self, requests: Iterator[Any], context: grpc.ServicerContext
     ) -> Iterator[Any]:
-        """Answer as grpcio's servicer does."""
+        """Answer like grpcio's servicer."""
         with self._streams.entered(context):
             yield from self._servicer.ServerReflectionInfo(requests, context)
 
 
 class Server:
-    """A terminal that answers on its ports, until `stop`."""
+    """A terminal that answers on its ports until `stop`."""
 
     def __init__(self, terminal: Terminal, server: grpc.Server, port: int, web: WebServer) -> None:
-        """As `serve` makes it."""
+        """Created by `serve`."""
         self.terminal, self.port, self.web_port = terminal, port, web.port
         self._server, self._web = server, web
 
     def wait(self) -> None:
-        """Returns when it is stopped."""
+        """Block until the server is stopped."""
         self._server.wait_for_termination()
 
     def stop(self) -> None:
-        """Closes the ports and every connection."""
+        """Close the ports and all connections."""
         self._web.stop()
         self._server.stop(None).wait()
 
 
 def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_port: int | None = None) -> Server:
-    """Put a terminal on two ports, gRPC and gRPC-Web; 0 takes a free one. `web_port`: default `port` + 1.
+    """Serve a terminal on two ports, gRPC and gRPC-Web.
+
+    Args:
+        terminal: The simulated terminal.
+        host: Address to listen on.
+        port: Port of gRPC; 0: a free one.
+        web_port: Port of gRPC-Web; default: `port` + 1.
 
     Raises:
         UserError: A port is taken or not allowed.
@@ -112,10 +118,10 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_por
     def stream(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         with streams.entered(context):
             for data in messages:
-                asked = terminal.wire.message("ToDevice").FromString(data)
+                message = terminal.wire.message("ToDevice").FromString(data)
                 answer = terminal.wire.message("FromDevice")()
-                if asked.WhichOneof("message") == "request":
-                    answer.response.CopyFrom(response.FromString(handle(asked.request.SerializeToString(), context)))
+                if message.WhichOneof("message") == "request":
+                    answer.response.CopyFrom(response.FromString(handle(message.request.SerializeToString(), context)))
                 else:
                     answer.health_check.SetInParent()
                 yield answer.SerializeToString()
@@ -124,17 +130,17 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_por
         "Handle": grpc.unary_unary_rpc_method_handler(handle),
         "Stream": grpc.stream_stream_rpc_method_handler(stream),
     }
-    # Without SO_REUSEPORT a second terminal on the same port is refused instead of sharing it.
+    # Without SO_REUSEPORT a second terminal cannot share the port.
     server = grpc.server(futures.ThreadPoolExecutor(_WORKERS), options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-    terminal.wire.pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)  # it describes itself too
+    terminal.wire.pool.AddSerializedFile(reflection_pb2.DESCRIPTOR.serialized_pb)  # reflection describes itself too
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(terminal.wire.pool), server)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError:
         bound = 0
     if bound == 0:
-        raise UserError(f"{host}:{port}: cannot be listened on; is it taken? --port 0 takes a free one")
+        raise UserError(f"{host}:{port}: cannot listen, the port may be in use; try --port 0 for a free one")
     if web_port is None:
         web_port = bound + 1 if 0 < port < 2**16 - 1 else 0
     web = WebServer(answered, host, web_port)

@@ -1,4 +1,4 @@
-"""The simulated terminal: its state since boot, and its answer to each question, as bytes in and bytes out."""
+"""The simulated terminal: its state since boot, and its answers to serialised requests."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.client import DishError
 from bentpipe.measurements.dish.clocks import Clock
-from bentpipe.measurements.dish.gps import gps_ns_of_unix
+from bentpipe.measurements.dish.gps import unix_to_gps_ns
 from bentpipe.measurements.dish.obstruction import RIM_DEG, SIDE
 from bentpipe.measurements.dish.reflection import Reflected
 from bentpipe.measurements.dish.simulation import mount
+from bentpipe.measurements.dish.simulation.environment import DishEnvironment, aligned_start
 from bentpipe.measurements.dish.simulation.pings import MEAN_S, running_mean
 from bentpipe.measurements.dish.simulation.power import power_w
-from bentpipe.measurements.dish.simulation.sky import PaintedMap
-from bentpipe.measurements.dish.simulation.world import World, aligned_start
+from bentpipe.measurements.dish.simulation.sky import SimulatedMap
 from bentpipe.measurements.dish.wire import Message, Wire
 
 #: Samples in the ring buffers: 15 minutes since August 2021 (sparky8512/starlink-grpc-tools).
 RING = 900
-#: Most outages in a history. Chosen here: a published dump has 683 of three and three quarter hours.
+#: Largest number of outages in a history. Chosen here: a published dump has 683 of three and three quarter hours.
 MOST_OUTAGES = 1000
-#: How long a reboot takes [s]. Chosen here, for tests to wait for; a real one takes minutes.
+#: Duration of a reboot [s]. Chosen here: short for tests; a real one takes minutes.
 BOOT_S = 5
 #: Interface version by firmware year, as joshuasing/starlink_exporter notes of 2024.10.15 (pull request 2), 2025.07.30
-#: (73) and 2026.05.07 (220). Firmware of 2021 does not say.
+#: (73) and 2026.05.07 (220). Firmware of 2021 does not report it.
 API_VERSIONS = {2021: 0, 2024: 28, 2025: 38, 2026: 42}
 #: First firmware year whose latency is a running mean: in a published dump of 2024 (NUWiNS/starlink-measurement) it is
-#: not, in telemetry of December 2024 (FjordLink) it is, in status and history.
+#: not; in telemetry of December 2024 (FjordLink) it is, in status and history.
 SMOOTHED_SINCE = 2025
 
 
@@ -40,29 +40,29 @@ _Outage = tuple[str, float, float, bool]
 
 
 class Refusal(Exception):  # noqa: N818 - no error, but an answer
-    """A question that is answered with a gRPC status: its name, and words."""
+    """A request answered with a gRPC status code and message."""
 
-    def __init__(self, code: str, words: str) -> None:
-        """`code`: as `grpc.StatusCode` names it."""
-        super().__init__(words)
+    def __init__(self, code: str, message: str) -> None:
+        """`code`: name in `grpc.StatusCode`."""
+        super().__init__(message)
         self.code = code
 
 
 class Terminal:
-    """A terminal behind a `World`. Its values depend on world, start, boot and the clock alone.
+    """A terminal behind a `DishEnvironment`. Its values depend only on environment, start, boot time and clock.
 
     Args:
-        world: The path and the sky.
-        clock: What time it is.
-        firmware: A year of `bentpipe.measurements.dish.wire.FIRMWARE_YEARS`: which fields there are.
-        start_unix_ns: When the Profile starts, the first time; by default `aligned_start`.
-        uptime_s: For how long it has been running at first.
+        world: The path and the satellites.
+        clock: The clock.
+        firmware: A year of `bentpipe.measurements.dish.wire.FIRMWARE_YEARS`, which determines the fields.
+        start_unix_ns: First start of the Profile [ns since 1970]; default: `aligned_start`.
+        uptime_s: Initial uptime [s].
         allow_location: Whether the owner allows `get_location`.
     """
 
     def __init__(
         self,
-        world: World,
+        world: DishEnvironment,
         clock: Clock,
         *,
         firmware: int = 2026,
@@ -70,20 +70,20 @@ class Terminal:
         uptime_s: int = 3600,
         allow_location: bool = False,
     ) -> None:
-        """Boots it."""
+        """Boot the terminal."""
         if uptime_s < 0:
-            raise UserError(f"uptime: {uptime_s} s; wanted 0 or more")
+            raise UserError(f"uptime: {uptime_s} s; expected 0 or more")
         self.world, self.clock, self.firmware = world, clock, firmware
         self.wire = Wire(firmware)
         self.start_unix_ns = aligned_start(world, clock.now_unix_ns()) if start_unix_ns is None else start_unix_ns
         self._lock = threading.Lock()
         self._boot_s = self._second() - uptime_s
         self._boots = 1
-        self._map = PaintedMap(world, self._boot_s)
+        self._map = SimulatedMap(world, self._boot_s)
         self._gps_inhibited = False
-        #: From when to when it was stowed [s since the Profile's first start]; still is, where the end is None.
+        #: Begin and end of stowed times [s since the Profile's first start]; end None: still stowed.
         self._stows: list[tuple[int, int | None]] = []
-        self._standing_of: tuple[tuple[object, ...], Message] | None = None
+        self._cached_status: tuple[tuple[object, ...], Message] | None = None
         self._config = self._part("DishConfig", location_request_mode=int(allow_location))
         self._answers: dict[str, tuple[str, Callable[[Message], Message]]] = {
             "get_status": ("dish_get_status", self._status),
@@ -99,7 +99,7 @@ class Terminal:
             "dish_get_config": ("dish_get_config", self._get_config),
             "dish_set_config": ("dish_set_config", self._set_config),
             "dish_inhibit_gps": ("dish_inhibit_gps", self._inhibit_gps),
-            "dish_power_save": ("", self._power_save),  # a question without an answer of its own
+            "dish_power_save": ("", self._power_save),  # a request without its own answer
         }
 
     @property
@@ -108,14 +108,14 @@ class Terminal:
 
     @property
     def software_version(self) -> str:
-        """Made up, in the form terminals have since 2024."""
+        """Fictitious version in the form used since 2024."""
         return f"{self.firmware}.01.01.bentpipe"
 
     def handle(self, data: bytes) -> bytes:
-        """The bytes of the Response to a serialised Request.
+        """Return the serialised Response to a serialised Request.
 
         Raises:
-            Refusal: It is refused, or the terminal is booting.
+            Refusal: The request is refused, or the terminal is booting.
         """
         request = self.wire.message("Request").FromString(data)
         with self._lock:
@@ -123,7 +123,7 @@ class Terminal:
                 raise Refusal("UNAVAILABLE", "booting")
             question = request.WhichOneof("request")
             if question == "dish_get_context":
-                raise Refusal("PERMISSION_DENIED", "")  # without words, as terminals do
+                raise Refusal("PERMISSION_DENIED", "")  # without a message, as terminals do
             if question not in self._answers:
                 raise Refusal("UNIMPLEMENTED", f"Unimplemented: {question or 'no request'}")
             name, answer = self._answers[question]
@@ -136,15 +136,15 @@ class Terminal:
         return out
 
     def _second(self) -> int:
-        """Whole seconds since the Profile's first start."""
+        """Return whole seconds since the Profile's first start."""
         return (self.clock.now_unix_ns() - self.start_unix_ns) // 10**9
 
     def _new(self, name: str, **values: object) -> Message:
-        """A message with those of the values that this firmware has."""
+        """Create a message with the values that this firmware has."""
         return self._fill(self.wire.message(name)(), **values)
 
     def _fill(self, message: Message, **values: object) -> Message:
-        """`message` with those of the values that this firmware has."""
+        """Set the values that this firmware has in `message`."""
         known = message.DESCRIPTOR.fields_by_name
         for field, value in values.items():
             if field not in known or value is None:
@@ -161,7 +161,7 @@ class Terminal:
         return message
 
     def _part(self, name: str, **values: object) -> Message | None:
-        """As `_new`; None where this firmware has no such message."""
+        """Create a message as `_new`; None if this firmware has no such message."""
         return self._new(name, **values) if self.wire.has(name) else None
 
     def _info(self) -> Message:
@@ -184,16 +184,16 @@ class Terminal:
         cause = None if outage is None else outage[0]
         age_s = max(now_s - painted.since_s, 0)
         status = self.wire.message("DishGetStatusResponse")()
-        status.CopyFrom(self._standing())
+        status.CopyFrom(self._static_status())
         status.device_state.uptime_s = now_s - self._boot_s
         self._fill(
             status.obstruction_stats,
-            fraction_obstructed=painted.blocked / painted.seen if painted.seen else 0.0,
+            fraction_obstructed=painted.blocked / painted.painted if painted.painted else 0.0,
             valid_s=float(age_s),
             currently_obstructed=cause == "OBSTRUCTED",
             time_obstructed=painted.seconds_blocked() / age_s if age_s else 0.0,
             last_24h_obstructed_s=float(painted.seconds_blocked()),
-            patches_valid=painted.seen,
+            patches_valid=painted.painted,
         )
         if "wedge_fraction_obstructed" in status.obstruction_stats.DESCRIPTOR.fields_by_name:
             wedges = painted.wedges()
@@ -212,11 +212,11 @@ class Terminal:
             outage=None if outage is None else self._outage(*outage),
         )
 
-    def _standing(self) -> Message:
-        """What of the status changes only when somebody changes it."""
+    def _static_status(self) -> Message:
+        """Return the part of the status that changes only on request; cached."""
         key = (self._boots, self._stowed, self._gps_inhibited, str(self._config))
-        if self._standing_of is not None and self._standing_of[0] == key:
-            return self._standing_of[1]
+        if self._cached_status is not None and self._cached_status[0] == key:
+            return self._cached_status[1]
         aim = mount.aim(self.world.place[0] if self.world.place is not None else 0.0)
         status = self._new(
             "DishGetStatusResponse",
@@ -255,11 +255,11 @@ class Terminal:
             ),
             config=self._config,
         )
-        self._standing_of = (key, status)
+        self._cached_status = (key, status)
         return status
 
     def _samples(self, seconds: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
-        """Drop rate, latency, throughput down and up in consecutive seconds since boot."""
+        """Return drop rate, latency [ms] and throughput down and up [bit/s] in consecutive seconds since boot."""
         first = int(seconds[0]) if len(seconds) else self._boot_s
         lead = np.arange(max(first - MEAN_S + 1, self._boot_s), first)
         seconds = np.concatenate([lead, seconds])
@@ -309,9 +309,9 @@ class Terminal:
         )
 
     def _ended(self, now_s: int) -> list[_Outage]:
-        """Outages since boot that are over."""
+        """Return outages since boot that have ended."""
         booting: list[_Outage] = [] if self._boots == 1 else [("BOOTING", self._boot_s - BOOT_S, BOOT_S, False)]
-        # Enough of the world's turns for the most outages that are kept.
+        # Go back far enough for the largest number of stored outages.
         turns = MOST_OUTAGES // max(len(self.world.losses), 1) + 1
         since = max(self._boot_s, now_s - turns * self.world.seconds)
         stowed: list[_Outage] = [
@@ -321,13 +321,13 @@ class Terminal:
         ]
         ended = [
             (loss.cause, start, loss.duration_s, loss.did_switch)
-            for start, loss in self.world.lost_between(since, now_s)
+            for start, loss in self.world.losses_between(since, now_s)
             if start + loss.duration_s <= now_s
         ]
         return [*booting, *stowed, *ended[-MOST_OUTAGES:]]
 
     def _event(self, cause: str, start_s: float, duration_s: float, did_switch: bool) -> Message:
-        del did_switch  # the log does not say
+        del did_switch  # not in the log
         return self._new(
             "UXEvent",
             severity="EVENT_SEVERITY_WARNING",
@@ -339,7 +339,7 @@ class Terminal:
     def _outage_now(self, at_s: float) -> _Outage | None:
         if self._stowed:
             return "STOWED", self._stows[-1][0], at_s - self._stows[-1][0], False
-        lost = self.world.lost_at(at_s)
+        lost = self.world.loss_at(at_s)
         return None if lost is None else (lost[1].cause, lost[0], at_s - lost[0], lost[1].did_switch)
 
     def _outage(self, cause: str, start_s: float, duration_s: float, did_switch: bool) -> Message | None:
@@ -352,7 +352,7 @@ class Terminal:
         )
 
     def _gps_ns(self, at_s: float) -> int:
-        return gps_ns_of_unix(self._unix_ns(at_s))
+        return unix_to_gps_ns(self._unix_ns(at_s))
 
     def _unix_ns(self, at_s: float) -> int:
         return self.start_unix_ns + round(at_s * 1e9)
@@ -395,10 +395,10 @@ class Terminal:
         return self._new("RebootResponse")
 
     def _stow(self, request: Message) -> Message:
-        wanted = not getattr(request, "unstow", False)
-        if wanted and not self._stowed:
+        is_stow = not getattr(request, "unstow", False)
+        if is_stow and not self._stowed:
             self._stows.append((self._second(), None))
-        elif not wanted and self._stowed:
+        elif not is_stow and self._stowed:
             self._stows[-1] = (self._stows[-1][0], self._second())
         return self._new("DishStowResponse")
 
@@ -422,14 +422,14 @@ class Terminal:
         return self._new("DishGetConfigResponse", dish_config=self._config)
 
     def _set_config(self, request: Message) -> Message:
-        wanted = request.dish_config
-        for field in wanted.DESCRIPTOR.fields:
-            if getattr(wanted, f"apply_{field.name}", False):
-                setattr(self._config, field.name, getattr(wanted, field.name))
+        config = request.dish_config
+        for field in config.DESCRIPTOR.fields:
+            if getattr(config, f"apply_{field.name}", False):
+                setattr(self._config, field.name, getattr(config, field.name))
         return self._new("DishSetConfigResponse", updated_dish_config=self._config)
 
     def _power_save(self, request: Message) -> Message:
-        assert self._config is not None  # firmware with the question has the configuration
+        assert self._config is not None  # firmware with this request has a configuration
         self._config.power_save_start_minutes = request.power_save_start_minutes
         self._config.power_save_duration_minutes = request.power_save_duration_minutes
         self._config.power_save_mode = request.enable_power_save
@@ -441,17 +441,17 @@ class Terminal:
 
 
 class LocalTransport:
-    """A terminal in the same process, without a network, for replays and tests.
+    """Transport to a terminal in the same process, for replays and tests.
 
     It is a `bentpipe.measurements.dish.client.Transport`.
     """
 
     def __init__(self, terminal: Terminal) -> None:
-        """Speaks with `terminal`."""
+        """`terminal`: the simulated terminal."""
         self.terminal = terminal
 
     def call(self, request: bytes) -> bytes:
-        """As `Transport.call`."""
+        """Answer a Request; see `Transport.call`."""
         try:
             return self.terminal.handle(request)
         except Refusal as refusal:
@@ -459,8 +459,8 @@ class LocalTransport:
             raise DishError(kinds[refusal.code], str(refusal)) from None
 
     def reflect(self) -> Reflected | None:
-        """As `Transport.reflect`."""
+        """Return the terminal's messages; see `Transport.reflect`."""
         return Reflected(self.terminal.wire.serialized())
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""A simulated terminal's second port: gRPC-Web over HTTP/1.1, with CORS for pages in browsers."""
+"""The second port of a simulated terminal: gRPC-Web over HTTP/1.1, with CORS for pages in browsers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from bentpipe.errors import UserError
 from bentpipe.measurements.dish.web import frame, frames, trailers
 from bentpipe.measurements.dish.wire import HANDLE
 
-#: Open connections. With one more, the oldest is closed. Chosen here: a page has six at most.
+#: Open connections; one more closes the oldest. Chosen here: a page has six at most.
 _MAX_CONNECTIONS = 32
-#: Largest request [bytes]. Chosen here: questions have some hundred.
+#: Largest request [bytes]. Chosen here: requests have some hundred.
 _MAX_REQUEST = 2**20
-#: How long a connection may be silent [s]. Chosen here.
-_SILENT_S = 30.0
+#: Timeout of an idle connection [s]. Chosen here.
+_IDLE_S = 30.0
 
-#: Answers a request; else a gRPC status and its words.
+#: Answers a request with bytes, or with a gRPC status and message.
 Handle = Callable[[bytes], "bytes | tuple[grpc.StatusCode, str]"]
 
 
 class WebServer(socketserver.ThreadingTCPServer):
-    """Answers single calls on a port, in threads, until `stop`."""
+    """Answers unary calls on a port, in threads, until `stop`."""
 
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, handle: Handle, host: str, port: int) -> None:
-        """Listens.
+        """Listen on the port.
 
         Raises:
             UserError: The port is taken or not allowed.
@@ -53,7 +53,7 @@ class WebServer(socketserver.ThreadingTCPServer):
             super().__init__((host, port), _Handler)
         except OSError:
             raise UserError(
-                f"{host}:{port}: cannot be listened on; is it taken? --web-port 0 takes a free one"
+                f"{host}:{port}: cannot listen, the port may be in use; try --web-port 0 for a free one"
             ) from None
         self.port: int = self.server_address[1]
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -83,7 +83,7 @@ class WebServer(socketserver.ThreadingTCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as its base has it
-        """Pass over clients that went away."""
+        """Ignore clients that disconnected."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -96,10 +96,10 @@ def _end(connection: socket.socket) -> None:
 class _Handler(BaseHTTPRequestHandler):
     server: WebServer
     protocol_version = "HTTP/1.1"
-    timeout = _SILENT_S
+    timeout = _IDLE_S
 
     def do_OPTIONS(self) -> None:
-        """Allow pages of any origin to ask."""
+        """Allow requests from pages of any origin (CORS)."""
         self._answer(204, None, b"")
 
     def do_POST(self) -> None:
@@ -114,23 +114,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(415)
         else:
             as_text = kind.startswith("application/grpc-web-text")
-            body = self._called(self.rfile.read(int(length)), as_text=as_text)
+            body = self._call(self.rfile.read(int(length)), as_text=as_text)
             self._answer(200, kind, base64.b64encode(body) if as_text else body)
 
-    def _called(self, body: bytes, *, as_text: bool) -> bytes:
+    def _call(self, body: bytes, *, as_text: bool) -> bytes:
         if self.path != HANDLE:
             return _trailers(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {self.path[:100]}")
         try:
-            found = frames(base64.b64decode(body, validate=True) if as_text else body)
+            messages = frames(base64.b64decode(body, validate=True) if as_text else body)
         except (ValueError, binascii.Error) as error:
             return _trailers(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        if len(found) != 1 or found[0][0] != 0:
-            return _trailers(grpc.StatusCode.INVALID_ARGUMENT, "wanted one message without compression")
-        answer = self.server.handle_call(found[0][1])
+        if len(messages) != 1 or messages[0][0] != 0:
+            return _trailers(grpc.StatusCode.INVALID_ARGUMENT, "expected one message without compression")
+        answer = self.server.handle_call(messages[0][1])
         return frame(0, answer) + trailers(0) if isinstance(answer, bytes) else _trailers(*answer)
 
     def _refuse(self, status: int) -> None:
-        self.close_connection = True  # what follows may be the body
+        self.close_connection = True  # the rest of the input may be the body
         self._answer(status, None, b"")
 
     def _answer(self, status: int, kind: str | None, body: bytes) -> None:
@@ -149,12 +149,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def version_string(self) -> str:
-        """Name no versions."""
+        """Return the server name without a version."""
         return "bentpipe"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Write nothing: the command's output is the user's."""
+        """Log nothing: stdout and stderr belong to the command."""
 
 
-def _trailers(code: grpc.StatusCode, words: str) -> bytes:
-    return trailers(code.value[0], words)
+def _trailers(code: grpc.StatusCode, message: str) -> bytes:
+    return trailers(code.value[0], message)

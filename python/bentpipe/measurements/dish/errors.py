@@ -1,4 +1,4 @@
-"""Why a terminal gives no answer: one sentence for each gRPC status, whatever carried it."""
+"""Errors of a terminal's interface: one sentence for each gRPC status, for every transport."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ANSWER_BYTES = 4 * 2**20
 
 
 class DishError(BentpipeError):
-    """Why a terminal gave no answer, in one sentence; `kind` says which sentence without its particulars."""
+    """A terminal gave no valid answer; `kind` classifies the error."""
 
     exit_code = 2
 
@@ -21,25 +21,25 @@ class DishError(BentpipeError):
         self.kind = kind
 
 
-def refusal(host: str, code: grpc.StatusCode, details: str, timeout_s: float) -> DishError:
+def status_error(host: str, code: grpc.StatusCode, details: str, timeout_s: float) -> DishError:
     """Return the error for a gRPC status with its details."""
     details = " ".join(details.split())[:200]
     if code == grpc.StatusCode.UNAVAILABLE:
-        return unreachable(host)
+        return unreachable_error(host)
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return slow(host, timeout_s)
+        return timeout_error(host, timeout_s)
     denied = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
     if code in denied or "Disabled due to policy" in details:  # as newer firmware refuses its location
         return DishError("denied", f"{host}: refused: {details or 'permission denied'}")
     if code == grpc.StatusCode.UNIMPLEMENTED:
-        return DishError("unsupported", f"{host}: this firmware does not answer that: {details}")
+        return DishError("unsupported", f"{host}: this firmware does not support the request: {details}")
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return too_large(host)
+        return too_large_error(host)
     return DishError("malformed", f"{host}: {code.name}: {details}")
 
 
-def unreachable(host: str) -> DishError:
-    """Return the error for a terminal that is not there."""
+def unreachable_error(host: str) -> DishError:
+    """Return the error for a terminal that does not answer."""
     return DishError(
         "unreachable",
         f"{host}: no terminal answers; is it powered and this machine on its network? Behind a router of "
@@ -47,11 +47,11 @@ def unreachable(host: str) -> DishError:
     )
 
 
-def slow(host: str, timeout_s: float) -> DishError:
-    """Return the error for an answer that does not come in time."""
+def timeout_error(host: str, timeout_s: float) -> DishError:
+    """Return the error for a timeout."""
     return DishError("slow", f"{host}: no answer within {timeout_s:g} s")
 
 
-def too_large(host: str) -> DishError:
+def too_large_error(host: str) -> DishError:
     """Return the error for an answer of more than `MAX_ANSWER_BYTES`."""
     return DishError("malformed", f"{host}: the answer is larger than {MAX_ANSWER_BYTES} bytes")

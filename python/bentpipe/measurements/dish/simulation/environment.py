@@ -1,4 +1,4 @@
-"""What lies behind a simulated terminal: the Profile's path and, if it was computed, the satellites that serve it."""
+"""Environment of a simulated terminal: the path of a Profile and, if it was computed, the serving satellites."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from bentpipe.times import SLOT_S
 
 Floats = NDArray[np.float64]
 
-#: Site, server and length [s] of `default_profile`. Chosen here: made in seconds, and longer than a terminal's history.
+#: Site, server and length [s] of `default_profile`. Chosen here: computed in seconds, longer than a terminal's history.
 DEFAULT_PATH = ("melbourne", "melbourne", 3600.0)
 #: Shortest interruption that a terminal logs as an outage [s]: the shortest in a published dump is 0.12 s
 #: (NUWiNS/starlink-measurement, get_history).
 LOGGED_FROM_S = 0.12
-#: What a terminal calls the events of a Profile. Handovers are the outages in which the terminal switched; the most
+#: Outage cause of each kind of event. Handovers are the outages in which the satellite changed; the most
 #: frequent cause of those in the dump above is NO_SCHEDULE.
 _CAUSES = {"outage": "NO_DOWNLINK", "obstruction": "OBSTRUCTED", "rain": "NO_DOWNLINK"}
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """A time without service within the Profile [s since its start], and what a terminal calls it."""
+class ServiceLoss:
+    """A time without service within the Profile [s since its start], with the terminal's outage cause."""
 
     start_s: float
     duration_s: float
@@ -41,28 +41,27 @@ class Loss:
     did_switch: bool
 
 
-class World:
-    """A Profile that is repeated for ever, whole slots at a time, so that slot edges stay where they are.
+class DishEnvironment:
+    """A Profile that repeats for ever in whole slots, so that slot edges keep their phase.
 
     Attributes:
-        seconds: How much of the Profile is used: its whole slots (all whole seconds, if it has not one).
-        seed: The Profile's.
-        country: ISO 3166 code of where the terminal stands, by the nearest site, gateway or PoP; empty where the
-            Profile does not say.
-        place: Latitude, longitude [deg] and altitude [m] of the terminal; None where the Profile does not say.
-        track: Azimuth and elevation of the serving satellite at each second [deg], NaN where nobody serves; shape
+        seconds: Used part of the Profile [s]: its whole slots (all whole seconds, if it is shorter than a slot).
+        seed: Seed of the Profile.
+        country: ISO 3166 code at the terminal, by the nearest site, gateway or PoP; empty if the place is unknown.
+        place: Latitude, longitude [deg] and altitude [m] of the terminal; None if unknown.
+        track: Azimuth and elevation of the serving satellite at each second [deg], NaN if none serves; shape
             (2, seconds).
-        serving: Catalogue number at each second; 0 where nobody serves or nobody knows.
+        serving: Catalogue number of the serving satellite at each second; 0 if none serves or it is unknown.
     """
 
     def __init__(self, profile: Profile, load: float = 0.05) -> None:
-        """`load`: the part of the path's capacity that the terminal's users take, 0 to 1.
+        """`load`: share of the path's capacity that the terminal's users take, 0 to 1.
 
         Raises:
-            UserError: The Profile is shorter than a second, or the load no such part.
+            UserError: The Profile is shorter than a second, or the load is out of range.
         """
         if not 0 <= load <= 1:
-            raise UserError(f"load: {load:g}; wanted 0 to 1, a part of the path's capacity")
+            raise UserError(f"load: {load:g}; expected 0 to 1, a share of the path's capacity")
         if profile.duration_s < 1:
             raise UserError(f"{profile.name} lasts {profile.duration_s:g} s; a simulated dish needs a second or more")
         self.profile = profile
@@ -73,7 +72,7 @@ class World:
         self.seed = (profile.seed or 0) % 2**32
         self._pings = Pings(self._view, self.seconds, self.seed)
         self._load = load
-        self._throughput = {direction: self._used(direction) for direction in ("down", "up")}
+        self._throughput = {direction: self._throughput_in(direction) for direction in ("down", "up")}
         self.losses = self._losses()
         schedule = self._schedule()
         self.place: tuple[float, float, float] | None = None
@@ -84,32 +83,32 @@ class World:
         self.track, self.serving = self._satellites(schedule)
 
     def samples(self, seconds: NDArray[np.int64]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Drop rate, latency [ms], and throughput down and up [bit/s] in seconds since the Profile's first start."""
+        """Return drop rate, latency [ms] and throughput down and up [bit/s] in seconds since the first start."""
         within = seconds % self.seconds
         drop, latency_ms = self._pings.at(within)
         served = 1.0 - drop
         return drop, latency_ms, self._throughput["down"][within] * served, self._throughput["up"][within] * served
 
-    def lost_between(self, start_s: float, end_s: float) -> list[tuple[float, Loss]]:
-        """Losses of service that begin between two times since the first start, each with its begin."""
-        found: list[tuple[float, Loss]] = []
+    def losses_between(self, start_s: float, end_s: float) -> list[tuple[float, ServiceLoss]]:
+        """Return losses of service that begin between two times since the first start [s], each with its begin."""
+        result: list[tuple[float, ServiceLoss]] = []
         if not self.losses:
-            return found
+            return result
         for turn in range(math.floor(start_s / self.seconds), math.floor(end_s / self.seconds) + 1):
             base = turn * self.seconds
-            found += [(base + loss.start_s, loss) for loss in self.losses if start_s <= base + loss.start_s < end_s]
-        return found
+            result += [(base + loss.start_s, loss) for loss in self.losses if start_s <= base + loss.start_s < end_s]
+        return result
 
-    def lost_at(self, at_s: float) -> tuple[float, Loss] | None:
-        """The loss of service that is on at a time since the first start, with its begin."""
+    def loss_at(self, at_s: float) -> tuple[float, ServiceLoss] | None:
+        """Return the loss of service at a time since the first start [s], with its begin; None if there is none."""
         base = math.floor(at_s / self.seconds) * self.seconds
         for loss in self.losses:
             if loss.start_s <= at_s - base < loss.start_s + loss.duration_s:
                 return base + loss.start_s, loss
         return None
 
-    def _used(self, direction: Any) -> Floats:  # noqa: ANN401 - a Direction
-        """Throughput in each second: the load's part of the mean capacity; 0 where no hop limits it."""
+    def _throughput_in(self, direction: Any) -> Floats:  # noqa: ANN401 - a Direction
+        """Return the throughput in each second: the load times the mean capacity; 0 where there is no limit."""
         capacity = self._view.capacity(direction)
         value = np.where(np.isfinite(capacity.value), capacity.value, 0.0)
         times = np.append(capacity.t_s, capacity.end_s)
@@ -117,15 +116,15 @@ class World:
         means: Floats = np.diff(np.interp(np.arange(self.seconds + 1.0), times, integral))
         return means * self._load
 
-    def _losses(self) -> list[Loss]:
-        found = [Loss(a, b - a, "NO_SATS", False) for a, b, hops in self._view.routes() if not hops]
+    def _losses(self) -> list[ServiceLoss]:
+        losses = [ServiceLoss(a, b - a, "NO_SATS", False) for a, b, hops in self._view.routes() if not hops]
         for event in self._view.metadata["events"]:
             length_s = event["interruption_ns"] / 1e9
             if length_s >= LOGGED_FROM_S:
                 handover = is_handover(event)
                 cause = "NO_SCHEDULE" if handover else _CAUSES[event["kind"]]
-                found.append(Loss(event["at_ns"] / 1e9, length_s, cause, handover))
-        return sorted((loss for loss in found if loss.start_s < self.seconds), key=lambda loss: loss.start_s)
+                losses.append(ServiceLoss(event["at_ns"] / 1e9, length_s, cause, handover))
+        return sorted((loss for loss in losses if loss.start_s < self.seconds), key=lambda loss: loss.start_s)
 
     def _schedule(self) -> dict[str, Any] | None:
         recipe = self._view.metadata["provenance"]["recipe"]
@@ -134,33 +133,35 @@ class World:
     def _satellites(self, schedule: dict[str, Any] | None) -> tuple[Floats, NDArray[np.int64]]:
         track, serving = np.full((2, self.seconds), np.nan), np.zeros(self.seconds, dtype=np.int64)
         for slot in schedule["slots"] if schedule is not None else ():
-            who = slot["serving"]
-            if who is None:
+            satellite = slot["serving"]
+            if satellite is None:
                 continue
             first, end = math.ceil(slot["start_ns"] / 1e9), min(math.ceil(slot["end_ns"] / 1e9), self.seconds)
             if first >= end:
                 continue
             at = np.arange(first, end)
-            known = slot["start_ns"] / 1e9 + np.arange(len(who["azimuth_deg"])) * who["sample_step_ns"] / 1e9
-            track[0, first:end] = np.interp(at, known, np.unwrap(who["azimuth_deg"], period=360.0)) % 360.0
-            track[1, first:end] = np.interp(at, known, who["elevation_deg"])
-            serving[first:end] = who["norad_id"]
+            known = (
+                slot["start_ns"] / 1e9 + np.arange(len(satellite["azimuth_deg"])) * satellite["sample_step_ns"] / 1e9
+            )
+            track[0, first:end] = np.interp(at, known, np.unwrap(satellite["azimuth_deg"], period=360.0)) % 360.0
+            track[1, first:end] = np.interp(at, known, satellite["elevation_deg"])
+            serving[first:end] = satellite["norad_id"]
         return track, serving
 
 
 def default_profile(now_unix_ns: int, on_progress: Callable[[float], object] = lambda _: None) -> Profile:
-    """The path a simulated terminal has if nobody gives one: `DEFAULT_PATH` from the last slot edge on."""
+    """Return the default path of a simulated terminal: `DEFAULT_PATH` from the last slot edge on."""
     site, to, duration_s = DEFAULT_PATH
     start = slot_of(now_unix_ns) * SLOT_NS + SLOT_PHASE_NS
     return make_profile(site, to, start_unix_ns=start, duration_s=duration_s, on_progress=on_progress)
 
 
-def aligned_start(world: World, now_unix_ns: int) -> int:
-    """When the Profile starts if it is to be running now, with slot edges where the network has them.
+def aligned_start(world: DishEnvironment, now_unix_ns: int) -> int:
+    """Return a start [ns since 1970] with which the Profile runs now, with slot edges where the network has them.
 
-    Its own start, if now lies within it; otherwise the last moment that is whole slots away from its own start.
+    It is the Profile's own start if now lies within it, otherwise the last time at whole slots from its own start.
     """
-    since = now_unix_ns - world.start_unix_ns
-    if 0 <= since < world.seconds * 10**9:
+    elapsed = now_unix_ns - world.start_unix_ns
+    if 0 <= elapsed < world.seconds * 10**9:
         return world.start_unix_ns
-    return world.start_unix_ns + since // SLOT_NS * SLOT_NS
+    return world.start_unix_ns + elapsed // SLOT_NS * SLOT_NS

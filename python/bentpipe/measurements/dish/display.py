@@ -1,4 +1,4 @@
-"""A terminal as somebody watches it: one record per sample, as a line, as JSON, or as a picture that is redrawn."""
+"""Display of a watched terminal: each sample as a line, as JSON, or in a live table."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from bentpipe.times import format_utc
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Samples of the picture's curves.
+#: Number of samples in the curves of the live table.
 _SHOWN = 60
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-class Named(NamedTuple):
-    """A satellite that serves: its name, its catalogue number, and the probability that it is this one."""
+class ServingSatellite(NamedTuple):
+    """The serving satellite: name, catalogue number, and probability that the identification is right."""
 
     name: str
     norad_id: int
     confidence: float
 
 
-class Serving(Protocol):
-    """Says from maps who serves: `bentpipe.measurements.serving.watching.Watching`."""
+class ServingEstimator(Protocol):
+    """Estimates the serving satellite from obstruction maps: `bentpipe.measurements.serving.live.LiveEstimator`."""
 
-    def look(
-        self, t_unix_ns: int, seen: ObstructionMap, quaternion: tuple[float, float, float, float] | None
-    ) -> Named | None:
-        """Who serves, as far as this map and those before it tell."""
+    def update(
+        self, t_unix_ns: int, obstruction_map: ObstructionMap, quaternion: tuple[float, float, float, float] | None
+    ) -> ServingSatellite | None:
+        """Return the serving satellite according to this map and earlier ones; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A sample with what follows from it.
+class Observation:
+    """A sample with the time to the next slot and the serving satellite.
 
     Attributes:
-        sample: It.
-        next_slot_s: Until the network may change the satellite [s], by this machine's clock.
-        satellite: The one that serves; None without elements, or while nothing new was painted in this slot.
+        sample: The sample.
+        next_slot_s: Time until the network may change the satellite [s], by this machine's clock.
+        satellite: The serving satellite; None without elements, or without new pixels in this slot.
     """
 
     sample: Sample
     next_slot_s: float
-    satellite: Named | None
+    satellite: ServingSatellite | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON: what is not a number becomes null."""
+        """Return the observation ready for JSON; NaN becomes null."""
         status = self.sample.status
         names = (
             "state", "pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps", "uplink_throughput_bps",
@@ -67,11 +67,11 @@ class Seen:
             "uptime_s", "hardware_version", "software_version",
         )  # fmt: skip
         values = {name: _plain(getattr(status, name)) for name in names}
-        named = self.satellite
-        who = {
-            "satellite": None if named is None else named.name,
-            "norad_id": None if named is None else named.norad_id,
-            "satellite_confidence": None if named is None else round(named.confidence, 4),
+        satellite = self.satellite
+        serving = {
+            "satellite": None if satellite is None else satellite.name,
+            "norad_id": None if satellite is None else satellite.norad_id,
+            "satellite_confidence": None if satellite is None else round(satellite.confidence, 4),
         }
         return {
             "t": format_utc(self.sample.t_unix_ns),
@@ -79,11 +79,11 @@ class Seen:
             **values,
             "alerts": status.alert_names(),
             "next_slot_s": round(self.next_slot_s, 3),
-            **who,
+            **serving,
         }
 
     def to_line(self) -> str:
-        """One line for a pipe or a log."""
+        """Format the observation as one line for a pipe or a log."""
         status = self.sample.status
         at = format_utc(self.sample.t_unix_ns // 10**9 * 10**9)
         parts = [
@@ -102,38 +102,38 @@ class Seen:
 
 
 class Watcher:
-    """Adds to samples what is not the terminal's to say.
+    """Adds the next slot and the serving satellite to samples.
 
     Args:
-        client: The terminal; asked for its obstruction map where somebody knows satellites.
-        serving: Knows them.
+        client: The terminal; its obstruction map is read if `serving` is given.
+        serving: Estimator of the serving satellite.
     """
 
-    def __init__(self, client: DishClient, serving: Serving | None = None) -> None:
-        """Nothing is asked yet."""
+    def __init__(self, client: DishClient, serving: ServingEstimator | None = None) -> None:
+        """Store client and estimator."""
         self._client, self._serving = client, serving
 
-    def see(self, sample: Sample) -> Seen:
-        """What a sample shows."""
-        named = None
+    def observe(self, sample: Sample) -> Observation:
+        """Return the observation of a sample."""
+        satellite = None
         if self._serving is not None:
             with suppress(DishError):
-                named = self._serving.look(sample.t_unix_ns, self._client.obstruction_map(), _quaternion(sample))
-        return Seen(sample, next_edge_s(sample.t_unix_ns), named)
+                satellite = self._serving.update(sample.t_unix_ns, self._client.obstruction_map(), _quaternion(sample))
+        return Observation(sample, next_edge_s(sample.t_unix_ns), satellite)
 
 
 def place_of(client: DishClient, site: str | None) -> Place:
-    """Where a terminal stands: `site` (as `bentpipe.scenarios.parse_place` has it), or what the terminal says.
+    """Return the place of a terminal: `site` (see `bentpipe.scenarios.parse_place`), or the location it reports.
 
     Raises:
-        UserError: Nobody says.
+        UserError: Neither is known.
     """
     if site is not None:
         return parse_place(site)
     try:
         lat_deg, lon_deg, alt_m = client.location()
     except DishError as error:
-        raise UserError(f"where the terminal stands is not known, give --site: {error}") from None
+        raise UserError(f"the place of the terminal is unknown; give --site: {error}") from None
     return parse_place(f"{lat_deg},{lon_deg},{alt_m}")
 
 
@@ -145,72 +145,73 @@ def _quaternion(sample: Sample) -> tuple[float, float, float, float] | None:
     return (numbers[0], numbers[1], numbers[2], numbers[3]) if whole else None
 
 
-class Picture:
-    """The samples of the last minute, to be drawn by Rich."""
+class LiveTable:
+    """Live table of the last minute of samples, rendered by Rich."""
 
     def __init__(self) -> None:
-        """Empty."""
-        self._seen: deque[Seen] = deque(maxlen=_SHOWN)
-        self._said, self._lost = "waiting for the first answer", False
+        """Start without samples."""
+        self._observations: deque[Observation] = deque(maxlen=_SHOWN)
+        self._message, self._lost = "waiting for the first answer", False
 
-    def add(self, seen: Seen) -> None:
-        """A sample more."""
-        self._seen.append(seen)
+    def add_observation(self, observation: Observation) -> None:
+        """Add a sample."""
+        self._observations.append(observation)
 
-    def say(self, change: Change) -> None:
-        """What became different last."""
-        self._said, self._lost = change.text, change.kind == "lost"
+    def add_change(self, change: Change) -> None:
+        """Show a change of state as the title."""
+        self._message, self._lost = change.text, change.kind == "lost"
 
     def __rich__(self) -> RenderableType:
-        """As a table of what is now, with curves of a minute."""
+        """Render the current values, with curves of the last minute."""
         import rich.box
         from rich.markup import escape
         from rich.table import Table
 
-        drawn = Table(
-            box=rich.box.SIMPLE_HEAD, show_header=False, title=escape(printable(self._said)), title_justify="left"
+        table = Table(
+            box=rich.box.SIMPLE_HEAD, show_header=False, title=escape(printable(self._message)), title_justify="left"
         )
-        if not self._seen:
-            return drawn
-        last = self._seen[-1]
+        if not self._observations:
+            return table
+        last = self._observations[-1]
         status = last.sample.status
-        history = [seen.sample.status for seen in self._seen]
-        named = last.satellite
+        history = [observation.sample.status for observation in self._observations]
+        satellite = last.satellite
+        serving = ("–", "") if satellite is None else (satellite.name, f"{satellite.confidence:.0%} sure")
         aim = (status.boresight_azimuth_deg, status.boresight_elevation_deg)
-        wanted = (status.desired_boresight_azimuth_deg, status.desired_boresight_elevation_deg)
+        desired = (status.desired_boresight_azimuth_deg, status.desired_boresight_elevation_deg)
         rows = [
-            ("state", "no answer" if self._lost else status.state, "these are its last words" if self._lost else ""),
+            ("state", "no answer" if self._lost else status.state, "values of the last answer" if self._lost else ""),
             ("latency", _number(status.pop_ping_latency_ms, "ms"), _curve([s.pop_ping_latency_ms for s in history])),
             ("drops", _percent(status.pop_ping_drop_rate), _curve([s.pop_ping_drop_rate for s in history])),
             ("down", _rate(status.downlink_throughput_bps), _curve([s.downlink_throughput_bps for s in history])),
             ("up", _rate(status.uplink_throughput_bps), _curve([s.uplink_throughput_bps for s in history])),
             ("obstructed", _percent(status.fraction_obstructed), "now" if status.currently_obstructed else ""),
-            ("alignment", _direction(*aim), f"wanted {_direction(*wanted)}" if None not in wanted else ""),
+            ("alignment", _direction(*aim), f"desired {_direction(*desired)}" if None not in desired else ""),
             ("next slot", f"{last.next_slot_s:.1f} s", ""),
-            ("satellite", *((named.name, f"{named.confidence:.0%} sure") if named is not None else ("–", ""))),
+            ("satellite", *serving),
             ("alerts", ", ".join(status.alert_names()) or "none", ""),
         ]
         for row in rows:
-            drawn.add_row(*(escape(printable(cell)) for cell in row))
-        return drawn
+            table.add_row(*(escape(printable(cell)) for cell in row))
+        return table
 
 
 @contextmanager
-def live(picture: Picture, *, shown: bool) -> Iterator[None]:
-    """Redraws the picture twice a second inside, if it is to be `shown`."""
+def live(table: LiveTable, *, shown: bool) -> Iterator[None]:
+    """Refresh the table twice a second inside the context, if `shown`."""
     if not shown:
         yield
         return
     from rich.live import Live
 
-    with Live(picture, refresh_per_second=2):
+    with Live(table, refresh_per_second=2):
         yield
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a status holds
     if not isinstance(value, float):
         return value
-    # Seven digits are all that the 32 bits on the wire hold.
+    # 32-bit floats on the wire have seven digits.
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
