@@ -6,7 +6,7 @@
 //! On every ACK:
 //! ```text
 //! bandwidth    = greatest delivery rate of 10 rounds          (bandwidth.rs)
-//! min_rtt      = least RTT of 10 s                            (bbr_parts/min_rtt.rs)
+//! min_rtt      = minimum RTT of 10 s                          (bbr_parts/min_rtt.rs)
 //! pacing rate  = pacing_gain · bandwidth                      (window.rs)
 //! window       = max(cwnd_gain · bandwidth · min_rtt + …, 4)  (window.rs)
 //! ```

@@ -97,8 +97,8 @@ impl Bbr3 {
             }
             return false;
         }
-        let Some(bound) = self.long_term else { return false };
-        self.long_term = Some(bound.max(s.tx_in_flight));
+        let Some(bound) = self.inflight_longterm else { return false };
+        self.inflight_longterm = Some(bound.max(s.tx_in_flight));
         if self.state == State::Up {
             self.probe_upward(s);
         }
@@ -107,14 +107,14 @@ impl Bbr3 {
 
     /// Raises the long-term bound while it is in use (`ProbeInflightLongtermUpward`).
     fn probe_upward(&mut self, s: &Sample) {
-        let Some(bound) = self.long_term else { return };
+        let Some(bound) = self.inflight_longterm else { return };
         if !s.window_full || self.cwnd < bound {
             if self.p.rules == Rules::Linux2 {
                 self.slope.acked = 0;
             }
             return;
         }
-        self.long_term = Some(bound.saturating_add(self.slope.growth(s.acked)));
+        self.inflight_longterm = Some(bound.saturating_add(self.slope.growth(s.acked)));
         if s.round_start {
             self.slope.raise(self.cwnd);
         }
@@ -151,7 +151,7 @@ impl Bbr3 {
         self.cycle.probe_samples = false;
         if !app_limited {
             let min = Params::part(self.target_inflight(), UNIT - self.p.beta);
-            self.long_term = in_flight.map(|in_flight| in_flight.max(min));
+            self.inflight_longterm = in_flight.map(|in_flight| in_flight.max(min));
         }
         if self.state == State::Up {
             self.save_undo_state(State::Up);
@@ -161,7 +161,7 @@ impl Bbr3 {
 
     /// Returns the long-term bound less the headroom for other flows (`InflightWithHeadroom`).
     pub(super) fn bound_with_headroom(&self) -> Option<u64> {
-        self.long_term.map(|bound| {
+        self.inflight_longterm.map(|bound| {
             let headroom = Params::part(bound, self.p.headroom).max(1);
             bound.saturating_sub(headroom).max(crate::bbr_parts::params::MIN_CWND_PACKETS)
         })

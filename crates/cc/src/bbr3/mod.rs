@@ -86,7 +86,7 @@ pub struct Bbr3 {
     latest: Latest,
     short_term: ShortTerm,
     /// Safe inflight in the long run (`inflight_longterm`); `None`: no loss has set it.
-    long_term: Option<u64>,
+    inflight_longterm: Option<u64>,
     slope: Slope,
     cycle: Cycle,
     min_rtt: NestedMinRtt,
@@ -127,7 +127,7 @@ impl Bbr3 {
             max_bw: MaxBw::default(),
             latest: Latest::default(),
             short_term: ShortTerm::default(),
-            long_term: None,
+            inflight_longterm: None,
             slope: Slope::default(),
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
             min_rtt: NestedMinRtt::new(p, Time::ZERO),
@@ -159,7 +159,7 @@ impl Bbr3 {
     /// Resets the bounds and the minimum RTT after a reconfiguration. The bandwidth stays, as a first guess.
     pub(super) fn reset_path(&mut self, ack: &AckSample) {
         self.short_term = ShortTerm::default();
-        self.long_term = None;
+        self.inflight_longterm = None;
         self.min_rtt = NestedMinRtt::new(&self.p, ack.now);
         // Without an RTT, the BDP would be the initial window until the end of this ACK, small enough to start a probe.
         self.min_rtt.on_ack(ack.now, ack.rtt.or(Some(ack.srtt)), false);
@@ -376,7 +376,7 @@ impl Controller for Bbr3 {
         if let Some(in_flight) = self.short_term.in_flight {
             probe.value("inflight_shortterm_packets", in_flight as f64);
         }
-        if let Some(in_flight) = self.long_term {
+        if let Some(in_flight) = self.inflight_longterm {
             probe.value("inflight_longterm_packets", in_flight as f64);
         }
         probe.value("bw_probe_up_rounds", f64::from(self.slope.rounds));

@@ -104,7 +104,7 @@ impl Bbr3 {
     fn check_time_to_probe(&mut self, s: &Sample) -> bool {
         // The flow had marks without loss, and they have ceased: their cause may be gone.
         if self.p.ecn_reprobe_gain > 0 && self.ecn.is_eligible() && self.ecn.in_cycle && !self.latest.loss_in_cycle && s.open {
-            let step = Params::part(self.long_term.unwrap_or(u64::from(u32::MAX)), self.p.ecn_reprobe_gain);
+            let step = Params::part(self.inflight_longterm.unwrap_or(u64::from(u32::MAX)), self.p.ecn_reprobe_gain);
             self.start_refill(s.delivered_total, step.max(1).ilog2());
             return true;
         }
@@ -123,7 +123,7 @@ impl Bbr3 {
 
     /// Returns whether DOWN should start (`IsTimeToGoDown`).
     fn is_time_to_go_down(&mut self, s: &Sample, in_flight: u64) -> bool {
-        let bound = self.long_term.unwrap_or(u64::MAX);
+        let bound = self.inflight_longterm.unwrap_or(u64::MAX);
         if self.cycle.too_high && in_flight >= bound {
             self.cycle.precautionary = true;
             return true;
@@ -151,7 +151,7 @@ impl Bbr3 {
 
     pub(super) fn start_cruise(&mut self) {
         if self.p.rules != Rules::Draft
-            && let (Some(short), Some(long)) = (self.short_term.in_flight, self.long_term)
+            && let (Some(short), Some(long)) = (self.short_term.in_flight, self.inflight_longterm)
         {
             self.short_term.in_flight = Some(short.min(long));
         }

@@ -176,6 +176,6 @@ impl Bbr3 {
         self.full.set_full();
         self.save_undo_state(State::Startup);
         let bdp = self.inflight_at(self.max_bw.get());
-        self.long_term = Some(if self.p.rules == Rules::Linux2 { bdp } else { bdp.max(self.latest.in_flight) });
+        self.inflight_longterm = Some(if self.p.rules == Rules::Linux2 { bdp } else { bdp.max(self.latest.in_flight) });
     }
 }

@@ -9,7 +9,7 @@ use bentpipe_profile::{Bytes, Time};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Undo {
     short_term: ShortTerm,
-    long_term: Option<u64>,
+    inflight_longterm: Option<u64>,
     /// State that the losses ended.
     state: Option<State>,
     /// Whether it was saved in the current loss episode.
@@ -22,8 +22,8 @@ impl Undo {
         self.state
     }
 
-    pub const fn saved_long_term(&self) -> Option<u64> {
-        self.long_term
+    pub const fn saved_inflight_longterm(&self) -> Option<u64> {
+        self.inflight_longterm
     }
 }
 
@@ -36,7 +36,7 @@ impl Bbr3 {
     /// Saves the model at the start of a loss episode: at its first loss or at the sender's event (`SaveStateUponLoss`). Linux uses only the event.
     pub(super) const fn save_state(&mut self) {
         if !self.undo.saved || !matches!(self.p.rules, Rules::Draft) {
-            self.undo = Undo { short_term: self.short_term, long_term: self.long_term, state: None, saved: true };
+            self.undo = Undo { short_term: self.short_term, inflight_longterm: self.inflight_longterm, state: None, saved: true };
         }
     }
 
@@ -59,7 +59,7 @@ impl Bbr3 {
         self.full.restart(super::super::bbr_parts::bw::Bw::default());
         self.short_term.bw = looser_bound(self.short_term.bw, self.undo.short_term.bw);
         self.short_term.in_flight = looser_bound(self.short_term.in_flight, self.undo.short_term.in_flight);
-        self.long_term = looser_bound(self.long_term, self.undo.long_term);
+        self.inflight_longterm = looser_bound(self.inflight_longterm, self.undo.inflight_longterm);
         match self.undo.state {
             Some(State::Startup) if self.state != State::Startup => {
                 self.full.set_never_full();

@@ -102,7 +102,7 @@ impl Bbr3 {
     /// Limits the window to the bounds (`BoundCwndForModel`).
     fn bound_cwnd(&mut self) {
         let long = match self.state {
-            State::Down | State::Refill | State::Up => self.long_term,
+            State::Down | State::Refill | State::Up => self.inflight_longterm,
             State::Cruise | State::ProbeRtt => self.bound_with_headroom(),
             State::Startup | State::Drain => None,
         };

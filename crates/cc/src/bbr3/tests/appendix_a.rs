@@ -293,7 +293,7 @@ fn probing() -> (Bbr3, u64) {
         delivered += 1;
         b.on_ack(&AckSample { window_full: false, ..steady(delivered, 80) });
     }
-    b.long_term = Some(500);
+    b.inflight_longterm = Some(500);
     (b, delivered)
 }
 
@@ -318,11 +318,11 @@ fn lose(b: &mut Bbr3, delivered: u64) {
 /// Checks the state saved at a loss, which only the controller knows: losses, the sender's event, a round of recovery, and the undo.
 fn check_undo(event: Congestion) {
     let (mut b, mut delivered) = probing();
-    let before = (b.cwnd, b.short_term.in_flight, b.short_term.bw, b.long_term);
+    let before = (b.cwnd, b.short_term.in_flight, b.short_term.bw, b.inflight_longterm);
     lose(&mut b, delivered);
     b.on_congestion(Time(delivered * 400_000), event, in_bytes(50));
-    assert_eq!((b.state, b.undo.saved_state(), b.undo.saved_long_term()), (State::Down, Some(State::Up), Some(500)));
-    assert!(b.long_term.expect("bounded") < 500);
+    assert_eq!((b.state, b.undo.saved_state(), b.undo.saved_inflight_longterm()), (State::Down, Some(State::Up), Some(500)));
+    assert!(b.inflight_longterm.expect("bounded") < 500);
     let recovery = if event == Congestion::Timeout { RecoveryState::Loss } else { RecoveryState::Recovery };
     // Half of the rate is delivered for a round, which sets the short-term bounds.
     for _ in 0..101 {
@@ -330,7 +330,7 @@ fn check_undo(event: Congestion) {
         b.on_ack(&AckSample { recovery, newly_lost: in_bytes(u64::from(delivered % 50 == 0)), ..steady(delivered, 300) });
     }
     b.on_congestion(Time(delivered * 400_000), Congestion::Undo, in_bytes(50));
-    assert_eq!((b.short_term.in_flight, b.short_term.bw, b.long_term), (before.1, before.2, before.3));
+    assert_eq!((b.short_term.in_flight, b.short_term.bw, b.inflight_longterm), (before.1, before.2, before.3));
     assert!(b.cwnd >= before.0);
     // Back to probing: UP begins with a round of REFILL.
     assert_eq!(b.state, State::Refill);
@@ -371,7 +371,7 @@ fn a_21_handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     assert_eq!(b.state, State::Down);
     // The inflight at which the losses crossed 2 %, or 0.7 of the target, whichever is more.
     let crossed = b.inflight_at_loss(100, 2).expect("sane");
-    assert_eq!(b.long_term, Some(crossed.max(Params::part(target, 180))));
+    assert_eq!(b.inflight_longterm, Some(crossed.max(Params::part(target, 180))));
     assert!(b.cycle.too_high);
 }
 
