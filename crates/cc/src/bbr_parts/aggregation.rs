@@ -1,4 +1,4 @@
-//! ACK aggregation: bytes acknowledged beyond the bandwidth. ACKs arrive in bunches over Wi-Fi, cable and satellite, and the window must cover the
+//! ACK aggregation: packets acknowledged beyond the bandwidth. ACKs arrive in bunches over Wi-Fi, cable and satellite, and the window must cover the
 //! silence between them (`bbr_update_ack_aggregation`; draft-ietf-ccwg-bbr-06 §5.5.9, `UpdateACKAggregation`).
 
 use super::super::filter::Windowed;

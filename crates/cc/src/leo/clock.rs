@@ -8,7 +8,7 @@
 //! with q the share of reconfigurations that are detected, w the tolerance, and n detections in `span`. The fit of the phase uses up one hit, the fit of a
 //! period other than the published one a second. Starlink's 15 s (Huston, *A Transport Protocol's View of Starlink*, 2024; Tanveer et al., "Making Sense of
 //! Constellations", 2023) only has the better prior: the clock learns its phase, and whether it holds at all. A few hundred bytes per flow; the search runs
-//! at a detection, never per ACK.
+//! at a detection or a missed reconfiguration, not per ACK.
 
 use bentpipe_profile::{Nanos, Time};
 
@@ -154,7 +154,7 @@ impl Clock {
         let first = *detected.first()?;
         let mut hits = 0_u32;
         let mut error_sum = 0_i128;
-        let (mut sum_k, mut sum_kk, mut sum_off, mut sum_k_off) = (0.0, 0.0, 0.0, 0.0);
+        let (mut sum_k, mut sum_kk, mut sum_e, mut sum_ke) = (0.0, 0.0, 0.0, 0.0);
         let locate = |at: Time| {
             let (gap, period) = (i128::from(at.0) - i128::from(anchor.0), i128::from(period.0));
             let slot = (gap + period / 2).div_euclid(period);
@@ -170,8 +170,8 @@ impl Clock {
                 let (k, e) = (slot as f64, error as f64);
                 sum_k += k;
                 sum_kk += k * k;
-                sum_off += e;
-                sum_k_off += k * e;
+                sum_e += e;
+                sum_ke += k * e;
             }
         }
         // Reconfigurations that could have been detected by now, that of the first detection included.
@@ -191,7 +191,7 @@ impl Clock {
         // Least-squares line through the errors of the hits, over the slot number from the anchor.
         let n = f64::from(hits.max(1));
         let spread = sum_kk - sum_k * sum_k / n;
-        let slope = if spread > 0.0 { (sum_k_off - sum_k * sum_off / n) / spread } else { 0.0 };
+        let slope = if spread > 0.0 { (sum_ke - sum_k * sum_e / n) / spread } else { 0.0 };
         let intercept = error_sum as f64 / n - slope * sum_k / n;
         #[allow(clippy::cast_possible_truncation)] // within the tolerance
         let shifted = |by: f64, from: u64| u64::try_from(i128::from(from) + by as i128).unwrap_or(0);

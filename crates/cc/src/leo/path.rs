@@ -25,7 +25,7 @@ const BETA: u64 = UNIT * 7 / 10;
 const SCALE_STEP: u64 = UNIT / 16;
 /// Smallest factor on the inflight limit. Chosen here.
 const MIN_SCALE: u64 = UNIT / 8;
-/// A queue that does not empty for this long belongs to cross traffic. Chosen here: several correlation times of the slow fadings.
+/// A queue that does not empty for this long belongs to cross traffic. Chosen here: several correlation times of the slow fades.
 const CROSS_TRAFFIC_AFTER: Nanos = Nanos::from_millis(1500);
 /// The flow's own queue drains when less is in flight. If the RTT stays high for this long and this many rounds while the inflight limit falls to [`STALE_SCALE`] of its
 /// value, the base RTT itself has grown: an undetected reconfiguration. Chosen here: the queue of a fallen capacity drains in fewer rounds.
@@ -37,7 +37,7 @@ const PEAK_SHIFT: u32 = 8;
 /// The target queue grows with the square root of the fall of the bandwidth, up to fourfold. Chosen here: enough to keep a share beside CUBIC, and little in a fade.
 const MAX_FALL: f64 = 16.0;
 
-/// Jitter is the mean of the RTTs in a span of this length minus their minimum. Effects of the grant schedule and of others' packets vary within it, while the
+/// Jitter is the mean of the RTTs in a span of this length minus their minimum. Effects of the grant schedule and of cross traffic vary within it, while the
 /// flow's own queue stays about the same. Chosen here: twice the correlation time of the access model's wander.
 const JITTER_SPAN: Nanos = Nanos::from_millis(100);
 /// Weight of a span in the average (right shift). Chosen here: a slot holds 150 spans, and a peak of a second should not move the average much.
@@ -48,7 +48,7 @@ const JITTER_SHIFT: u32 = 4;
 pub struct Target {
     /// At least this, ...
     pub min: Nanos,
-    /// ... plus this multiple of the jitter [1/256], for the base RTT of a path with much jitter is above its minimum RTT; ...
+    /// ... plus this multiple of the jitter [1/256], for a path with much jitter is longer than its minimum RTT shows; ...
     pub jitter_gain: u64,
     /// ... or this fraction of the base RTT [1/256], if that is more.
     pub rtt_fraction: u64,
