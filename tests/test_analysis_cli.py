@@ -39,7 +39,7 @@ def test_handovers_print_json_and_draw(pings, tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_none_is_an_answer(tmp_path):
+def test_no_slots_is_a_result(tmp_path):
     file = tmp_path / "none.parquet"
     shifting(0).write_parquet(file)
     figure = tmp_path / "none.svg"
@@ -55,7 +55,7 @@ def test_none_is_an_answer(tmp_path):
 
 @pytest.mark.parametrize("what", ["latency", "loss", "spikes"])
 @pytest.mark.parametrize("how", [[], ["--json"]])
-def test_the_others_print_and_draw(pings, tmp_path, what, how):
+def test_other_analyses_print_and_draw(pings, tmp_path, what, how):
     figure = tmp_path / "f.png"
     result = run(app, ["analyze", what, str(pings), "--target", "pop", *how, "--plot", str(figure)])
     assert result.exit_code == 0, result.output
@@ -66,7 +66,7 @@ def test_the_others_print_and_draw(pings, tmp_path, what, how):
 
 @pytest.mark.parametrize("what", ["loss", "spikes"])
 @pytest.mark.parametrize("rtt_ms", [[None] * 60, [20.0] * 60, [None, 5.0], [7.0]], ids=["lost", "whole", "two", "one"])
-def test_what_has_nothing_to_draw_is_drawn_so(tmp_path, what, rtt_ms):
+def test_empty_results_are_drawn(tmp_path, what, rtt_ms):
     file, figure = tmp_path / "p.parquet", tmp_path / "f.svg"
     rows = {"unix_ns": [k * 10**9 for k in range(len(rtt_ms))], "rtt_ms": pl.Series(rtt_ms, dtype=pl.Float64)}
     pl.DataFrame(rows).write_parquet(file)
@@ -75,7 +75,7 @@ def test_what_has_nothing_to_draw_is_drawn_so(tmp_path, what, rtt_ms):
     assert figure.stat().st_size > 1000
 
 
-def test_figures_of_loss_and_spikes_say_what_was_found():
+def test_figures_of_loss_and_spikes_state_the_result():
     rows = slotted(loss=0.02).with_columns(
         rtt_ms=pl.when(pl.int_range(pl.len()).is_between(6000, 6400)).then(400.0).otherwise("rtt_ms")
     )
@@ -110,7 +110,7 @@ def test_a_figure_without_a_loss_says_so():
         assert not phases.axison
 
 
-def test_what_readers_noted_and_runs_that_are_not_valid_are_told_of(tmp_path):
+def test_notes_of_readers_and_invalid_runs_are_reported(tmp_path):
     log = tmp_path / "ping.txt"
     lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time={30 + k % 9}.5 ms" for k in range(1, 100)]
     end = "--- 8.8.8.8 ping statistics ---\n99 packets transmitted, 99 received, 0% packet loss, time 98000ms"
@@ -144,7 +144,7 @@ def test_speed_tests_of_two_runs_stay_two_tests(tmp_path):
     assert [(row["tests"], row["median_bps"]) for row in summary] == [(2, 100e6)]
 
 
-def test_runs_that_say_of_the_same_time_are_not_put_together(tmp_path):
+def test_overlapping_runs_are_not_combined(tmp_path):
     second, start = 10**9, 1795199963 * 10**9
     read_probes(tmp_path / "r", [(start + k * second, "icmp", 20.0) for k in range(60)])
     read_probes(tmp_path / "r", [(start + k * second, "icmp", 20.0) for k in range(90)])
@@ -159,7 +159,7 @@ def test_runs_that_say_of_the_same_time_are_not_put_together(tmp_path):
     assert [row["probes"] for row in found] == [90]
 
 
-def test_logs_without_times_read_one_by_one_are_not_put_together(tmp_path):
+def test_separately_read_logs_without_timestamps_are_not_combined(tmp_path):
     for name, count in (("a", 50), ("b", 60)):
         lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time=30.5 ms" for k in range(1, count)]
         sent = f"{count - 1} packets transmitted, {count - 1} received, 0% packet loss, time 9ms"

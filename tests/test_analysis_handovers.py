@@ -38,7 +38,7 @@ def test_a_period_off_the_second_is_found():
     assert apart((found.edge_unix_ns - START_NS) / 1e9, 4.0, 10.7) < 0.5
 
 
-def test_slots_hold_what_was_put_into_them():
+def test_slots_have_their_generated_properties():
     found = analyze_handovers(slotted(loss=0.0))
     inner = found.slots[1:-1]
     assert (inner["probes"] == 300).mean() > 0.9
@@ -50,7 +50,7 @@ def test_slots_hold_what_was_put_into_them():
     assert found.slots["probes"].sum() == found.probes
 
 
-def test_loss_and_delay_at_edges_stand_out_where_they_do():
+def test_loss_and_delay_at_edges_exceed_those_elsewhere():
     rows = slotted(loss=0.0, every_s=0.02)
     t_s = (rows["unix_ns"].to_numpy() - START_NS) / 1e9
     phase = (t_s - 12.0) % 15.0
@@ -91,7 +91,7 @@ def test_one_probe_a_second_is_enough_over_an_hour():
     assert apart(found.phase_s, 12.0, 15.0) < 0.6
 
 
-def test_gaps_and_a_slow_swing_do_not_hide_it():
+def test_gaps_and_slow_variation_do_not_hide_slots():
     rows = slotted(span_s=1800.0)
     t_s = (rows["unix_ns"].to_numpy() - START_NS) / 1e9
     rtt_ms = rows["rtt_ms"].to_numpy() * (1 + 0.5 * np.sin(np.pi * t_s / 1800))
@@ -106,11 +106,11 @@ def test_order_of_rows_changes_nothing_and_calls_repeat():
 
 
 @pytest.mark.parametrize("mean_s", [15.0, 45.0])
-def test_levels_that_change_at_random_are_no_clock(mean_s):
+def test_random_level_changes_are_not_slots(mean_s):
     assert not any(analyze_handovers(shifting(seed, mean_s=mean_s)).found for seed in range(15))
 
 
-def test_noise_alone_is_no_clock():
+def test_noise_alone_is_not_slots():
     rng = np.random.default_rng(0)
     t_s = np.arange(0, 900, 0.05)
     for rtt_ms in (20 + noise(rng, t_s.size), np.full(t_s.size, 30.0), 30 + 5 * np.sin(t_s / 150)):
@@ -133,7 +133,7 @@ def test_noise_alone_is_no_clock():
         (table([0.0], [20.0]), "too little to tell: 1 replies"),
     ],
 )
-def test_what_cannot_be_searched_says_why(rows, why):
+def test_unsearchable_records_state_the_reason(rows, why):
     found = analyze_handovers(rows)
     assert not found.found
     assert found.undecided
@@ -150,7 +150,7 @@ def test_what_cannot_be_searched_says_why(rows, why):
         (3600.0, 1.0, None, "too sparse to tell (a probe every 1 s; expected 0.6 s, for 3600 s): no period from 5"),
     ],
 )
-def test_none_is_no_answer_of_a_record_that_is_too_short(span_s, every_s, enough_s, said):
+def test_a_too_short_record_is_undecided(span_s, every_s, enough_s, said):
     found = analyze_handovers(shifting(1, span_s=span_s, every_s=every_s))
     told = found.to_dict()
     assert (told["found"], told["undecided"], told["enough_s"]) == (False, said is not None, enough_s)
@@ -158,7 +158,7 @@ def test_none_is_no_answer_of_a_record_that_is_too_short(span_s, every_s, enough
 
 
 @pytest.mark.parametrize(("step_ms", "seed"), [(1.0, 4), (1.5, 3)])
-def test_a_chance_between_the_levels_decides_nothing(step_ms, seed):
+def test_a_probability_between_the_levels_is_undecided(step_ms, seed):
     """A record that is long enough, with slots of small steps: too unlikely for none, too likely for some."""
     found = analyze_handovers(slotted(seed, every_s=0.02, span_s=650.0, step_ms=step_ms))
     assert SIGNIFICANCE < found.p_value <= NO_CLOCK
@@ -167,7 +167,7 @@ def test_a_chance_between_the_levels_decides_nothing(step_ms, seed):
     assert found.reason.endswith("above 0.01, but not above 0.1")
 
 
-def test_the_campaigns_slots_are_never_denied():
+def test_slots_of_the_campaigns_are_never_ruled_out():
     """Stretches of ten minutes and more at 10 ms, by send times: slots are found, or it is undecided."""
     rng = np.random.default_rng(1)
     for name in ("victoria 2", "victoria 3"):
@@ -176,12 +176,12 @@ def test_the_campaigns_slots_are_never_denied():
         assert sum(one.found for one in found) >= 3
 
 
-def test_what_was_found_is_decided():
+def test_found_slots_are_decided():
     found = analyze_handovers(slotted())  # 900 s of a probe every 50 ms
     assert (found.found, found.undecided, found.enough_s) == (True, False, 3600.0)
 
 
-def test_tables_that_are_none_are_refused_in_one_line():
+def test_invalid_tables_are_refused_in_one_line():
     rows = slotted()
     two = pl.concat([rows.with_columns(target=pl.lit("a")), rows.with_columns(target=pl.lit("b"))])
     with pytest.raises(UserError, match="several series"):
@@ -250,7 +250,7 @@ def changes_at(phases_s, *, block_s=120.0, height=3.0):
     return Evidence(0.0, 0.25, value, 0.5)
 
 
-def test_one_stretch_with_a_phase_is_no_clock_however_clear_it_is():
+def test_one_stretch_with_a_clear_phase_is_not_slots():
     """Three of eight blocks in a row, 360 s of 960, agree by themselves; one phase in all of them is found."""
     of_a_stretch = search(changes_at([11, 5, 5, 5, 1.5, 8, 13, 3]), 5.0, 60.0, 0.01)
     assert of_a_stretch.p_value > 0.01

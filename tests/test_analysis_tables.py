@@ -104,7 +104,7 @@ ROUTE = [
 ]
 
 
-def test_segments_end_where_addresses_say():
+def test_segments_end_by_address():
     rows = [("p", "8.8.8.8", k, *hop[:2], hop[2] and hop[2] + k) for k in range(3) for hop in ROUTE]
     found = path_segments(hops(rows))
     assert found.traces["reached"].to_list() == [True] * 3
@@ -114,7 +114,7 @@ def test_segments_end_where_addresses_say():
     assert found.segments["share"][1] == pytest.approx(30 / 51)
 
 
-def test_paths_without_a_bent_pipe_or_an_end_are_told():
+def test_paths_without_a_bent_pipe_or_an_end_are_marked():
     fibre = [("f", "8.8.8.8", 0, 1, "192.168.2.1", 1.0), ("f", "8.8.8.8", 0, 2, "216.194.71.1", 15.0)]
     fibre.append(("f", "8.8.8.8", 0, 3, "8.8.8.8", 20.0))
     cut_short = [("c", "8.8.8.8", 0, *hop) for hop in ROUTE[:4]]

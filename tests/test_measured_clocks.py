@@ -58,7 +58,7 @@ def as_before(made):
     return read_measured(made.path)
 
 
-def test_a_source_without_a_clock_takes_no_clock_from_others(tmp_path):
+def test_a_source_without_a_clock_gets_none_from_others(tmp_path):
     made = folder(tmp_path, ping_csv=pings(), trace_txt=TRACEROUTE, cap_txt=TEXTS["mahimahi"][0])
     tables = {source["name"]: source["tables"] for source in made.record["sources"]}
     assert tables == {"ping.csv": ["probes"], "trace.txt": ["hops"], "cap.txt": ["links"]}
@@ -138,7 +138,7 @@ def made_with(*capacities, **more):
     return profile_from_pings(table(), FromPings(capacities=capacities, **more))
 
 
-def test_what_was_measured_beside_the_pings_is_the_capacity():
+def test_capacity_is_taken_from_simultaneous_tests():
     other_day, first, second = (
         captured(begin, mbps, name)
         for begin, mbps, name in (
@@ -158,19 +158,19 @@ def test_what_was_measured_beside_the_pings_is_the_capacity():
     assert at(both, 6.0, 9.5, 11.0, 13.0) == [1, 1, 2, None]
 
 
-def test_a_rate_that_stands_first_stands():
+def test_the_first_rate_is_used():
     made = made_with(read_capacity("down=100mbit"), captured(START_S + 5, 20, "b.json"))
     assert at(made, 2.0, 6.5) == [100, 100]
 
 
-def test_nothing_is_beside_pings_without_a_clock():
+def test_pings_without_a_clock_have_no_simultaneous_tests():
     for known in (True, False):
         made = made_with(captured(START_S + 5, 20, "b"), clock_known=known)
         assert at(made, 2.0, 6.5) == ([None, 20] if known else [20, 20])
         assert any("measured at the time of the pings" in note for note in made.notes) == known
 
 
-def test_a_runs_tests_beside_its_pings_go_before_those_of_another_day(tmp_path):
+def test_simultaneous_tests_are_preferred_to_those_of_another_day(tmp_path):
     def rates(begin_s, mbps):
         rows = "".join(f"{when(begin_s + n)},{when(begin_s + n + 1)},{mbps}\n" for n in range(5))
         return f"timestamp_start,timestamp_end,download_mbps\n{rows}".encode()

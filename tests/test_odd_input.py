@@ -17,7 +17,7 @@ from bentpipe.execution.plan import MOST_RUNS
 from bentpipe.execution.racing import race
 from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.files import atomic_write
-from bentpipe.measurements.probing.recording import taken
+from bentpipe.measurements.probing.recording import held
 from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.runs.imports import import_files, read_file
 from bentpipe.orbits import routes
@@ -139,7 +139,7 @@ def test_an_edited_probe_json_is_refused_or_read(tmp_path_factory, data):
     record = {"format": 1, "site": "here", "spec": spec, "synchronised": False, "part": 0}
     (folder / "probe.json").write_text(json.dumps(edited(data, record)), encoding="utf-8")
     try:
-        with taken(folder) as asked:
+        with held(folder) as asked:
             assert asked.part >= -1
     except UserError as error:
         found = str(error)

@@ -81,7 +81,7 @@ def test_a_profile_of_too_many_rows_is_refused(tmp_path):
     profile = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0)
     row = profile_to_frame(profile).row(0, named=True)
     signed(profile, many(**row), tmp_path / "P.parquet")
-    with pytest.raises(UserError, match=rf"P\.parquet: .*{MANY} rows in a file of \d+ bytes; wanted at most 4000000"):
+    with pytest.raises(UserError, match=rf"P\.parquet: .*{MANY} rows in a file of \d+ bytes; expected at most 4000000"):
         read_profile(tmp_path / "P.parquet")
 
 

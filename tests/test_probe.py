@@ -84,7 +84,7 @@ def test_ping_agrees_with_the_path(tmp_path, version):
 
 
 @pytest.mark.usefixtures("emulation")
-def test_what_is_lost_is_what_the_path_lost(tmp_path):
+def test_lost_probes_are_those_that_the_path_dropped(tmp_path):
     run, emulated = probed(tmp_path, path_file(tmp_path, loss=0.2), "ping", "server", "--every", EVERY_S, "--for", 3)
     lost = drops(emulated)
     assert lost["up"] > 20
@@ -94,7 +94,7 @@ def test_what_is_lost_is_what_the_path_lost(tmp_path):
 
 
 @pytest.mark.usefixtures("emulation")
-def test_one_way_delays_are_the_paths_each_way(tmp_path):
+def test_one_way_delays_agree_with_the_path(tmp_path):
     reflector = f"exec {' '.join(OURS)} reflect --port 8712"
     profile = path_file(tmp_path, loss=0.1)
     run, emulated = probed(tmp_path, profile, "owd", "server", "--every", EVERY_S, "--for", 3, server=reflector)
@@ -136,7 +136,7 @@ def test_tcp_times_open_and_closed_ports(tmp_path, port):
 
 
 @pytest.mark.usefixtures("emulation")
-def test_a_syn_that_is_lost_is_lost(tmp_path):
+def test_a_lost_syn_is_a_lost_probe(tmp_path):
     profile = path_file(tmp_path, loss=0.2)
     run, _ = probed(tmp_path, profile, "tcp", "server", "--port", 9, "--every", EVERY_S, "--for", 2)
     assert 0.25 < run.summary["loss"] < 0.47  # 0.36, by chance
@@ -192,7 +192,7 @@ PING_SOCKET, RAW_SOCKET = "0 0", "1 0"
 
 
 @pytest.mark.parametrize("allowed", [PING_SOCKET, RAW_SOCKET])
-def test_trace_sees_the_hops_that_there_are(tmp_path, allowed):
+def test_trace_reports_the_hops_of_the_path(tmp_path, allowed):
     need_root()
     with three_hops(allowed) as before:
         options = ("--every", 0.5, "--for", 2, "-o", tmp_path)
@@ -214,7 +214,7 @@ def test_trace_sees_the_hops_that_there_are(tmp_path, allowed):
 
 
 @pytest.mark.parametrize("allowed", [PING_SOCKET, RAW_SOCKET])
-def test_who_says_that_nobody_is_there_is_believed(tmp_path, allowed):
+def test_an_unreachable_error_ends_the_trace(tmp_path, allowed):
     need_root()
     with three_hops(allowed) as before:
         options = ("--every", 0.1, "--for", 2, "-o", tmp_path, "--json")
@@ -227,7 +227,7 @@ def test_who_says_that_nobody_is_there_is_believed(tmp_path, allowed):
     assert set(nobody["lost_by_cause"]) <= {"host unreachable", "no answer"}
 
 
-def test_a_host_that_becomes_unreachable_is_lost_with_the_cause(tmp_path):
+def test_probes_to_an_unreachable_host_are_lost_with_the_cause(tmp_path):
     need_root()
     with three_hops() as before:
         command = [*before, *OURS, "ping", "10.0.3.2", "--every", "0.02", "--for", "3", "-o", tmp_path, "--json"]
@@ -279,7 +279,7 @@ def test_several_targets_take_turns(tmp_path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_it_and_keeps_everything(tmp_path, how):
+def test_ctrl_c_ends_probing_and_stores_everything(tmp_path, how):
     with reflector() as port:
         command = [
             *OURS,
@@ -308,7 +308,7 @@ def test_ctrl_c_ends_it_and_keeps_everything(tmp_path, how):
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_killed_it_loses_a_second_at_most(tmp_path, round_):
+def test_a_killed_prober_loses_at_most_a_second(tmp_path, round_):
     with reflector() as port:
         command = [*OURS, "owd", "127.0.0.1", "--port", port, "--every", "0.01", "-o", tmp_path]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -337,25 +337,25 @@ def ends(pid, within_s=10):
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_an_engine_that_dies_is_said_and_what_came_before_is_kept(tmp_path):
+def test_a_killed_engine_is_reported_and_earlier_probes_are_stored(tmp_path):
     command = [*OURS, "tcp", "127.0.0.1", "--port", str(closed_port()), "--every", "0.01", "-o", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(2)
     os.kill(engine_of(process), signal.SIGKILL)
     _, err = finished(process)
     assert process.returncode == 1
-    assert "what came before is kept in" in err
+    assert "earlier probes are stored in" in err
     assert read_measured(tmp_path).probes.height > 20
 
 
-def test_what_cannot_be_is_one_line(tmp_path):
+def test_invalid_requests_are_one_line(tmp_path):
     for args, says in (
         (("tcp", "nobody.invalid"), "'nobody.invalid': no such host"),
         (("tcp", "127.0.0.1", "--every", "0"), "--every: '0' is not a duration"),
         (("tcp", "127.0.0.1", "--every", "0.0001"), "--every: 0.0001 s; expected 0.001 s or more"),
         (("tcp", "127.0.0.1", "-4", "-6"), "exclude each other"),
         (("owd", "127.0.0.1", "--port", closed_port()), "no reflector answers there; start one with"),
-        (("finish", tmp_path), "no unfinished recording in it"),
+        (("finish", tmp_path), "has no unfinished recording"),
     ):
         out = () if args[0] == "finish" else ("-o", tmp_path / "out")
         done = bentpipe("probe", *args, *out)

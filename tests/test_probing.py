@@ -1,4 +1,4 @@
-"""What the probers are made of: packets and their parsers, the ledger, clocks, the reflector's desk, the recording."""
+"""What the probers are made of: packets and their parsers, the tracker, clocks, the reflector's protocol, the recording."""
 
 import json
 import socket
@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.measurements.probing import clock_offset, kernel, owd_wire
 from bentpipe.measurements.probing.clocks import Clocks
+from bentpipe.measurements.probing.conversion import finish, finish_all
 from bentpipe.measurements.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
-from bentpipe.measurements.probing.finishing import finish, finish_all
 from bentpipe.measurements.probing.icmp import IcmpSocket
-from bentpipe.measurements.probing.ledger import DUPLICATE, KERNEL_CAME, KERNEL_SENT, OUT_OF_ORDER, Ledger
 from bentpipe.measurements.probing.loop import Loop
 from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
-from bentpipe.measurements.probing.recording import Asked, Recording
-from bentpipe.measurements.probing.reflector import CLIENTS_PER_ADDRESS, ECHOES_PER_S, HELLOS_PER_S, Desk, Reflector
+from bentpipe.measurements.probing.recording import ProbeRequest, Recording
+from bentpipe.measurements.probing.reflector import (
+    CLIENTS_PER_ADDRESS,
+    ECHOES_PER_S,
+    HELLOS_PER_S,
+    Reflector,
+    ReflectorProtocol,
+)
 from bentpipe.measurements.probing.session import Session
 from bentpipe.measurements.probing.spec import Spec, Target, look_up
+from bentpipe.measurements.probing.tracker import DUPLICATE, KERNEL_RX, KERNEL_TX, OUT_OF_ORDER, ProbeTracker
 from bentpipe.measurements.runs.store import find_measured
 from bentpipe.times import parse_duration_ns
 
@@ -40,7 +46,7 @@ def words(data):
 
 
 @given(st.sampled_from([4, 6]), st.integers(0, 0xFFFF), st.integers(0, 2**63 - 1))
-def test_an_echo_is_known_again_and_all_have_one_checksum(version, target, seq):
+def test_an_echo_request_is_recognised_and_all_have_one_checksum(version, target, seq):
     codec = Codec(version, NONCE, 77)
     packet = codec.request(target, seq)
     assert len(packet) == PACKET_BYTES == 64
@@ -60,7 +66,7 @@ def test_an_echo_is_known_again_and_all_have_one_checksum(version, target, seq):
 
 
 @given(st.sampled_from([4, 6]), st.binary(max_size=120), st.booleans())
-def test_no_packet_is_too_strange(version, data, ip_header):
+def test_any_bytes_decode_to_an_echo_or_none(version, data, ip_header):
     codec = Codec(version, NONCE, 77)
     assert codec.reply(data, ip_header=ip_header) is None
     assert codec.sent(data) is None
@@ -72,13 +78,13 @@ def test_no_packet_is_too_strange(version, data, ip_header):
         st.tuples(st.sampled_from([0, 1, 41]), st.sampled_from([11, 25, 37, 40]), st.binary(max_size=64)), max_size=4
     )
 )
-def test_no_control_message_is_too_strange(controls):
+def test_any_control_message_decodes(controls):
     stamp, error = kernel.stamp_ns(controls), kernel.icmp_error(controls)
     assert stamp is None or isinstance(stamp, int)
     assert error is None or error.cause
 
 
-def test_an_error_says_who_and_why():
+def test_an_icmp_error_has_sender_and_cause():
     data = struct.pack("=IBBBBII", 113, 2, 3, 1, 0, 0, 0) + struct.pack("=HH4s8x", socket.AF_INET, 0, bytes(range(4)))
     assert kernel.icmp_error([(0, 11, data)]) == kernel.IcmpError("host unreachable", "0.1.2.3")
     address = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
@@ -88,63 +94,63 @@ def test_an_error_says_who_and_why():
     assert kernel.icmp_error([(0, 11, stamped)]) is None  # a packet's own stamp
 
 
-def ledger(**options):
+def tracker(**options):
     rows = []
-    return Ledger(0, rows.append, Clocks(), **options), rows
+    return ProbeTracker(0, rows.append, Clocks(), **options), rows
 
 
-def test_a_round_trip_is_the_kernels_where_it_can_be():
-    book, rows = ledger()
-    sent = book.sending(0, late_ns=5)
-    book.stamped(0, sent.unix_ns + 10_000)
-    book.answered(0, sent.mono_ns + 900_000, sent.unix_ns + 310_000)
-    assert rows == [(0, 0, sent.unix_ns + 10_000, 300_000, None, None, KERNEL_SENT | KERNEL_CAME, 5, None)]
+def test_the_rtt_is_from_kernel_stamps_if_possible():
+    book, rows = tracker()
+    sent = book.start(0, late_ns=5)
+    book.set_tx_time(0, sent.unix_ns + 10_000)
+    book.record_answer(0, sent.mono_ns + 900_000, sent.unix_ns + 310_000)
+    assert rows == [(0, 0, sent.unix_ns + 10_000, 300_000, None, None, KERNEL_TX | KERNEL_RX, 5, None)]
 
 
 @pytest.mark.parametrize("how", ["set on", "set back", "no stamp"])
-def test_a_clock_that_was_set_is_not_believed(how):
-    book, rows = ledger()
-    sent = book.sending(0, 0)
-    book.stamped(0, sent.unix_ns + 10_000)
+def test_kernel_stamps_are_not_used_across_a_clock_jump(how):
+    book, rows = tracker()
+    sent = book.start(0, 0)
+    book.set_tx_time(0, sent.unix_ns + 10_000)
     came = {"set on": sent.unix_ns + 3600 * SECOND, "set back": sent.unix_ns - SECOND, "no stamp": None}[how]
-    book.answered(0, sent.mono_ns + 900_000, came)
+    book.record_answer(0, sent.mono_ns + 900_000, came)
     assert rows[0][3] == 900_000
     assert rows[0][6] == 0
     # And a step too small to be seen in one RTT is known from the clocks.
-    sent = book.sending(1, 0)
-    book.stamped(1, sent.unix_ns)
+    sent = book.start(1, 0)
+    book.set_tx_time(1, sent.unix_ns)
     book.clocks.jumps += 1
-    book.answered(1, sent.mono_ns + 900_000, sent.unix_ns + 500_000)
+    book.record_answer(1, sent.mono_ns + 900_000, sent.unix_ns + 500_000)
     assert rows[1][3] == 900_000
 
 
-def test_duplicates_order_and_lateness_are_told_apart():
-    book, rows = ledger(timeout_ns=SECOND)
-    sent = [book.sending(seq, 0) for seq in range(4)]
+def test_duplicate_reordered_and_late_answers_are_distinguished():
+    book, rows = tracker(timeout_ns=SECOND)
+    sent = [book.start(seq, 0) for seq in range(4)]
     now = sent[3].mono_ns
     for seq in (0, 2, 1, 2):
-        book.answered(seq, now + MS)
+        book.record_answer(seq, now + MS)
     assert [(row[1], row[6]) for row in rows] == [(0, 0), (2, 0), (1, OUT_OF_ORDER), (2, DUPLICATE)]
     book.expire(now + SECOND)
     assert rows[4][1:4] == (3, sent[3].unix_ns, None)
-    book.answered(3, now + 2 * SECOND)
-    book.answered(99, now)
+    book.record_answer(3, now + 2 * SECOND)
+    book.record_answer(99, now)
     assert len(rows) == 5
     assert book.late_answers == 2
     book.expire(now + 100 * SECOND)
     assert len(book) == len(book._known) == 0
 
 
-def test_a_short_quote_is_the_nearest_packet_under_way():
-    book, _ = ledger()
+def test_a_short_quote_matches_the_nearest_pending_packet():
+    book, _ = tracker()
     for seq in (0x1FFFE, 0x1FFFF, 0x20000, 0x20001):
-        book.sending(seq, 0)
+        book.start(seq, 0)
     assert book.nearest(0xFFFF) == 0x1FFFF
     assert book.nearest(0x0001) == 0x20001
     assert book.nearest(0x0005) is None
 
 
-def test_jumps_and_sleep_are_told_apart(monkeypatch):
+def test_clock_jumps_and_suspend_are_distinguished(monkeypatch):
     seen = iter(
         [(100, 0), (100 + 5 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND), (100 + 2 * SECOND, 5 * SECOND)]
     )
@@ -156,7 +162,7 @@ def test_jumps_and_sleep_are_told_apart(monkeypatch):
     assert clocks.jumps == 2
 
 
-def test_a_late_timer_makes_no_other_late():
+def test_a_late_timer_delays_no_other():
     loop, called = Loop(), []
     begin = time.monotonic_ns() + 5 * MS
 
@@ -180,95 +186,97 @@ def test_a_late_timer_makes_no_other_late():
     st.tuples(*[st.integers(0, 2**64 - 1)] * 5),
     st.tuples(*[st.integers(0, 2**32 - 1)] * 2),
 )
-def test_a_datagram_comes_back_as_it_was(kind, token, numbers, counts):
+def test_datagrams_round_trip_through_encode_and_decode(kind, token, numbers, counts):
     message = Message(kind, token, *numbers, b"machine8", *counts)
     assert decode(encode(message)) == message
     assert len(encode(message)) == owd_wire.SIZE
 
 
 @given(st.binary(max_size=200))
-def test_no_datagram_is_too_strange(data):
+def test_other_datagrams_decode_to_none(data):
     assert decode(data) is None
     assert decode(encode(Message(PROBE))[:6] + data) is None or len(data) == owd_wire.SIZE - 6
 
 
-def test_the_reflector_echoes_only_whom_it_welcomed():
-    desk = Desk(b"machine8")
-    assert desk.answer(encode(Message(PROBE, bytes(16), 1)), HERE, 5, 0) is None
-    welcome = desk.answer(encode(Message(HELLO, number=9)), HERE, 5, 0)
+def test_the_reflector_echoes_only_welcomed_probers():
+    protocol = ReflectorProtocol(b"machine8")
+    assert protocol.answer(encode(Message(PROBE, bytes(16), 1)), HERE, 5, 0) is None
+    welcome = protocol.answer(encode(Message(HELLO, number=9)), HERE, 5, 0)
     assert (welcome.kind, welcome.number, welcome.machine) == (WELCOME, 9, b"machine8")
     probe = encode(Message(PROBE, welcome.token, 1, 1))
-    assert desk.answer(probe, ("192.0.2.2", 1234), 5, 0) is None
-    echo = desk.answer(probe, HERE, 5, 0)
-    assert (echo.kind, echo.number, echo.came_ns, echo.received) == (ECHO, 1, 5, 1)
-    again = desk.answer(encode(Message(HELLO, number=10)), HERE, 5, 0)
+    assert protocol.answer(probe, ("192.0.2.2", 1234), 5, 0) is None
+    echo = protocol.answer(probe, HERE, 5, 0)
+    assert (echo.kind, echo.number, echo.rx_ns, echo.received) == (ECHO, 1, 5, 1)
+    again = protocol.answer(encode(Message(HELLO, number=10)), HERE, 5, 0)
     assert again.token == welcome.token  # a hello in somebody's name takes nothing away
     for kind in (WELCOME, ECHO):
-        assert desk.answer(encode(Message(kind, welcome.token)), HERE, 5, 0) is None
-    assert desk.refused == 4
+        assert protocol.answer(encode(Message(kind, welcome.token)), HERE, 5, 0) is None
+    assert protocol.refused == 4
 
 
-def hello(desk, address, now_ns=0):
+def hello(protocol, address, now_ns=0):
     """The token that a hello from an address gets; None: none."""
-    found = desk.answer(encode(Message(HELLO)), address, 5, now_ns)
+    found = protocol.answer(encode(Message(HELLO)), address, 5, now_ns)
     return None if found is None else found.token
 
 
 def test_the_reflector_has_limits_for_each_address():
-    desk = Desk(b"machine8")
-    flood = [hello(desk, ("198.51.100.1", port)) for port in range(1000)]
+    protocol = ReflectorProtocol(b"machine8")
+    flood = [hello(protocol, ("198.51.100.1", port)) for port in range(1000)]
     assert sum(token is not None for token in flood) == HELLOS_PER_S
-    token = hello(desk, HERE)  # another address has its own
-    echoes = [desk.answer(encode(Message(PROBE, token, i)), HERE, 5, 0) for i in range(3000)]
+    token = hello(protocol, HERE)  # another address has its own
+    echoes = [protocol.answer(encode(Message(PROBE, token, i)), HERE, 5, 0) for i in range(3000)]
     assert sum(found is not None for found in echoes) == ECHOES_PER_S
-    later = desk.answer(encode(Message(PROBE, token, 3000)), HERE, 5, SECOND)
+    later = protocol.answer(encode(Message(PROBE, token, 3000)), HERE, 5, SECOND)
     assert (later.received, later.refused) == (3001, 3000 - ECHOES_PER_S)
-    assert hello(desk, ("::ffff:198.51.100.1", 7)) is None  # the same address
-    assert sum(hello(desk, (f"2001:db8::{i:x}", 7)) is not None for i in range(1000)) == HELLOS_PER_S
-    assert hello(desk, ("2001:db8:0:1::1", 7)) is not None
+    assert hello(protocol, ("::ffff:198.51.100.1", 7)) is None  # the same address
+    assert sum(hello(protocol, (f"2001:db8::{i:x}", 7)) is not None for i in range(1000)) == HELLOS_PER_S
+    assert hello(protocol, ("2001:db8:0:1::1", 7)) is not None
 
 
-def test_nobody_is_locked_out_of_the_reflector_by_hellos_in_the_names_of_others():
+def test_spoofed_hellos_lock_nobody_out_of_the_reflector():
     """22,000 a second of invented addresses, for ten seconds."""
-    desk = Desk(b"machine8")
+    protocol = ReflectorProtocol(b"machine8")
     for i in range(220_000):
-        desk.answer(encode(Message(HELLO)), (f"198.{18 + i % 2}.{i // 256 % 256}.{i % 256}", i % 65_536), 5, i * 45_000)
-    token = hello(desk, HERE, 10 * SECOND)
-    assert desk.answer(encode(Message(PROBE, token, 1)), HERE, 5, 10 * SECOND) is not None
-    assert len(desk._clients) == 1
-    assert len(desk._hellos) <= 4096
+        protocol.answer(
+            encode(Message(HELLO)), (f"198.{18 + i % 2}.{i // 256 % 256}.{i % 256}", i % 65_536), 5, i * 45_000
+        )
+    token = hello(protocol, HERE, 10 * SECOND)
+    assert protocol.answer(encode(Message(PROBE, token, 1)), HERE, 5, 10 * SECOND) is not None
+    assert len(protocol._clients) == 1
+    assert len(protocol._hellos) <= 4096
 
 
-def test_one_address_does_not_take_all_places_of_the_reflector():
-    desk, echoed = Desk(b"machine8"), 0
+def test_one_address_cannot_use_all_slots_of_the_reflector():
+    protocol, echoed = ReflectorProtocol(b"machine8"), 0
     for port in range(2000):
         now_ns = port * SECOND // HELLOS_PER_S
-        token = hello(desk, ("198.51.100.1", port), now_ns)
-        echoed += desk.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", port), 5, now_ns) is not None
+        token = hello(protocol, ("198.51.100.1", port), now_ns)
+        echoed += protocol.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", port), 5, now_ns) is not None
     assert echoed == CLIENTS_PER_ADDRESS
-    token = hello(desk, HERE, now_ns)
-    assert desk.answer(encode(Message(PROBE, token, 1)), HERE, 5, now_ns) is not None
+    token = hello(protocol, HERE, now_ns)
+    assert protocol.answer(encode(Message(PROBE, token, 1)), HERE, 5, now_ns) is not None
     later_ns = now_ns + 301 * SECOND  # those that are silent are forgotten
-    token = hello(desk, ("198.51.100.1", 5000), later_ns)
-    assert desk.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", 5000), 5, later_ns) is not None
-    assert len(desk._clients) == 1
+    token = hello(protocol, ("198.51.100.1", 5000), later_ns)
+    assert protocol.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", 5000), 5, later_ns) is not None
+    assert len(protocol._clients) == 1
 
 
-def test_a_token_of_the_reflector_is_for_one_address_and_not_for_ever():
-    desk = Desk(b"machine8")
-    token = hello(desk, HERE)
+def test_a_token_of_the_reflector_is_bound_to_an_address_and_expires():
+    protocol = ReflectorProtocol(b"machine8")
+    token = hello(protocol, HERE)
     probe = encode(Message(PROBE, token, 1))
-    assert desk.answer(probe, (HERE[0], HERE[1] + 1), 5, 0) is None
-    assert desk.answer(probe, HERE, 5, 150 * SECOND) is None
-    assert desk.answer(probe, HERE, 5, 100 * SECOND) is not None
-    assert hello(desk, HERE, 200 * SECOND) == token  # while it is known
-    assert hello(desk, HERE, 600 * SECOND) == token
-    other = hello(desk, ("192.0.2.7", 7), 600 * SECOND)
-    assert desk.answer(encode(Message(PROBE, other, 1)), ("192.0.2.7", 7), 5, 600 * SECOND) is not None
-    assert hello(desk, HERE, 601 * SECOND) != token  # it was forgotten
+    assert protocol.answer(probe, (HERE[0], HERE[1] + 1), 5, 0) is None
+    assert protocol.answer(probe, HERE, 5, 150 * SECOND) is None
+    assert protocol.answer(probe, HERE, 5, 100 * SECOND) is not None
+    assert hello(protocol, HERE, 200 * SECOND) == token  # while it is known
+    assert hello(protocol, HERE, 600 * SECOND) == token
+    other = hello(protocol, ("192.0.2.7", 7), 600 * SECOND)
+    assert protocol.answer(encode(Message(PROBE, other, 1)), ("192.0.2.7", 7), 5, 600 * SECOND) is not None
+    assert hello(protocol, HERE, 601 * SECOND) != token  # it was forgotten
 
 
-def test_the_reflector_says_what_its_own_buffer_lost():
+def test_the_reflector_reports_drops_at_its_own_buffer():
     """A reflector that does not read while probes come, with the smallest buffer that the kernel gives."""
     reflector = Reflector("127.0.0.1", 0)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -291,29 +299,29 @@ def test_the_reflector_says_what_its_own_buffer_lost():
     sock.close()
 
 
-def test_loss_in_the_reflectors_buffer_is_not_the_paths(tmp_path):
+def test_loss_at_the_reflectors_buffer_invalidates_the_run(tmp_path):
     rows = [(s * SECOND, 0, s, 40 * MS, 10 * MS, 30 * MS, 12, 0, None) for s in range(60)]
-    told = counts(same_clock=[True], lost_up=[9], far_overruns=[7], far_refused=[2])
-    run = finish(recorded(tmp_path, rows, told, method="owd"))
+    final_counts = counts(same_clock=[True], lost_up=[9], far_overruns=[7], far_refused=[2])
+    run = finish(recorded(tmp_path, rows, final_counts, method="owd"))
     (target,) = run.summary["targets"]
     assert (target["lost_up"], target["reflector_overruns"], target["reflector_refused"]) == (9, 7, 2)
     assert run.record["why_invalid"] == (
-        "server: 7 datagrams found the reflector's buffer full, and 2 probes were over its limit: some loss is not the "
+        "server: 7 datagrams were dropped at the reflector's full buffer, and 2 probes were over its rate limit: some loss is not the "
         "path's"
     )
 
 
 @given(st.lists(st.tuples(st.binary(max_size=120), st.integers(0, 3), st.integers(0, SECOND)), max_size=30))
-def test_the_reflector_never_says_more_than_it_was_told(datagrams):
-    desk, now = Desk(b"machine8"), 0
+def test_the_reflector_never_sends_more_than_it_receives(datagrams):
+    protocol, now = ReflectorProtocol(b"machine8"), 0
     for data, who, later in datagrams:
         now += later
-        assert desk.answer(data, ("192.0.2.1", who), now, now) is None
+        assert protocol.answer(data, ("192.0.2.1", who), now, now) is None
 
 
 @settings(max_examples=25)
 @given(st.floats(-1e5, 1e5), st.floats(-50, 50), st.floats(5, 300), st.integers(0, 99))
-def test_offset_and_drift_of_two_clocks_are_found(offset_ms, drift_ppm, one_way_ms, seed):
+def test_offset_and_drift_of_two_clocks_are_estimated(offset_ms, drift_ppm, one_way_ms, seed):
     rng = np.random.default_rng(seed)
     t_s = np.arange(0, 120, 0.05)
     queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
@@ -326,7 +334,7 @@ def test_offset_and_drift_of_two_clocks_are_found(offset_ms, drift_ppm, one_way_
 
 @settings(max_examples=25)
 @given(st.floats(-1e5, 1e5), st.lists(st.floats(5.0, 115.0), min_size=1, max_size=3), st.integers(0, 99))
-def test_clocks_that_are_set_are_found_and_taken_out_piece_by_piece(offset_ms, set_at_s, seed):
+def test_clock_steps_are_detected_and_corrected_by_stretch(offset_ms, set_at_s, seed):
     rng = np.random.default_rng(seed)
     t_s = np.arange(0, 120, 0.05)
     set_at_s = [set_at_s[0], *(at for at in set_at_s[1:] if all(abs(at - other) >= 30 for other in set_at_s[:1]))][:2]
@@ -342,14 +350,14 @@ def test_clocks_that_are_set_are_found_and_taken_out_piece_by_piece(offset_ms, s
 
 
 @pytest.mark.parametrize(("every_s", "ppm", "rtt_ms"), [(10.0, 30.0, 0.2), (0.05, 400.0, 0.2), (1500.0, 30.0, 40.0)])
-def test_drift_is_no_clock_that_was_set(every_s, ppm, rtt_ms):
+def test_drift_is_not_a_clock_step(every_s, ppm, rtt_ms):
     t_s = np.arange(1200) * every_s
     theta = t_s * ppm / 1e3
     (found,) = clock_offset.estimate(t_s, rtt_ms / 2 + theta, rtt_ms / 2 - theta)
     assert found.drift_ppm == pytest.approx(ppm)
 
 
-def test_a_clock_that_is_slewed_is_said_to_be_uncertain():
+def test_a_slewed_clock_has_a_large_uncertainty():
     t_s = np.arange(0, 120, 0.05)
     theta = np.where(t_s < 60, 0.0, (t_s - 60) * 0.5)  # 500 ppm, as adjtime does it
     (found,) = clock_offset.estimate(t_s, 20 + theta, 20 - theta)
@@ -365,8 +373,8 @@ def test_durations(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1e3", "2 weeks", "h", "inf", "nan", "1:30"])
-def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(UserError, match=r"--for: .* is not a duration; expected"):
+def test_invalid_durations_are_refused(text):
+    with pytest.raises(UserError, match=r"--for: .* is not a duration; (wanted|expected)"):
         parse_duration_ns(text, "--for")
 
 
@@ -384,9 +392,9 @@ def test_targets_are_looked_up_once_and_refused_with_a_reason():
         Spec("ping", (), 1000, None)
 
 
-def asked(method="ping", synchronised=False):
+def request(method="ping", synchronised=False):
     target = Target("server", "192.0.2.9", 0)
-    return Asked("here", Spec(method, (target,), 10 * MS, None), synchronised)
+    return ProbeRequest("here", Spec(method, (target,), 10 * MS, None), synchronised)
 
 
 def counts(**other):
@@ -395,11 +403,11 @@ def counts(**other):
     return (0, json.dumps(found | other))
 
 
-def recorded(tmp_path, rows, said, **options):
-    recording = Recording(tmp_path, asked(**options), 1_000 * SECOND, print)
+def recorded(tmp_path, rows, counts_row, **options):
+    recording = Recording(tmp_path, request(**options), 1_000 * SECOND, print)
     for row in rows:
         recording.add("probes", row)
-    recording.add("counts", said)
+    recording.add("counts", counts_row)
     recording.close()
     return recording.folder
 
@@ -421,19 +429,19 @@ def test_a_recording_becomes_a_run(tmp_path):
     assert target["duplicates"] == run.summary["duplicates"] == 1
     assert target["rtt_ms"]["median"] == 30.0
     assert run.record["valid"]
-    with pytest.raises(UserError, match="no unfinished recording"):
+    with pytest.raises(UserError, match="has no unfinished recording"):
         finish_all(tmp_path)
 
 
-@pytest.mark.parametrize(("said", "why"), [({"overruns": 5}, "full buffer"), ({"skipped": [50]}, "were not sent")])
-def test_a_machine_that_was_too_slow_is_said_to_be(tmp_path, said, why):
+@pytest.mark.parametrize(("changed", "why"), [({"overruns": 5}, "full buffer"), ({"skipped": [50]}, "were not sent")])
+def test_a_run_of_a_too_slow_machine_is_invalid(tmp_path, changed, why):
     rows = [(seq * 10 * MS, 0, seq, 30 * MS, None, None, 12, 1000, None) for seq in range(1000)]
-    run = finish(recorded(tmp_path, rows, counts(**said)))
+    run = finish(recorded(tmp_path, rows, counts(**changed)))
     assert not run.record["valid"]
     assert why in run.record["why_invalid"]
 
 
-def test_one_way_delays_are_as_honest_as_the_clocks(tmp_path):
+def test_one_way_delays_are_corrected_only_for_unsynchronised_clocks(tmp_path):
     off = 3600 * SECOND
     rows = [(s * SECOND, 0, s, 40 * MS, 10 * MS + off, 30 * MS - off, 12, 0, None) for s in range(60)]
     same = finish(recorded(tmp_path / "a", rows, counts(same_clock=[True]), method="owd"))
@@ -448,7 +456,7 @@ def test_one_way_delays_are_as_honest_as_the_clocks(tmp_path):
     assert "estimated" in other.record["sources"][0]["notes"][0]
 
 
-def test_a_clock_that_is_set_in_the_middle_is_taken_out_on_both_sides(tmp_path):
+def test_a_clock_step_is_corrected_on_both_sides(tmp_path):
     rows = [
         (s * 10 * MS + off, 0, s, 40 * MS, 10 * MS - off, 30 * MS + off, 12, 0, None)
         for s in range(4000)
@@ -460,7 +468,7 @@ def test_a_clock_that_is_set_in_the_middle_is_taken_out_on_both_sides(tmp_path):
     assert "a clock was set 1 time(s)" in run.record["sources"][0]["notes"][0]
 
 
-def test_a_run_that_is_made_already_is_not_made_again(tmp_path):
+def test_a_recording_is_converted_once(tmp_path):
     rows = [(s * SECOND, 0, s, 40 * MS, None, None, 12, 0, None) for s in range(60)]
     first, again = (recorded(tmp_path / name, rows, counts()) for name in ("a", "b"))
     run = finish(first)
@@ -474,14 +482,14 @@ def test_a_run_that_is_made_already_is_not_made_again(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"\xff", b'{"format": 1, "spec": 3, "site": "x", "synchronised": 0, "part": 0}']
 )
-def test_a_recording_that_is_none_is_refused(tmp_path, content):
+def test_invalid_recordings_are_refused(tmp_path, content):
     folder = recorded(tmp_path, [], counts())
     (folder / "probe.json").write_bytes(content)
     with pytest.raises(UserError, match="does not say what was probed"):
         finish(folder)
 
 
-def test_what_a_disk_damaged_is_named(tmp_path):
+def test_a_damaged_segment_is_named(tmp_path):
     folder = recorded(tmp_path, [(SECOND, 0, 0, MS, None, None, 12, 0, None)], counts())
     (part,) = (folder / "probes").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:-20])
@@ -490,8 +498,8 @@ def test_what_a_disk_damaged_is_named(tmp_path):
     assert folder.exists()
 
 
-def test_a_recording_is_finished_by_one(tmp_path):
-    recording = Recording(tmp_path, asked(), 1_000 * SECOND, print)
+def test_a_recording_is_converted_by_one_process(tmp_path):
+    recording = Recording(tmp_path, request(), 1_000 * SECOND, print)
     with pytest.raises(UserError, match="is being written"):
         finish(recording.folder)
     recording.close()
@@ -499,7 +507,7 @@ def test_a_recording_is_finished_by_one(tmp_path):
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_times_of_a_recording_do_not_need_to_be_in_order(tmp_path):
+def test_times_of_a_recording_may_be_out_of_order(tmp_path):
     hour = 3600 * SECOND
     rows = [
         (t, 0, n, MS, None, None, 12, 0, None) for n, t in enumerate([hour - 1, hour + 1, hour - 2, 3 * hour, hour + 5])
@@ -509,7 +517,7 @@ def test_times_of_a_recording_do_not_need_to_be_in_order(tmp_path):
     assert isinstance(run.probes, pl.DataFrame)
 
 
-def test_without_permission_it_says_what_to_do(monkeypatch):
+def test_missing_permission_is_reported_with_remedies(monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
@@ -518,11 +526,11 @@ def test_without_permission_it_says_what_to_do(monkeypatch):
         IcmpSocket(4, Loop())
 
 
-def test_memory_stays_small_because_a_run_follows_another(tmp_path):
+def test_memory_is_bounded_by_successive_runs(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
     spec = Spec("tcp", look_up(["127.0.0.1"], "tcp", port, None), 10 * MS, 2 * SECOND)
-    last = Session(Asked("here", spec, synchronised=False), tmp_path, print, run_rows=60).run()
+    last = Session(ProbeRequest("here", spec, synchronised=False), tmp_path, print, run_rows=60).run()
     runs = sorted(find_measured(tmp_path), key=lambda run: run.summary["part"])
     assert [run.summary["part"] for run in runs] == list(range(len(runs)))
     assert len(runs) >= 3

@@ -163,7 +163,7 @@ def test_ping_of_busybox_and_of_older_times():
     assert flow.counts["sent_packets"] is flow.counts["lost_packets"] is None
 
 
-def test_what_arrived_when_stands_in_for_a_time_that_is_not_printed():
+def test_arrival_times_replace_missing_timestamps():
     lines = PING.splitlines(keepends=True)
     ends = [sum(map(len, lines[: i + 1])) for i in range(len(lines))]
     arrivals = Arrivals(ends, [10**18 + i * 10**8 for i in range(len(lines))])
@@ -185,7 +185,7 @@ def test_iperf3_in_both_layouts_is_the_same():
     assert whole.version == "3.12"
 
 
-def test_iperf3_begins_no_later_than_its_intervals_allow():
+def test_iperf3_start_is_bounded_by_its_intervals():
     data = TEXTS["iperf3 stream"]
     second = 1_795_199_948 * 10**9
     places = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
@@ -198,7 +198,7 @@ def test_iperf3_begins_no_later_than_its_intervals_allow():
     assert read_any(data).flows[0].start_unix_ns == second
 
 
-def test_irtt_has_one_way_delays_and_which_way_it_lost():
+def test_irtt_has_one_way_delays_and_the_direction_of_loss():
     (flow,) = read_any(TEXTS["irtt"]).flows
     assert flow.samples["lost"] == [None, "up", None, "down", "unknown"]
     assert flow.samples["owd_up_ms"] == [20.1, None, 20.1, None, None]
@@ -217,14 +217,14 @@ def test_curl_has_a_flow_per_transfer():
     assert (first.sends, first.counts["sent_bps"]) == (False, None)
 
 
-def test_an_upload_of_curl_is_one():
+def test_an_upload_of_curl_is_recognised():
     sizes = {"size_download": 20, "speed_download": 100, "size_upload": 2_000_000, "speed_upload": 10_000_000}
     (flow,) = read_any(json.dumps(curl() | sizes).encode()).flows
     assert (flow.sends, flow.counts["sent_bps"], flow.counts["goodput_bps"]) == (True, 8e7, None)
     assert (flow.counts["sent_bytes"], flow.counts["received_bytes"]) == (2_000_000, 20)
 
 
-def test_what_is_gzipped_is_bounded_as_plain_text_is(monkeypatch):
+def test_gzipped_output_is_bounded_like_plain_text(monkeypatch):
     monkeypatch.setattr("bentpipe.measurements.readers.tools.MOST_BYTES", len(TEXTS["irtt"]) - 1)
     with pytest.raises(UserError, match="standard output"):
         read("irtt", gzip.compress(TEXTS["irtt"]), "standard output")
@@ -249,12 +249,12 @@ def test_what_is_gzipped_is_bounded_as_plain_text_is(monkeypatch):
         (gzip.compress(TEXTS["irtt"])[:-30], "gzip file is cut off"),
     ],
 )
-def test_what_is_absurd_is_refused_with_its_place(data, says):
+def test_impossible_values_are_refused_with_their_place(data, says):
     with pytest.raises(UserError, match=says):
         read_any(data)
 
 
-def test_what_was_cut_off_is_kept_where_its_lines_stand_alone():
+def test_truncated_output_is_kept_if_lines_are_independent():
     reading = read_any(TEXTS["iperf3 stream"][: TEXTS["iperf3 stream"].index(b'{"event":"end"') + 20])
     assert len(reading.flows[0].intervals["t_s"]) == 3
     assert reading.notes == ["truncated: no results at its end"]
@@ -292,7 +292,7 @@ def numbers_of(value):
 
 @pytest.mark.parametrize("tool", TOOLS)
 @given(data=st.data())
-def test_no_text_gets_more_than_a_refusal(tool, data):
+def test_any_output_is_parsed_or_refused(tool, data):
     """Any text gives tables whose columns are of one length and whose numbers are finite, or one line."""
     names = [name for name in TEXTS if recognise(TEXTS[name]) == tool]
     text = data.draw(st.one_of(st.binary(max_size=300), *(mutated(TEXTS[name]) for name in names)))
@@ -319,7 +319,7 @@ def test_no_text_gets_more_than_a_refusal(tool, data):
 @given(
     st.lists(st.tuples(st.integers(0, 999_999), st.sampled_from(["reply", "lost", "twice"])), min_size=1, max_size=60)
 )
-def test_every_reply_that_ping_prints_is_there(session):
+def test_every_printed_reply_of_ping_is_parsed(session):
     """RTT: a session that is printed as ping does and read again."""
     printed, expected = ["PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."], []
     for seq, (rtt_us, fate) in enumerate(session, 1):
@@ -356,7 +356,7 @@ def says(text, *, sleep_s=0.0):
     return [sys.executable, "-c", code, text.hex()]
 
 
-def test_output_is_passed_on_untouched_and_kept(bell, tmp_path):
+def test_output_is_passed_through_unchanged_and_stored(bell, tmp_path):
     text = TEXTS["irtt"]
     done = bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(text))
     assert done.stdout.encode() == text
@@ -372,7 +372,7 @@ def test_output_is_passed_on_untouched_and_kept(bell, tmp_path):
     assert output.flows[0].samples["t_s"][0] == pytest.approx((sent_ns - clock) / 1e9, abs=1e-6)
 
 
-def test_what_is_none_of_the_tools_is_kept_as_it_is(bell, tmp_path):
+def test_output_of_unknown_programs_is_stored_raw(bell, tmp_path):
     noise = bytes(range(256)) * 1000
     code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)"
     command = [sys.executable, "-m", "bentpipe", "run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code]
@@ -384,7 +384,7 @@ def test_what_is_none_of_the_tools_is_kept_as_it_is(bell, tmp_path):
     assert program_output(run) is None
 
 
-def test_a_broken_output_is_one_note(bell, tmp_path):
+def test_invalid_output_is_one_note(bell, tmp_path):
     done = bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["irtt"][:-900]))
     assert done.returncode == 0
     notes = [line for line in done.stderr.splitlines() if "irtt" in line]
@@ -396,13 +396,13 @@ def test_a_broken_output_is_one_note(bell, tmp_path):
     assert (run.path / "program.out").read_bytes() == TEXTS["irtt"][:-900]
 
 
-def test_a_program_without_output_and_one_that_is_not_kept(bell, tmp_path):
+def test_programs_without_output_store_nothing(bell, tmp_path):
     assert bentpipe("run", bell, "-o", tmp_path / "out", "--", "true").returncode == 0
     assert kept(tmp_path / "out")[1] is None
     assert bentpipe("run", bell, "--", *says(b"abc")).stdout == "abc"
 
 
-def test_output_comes_at_once(bell, tmp_path):
+def test_output_is_passed_through_at_once(bell, tmp_path):
     """The first half is there while the program still runs."""
     command = [sys.executable, "-m", "bentpipe", "run", str(bell), "-o", str(tmp_path / "out"), "--"]
     with subprocess.Popen([*command, *says(b"abcdef", sleep_s=60)], stdout=subprocess.PIPE) as process:
@@ -413,7 +413,7 @@ def test_output_comes_at_once(bell, tmp_path):
     assert (kept(tmp_path / "out")[0].path / "program.out").read_bytes() == b"abc"
 
 
-def test_a_reader_that_goes_away_ends_the_program(bell, tmp_path):
+def test_a_closed_reader_ends_the_program(bell, tmp_path):
     command = [sys.executable, "-m", "bentpipe", "run", str(bell), "-o", str(tmp_path / "out"), "--", "yes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout.read(2) == b"y\n"
@@ -421,7 +421,7 @@ def test_a_reader_that_goes_away_ends_the_program(bell, tmp_path):
         assert process.wait(60) == 128 + 13  # SIGPIPE, as without -o
 
 
-def test_no_more_is_kept_than_there_is_room_for(bell, tmp_path, monkeypatch):
+def test_stored_output_is_limited(bell, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["bentpipe.measurements.tool_output.tee"], "KEPT_BYTES", 1000)
     from bentpipe.execution.program import run_program
     from bentpipe.profiles.parquet import read_profile
@@ -448,7 +448,7 @@ def on_a_terminal(command, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "is_kept"), [("ping", True), ("vi", False)])
-def test_a_terminal_stays_one(bell, tmp_path, name, is_kept):
+def test_a_terminal_stays_a_terminal(bell, tmp_path, name, is_kept):
     """A tool still sees a terminal of the same size; of anything else bentpipe keeps its hands off."""
     program = tmp_path / name
     program.write_text(
@@ -473,7 +473,7 @@ def test_a_damaged_file_is_one_line(bell, tmp_path):
         program_output(run)
 
 
-def test_a_curl_that_says_no_time_is_placed_by_when_it_came(bell, tmp_path):
+def test_curl_without_timestamps_is_placed_by_arrival(bell, tmp_path):
     before = time.time()
     bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
     flow = kept(tmp_path / "out")[1]["flows"][0]

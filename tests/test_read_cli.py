@@ -59,7 +59,7 @@ def test_a_figure_may_have_a_name_or_none(tmp_path, monkeypatch):
         Path(file).unlink()
 
 
-def test_nothing_is_written_over(tmp_path):
+def test_existing_runs_are_not_overwritten(tmp_path):
     log = tmp_path / "ping.log"
     log.write_bytes(PING)
     arguments = ["read", str(log), "-o", str(tmp_path / "out")]
@@ -80,7 +80,7 @@ def test_json_is_the_record(tmp_path):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_format_is_read_and_told(name, tmp_path):
+def test_every_format_is_read_and_summarised(name, tmp_path):
     (tmp_path / "file").write_bytes(TEXTS[name][0])
     result = run(app, ["read", str(tmp_path / "file"), "-o", str(tmp_path / "out"), "--every", "1"])
     assert result.exit_code == 0, result.output
@@ -97,7 +97,7 @@ def test_every_format_is_read_and_told(name, tmp_path):
         (STATUS, ["orientation"], "handovers"),
     ],
 )
-def test_what_a_run_holds_can_be_analysed_and_else_is_said(text, good, bad, tmp_path):
+def test_analyses_of_absent_tables_list_the_possible_ones(text, good, bad, tmp_path):
     file, out = tmp_path / "file", tmp_path / "out"
     file.write_bytes(text)
     assert run(app, ["read", str(file), "-o", str(out)]).exit_code == 0
@@ -131,7 +131,7 @@ def test_refusals_are_one_line(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_log_does_not_say_can_be_said(tmp_path):
+def test_missing_facts_of_a_log_can_be_given_as_options(tmp_path):
     (tmp_path / "mac.log").write_bytes(MACOS)
     arguments = ["--every", "1", "--start", "2026-11-20T18:39:23Z", "--site", "home", "--json"]
     result = run(app, ["read", str(tmp_path / "mac.log"), "-o", str(tmp_path / "out"), *arguments])
@@ -140,7 +140,7 @@ def test_what_a_log_does_not_say_can_be_said(tmp_path):
     assert record["sources"][0]["clock"] == "utc"
 
 
-def test_what_a_command_has_no_need_of_is_not_loaded(tmp_path):
+def test_commands_do_not_import_unneeded_modules(tmp_path):
     """Half of the time that a log of ten minutes takes is what Python loads."""
     (tmp_path / "ping.log").write_bytes(PING)
     out = str(tmp_path / "out")

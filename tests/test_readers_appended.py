@@ -51,7 +51,7 @@ def untimed(host, many, rtt_ms):
 
 
 @pytest.mark.parametrize("start_unix_ns", [None, START_S * NS])
-def test_pings_without_times_lie_behind_each_other(tmp_path, start_unix_ns):
+def test_pings_without_timestamps_are_put_in_sequence(tmp_path, start_unix_ns):
     hints = ReadHints(every_s=1.0, start_unix_ns=start_unix_ns)
     text = untimed(A, 3, 40.0) + untimed(A, 3, 50.0) + untimed(B, 2, 60.0) + untimed(A, 2, 70.0)
     found = read(tmp_path, text, hints)
@@ -65,7 +65,7 @@ def test_pings_without_times_lie_behind_each_other(tmp_path, start_unix_ns):
     assert (found.clock, found.counted) == ("relative" if start_unix_ns is None else "utc", True)
 
 
-def test_lists_of_fping_lie_behind_each_other(tmp_path):
+def test_lists_of_fping_are_put_in_sequence(tmp_path):
     text = f"{A} : 40.1 - 41.2\n{B} : 90.0 91.0\n{A} : 42.1 43.2\n{A} : - -\n"
     vsums = [(A, [40.1, None, 41.2]), (B, [90.0, 91.0]), (A, [42.1, 43.2]), (A, [None, None])]
     as_json = "".join(json.dumps({"vSum": {"host": host, "values": values}}) + "\n" for host, values in vsums)
@@ -79,7 +79,7 @@ def test_lists_of_fping_lie_behind_each_other(tmp_path):
         assert sum("are put one after the other" in note for note in found.notes) == 1
 
 
-def test_a_host_that_never_answers_is_lost_where_lines_have_times(tmp_path):
+def test_a_silent_host_is_lost_probes_if_lines_have_times(tmp_path):
     lines = [f"[{START_S + n + 0.04:.5f}] {A} : [{n}], 64 bytes, 40.0 ms (40 avg, 0% loss)" for n in range(3)]
     lines += [f"[{START_S + n + 0.5:.5f}] {B} : [{n}], timed out (NaN avg, 100% loss)" for n in range(3)]
     probes = read(tmp_path, "\n".join([*lines, ""])).tables["probes"]
@@ -88,7 +88,7 @@ def test_a_host_that_never_answers_is_lost_where_lines_have_times(tmp_path):
         read(tmp_path, "\n".join([*lines[3:], ""]))
 
 
-def test_a_host_that_never_answers_in_several_runs_lost_them_all(tmp_path):
+def test_a_silent_host_in_several_runs_lost_all_probes(tmp_path):
     """As cron appends `fping -D -c 5` every minute: its numbers begin again."""
     text = ""
     for begin_s in (0, 60, 120):
@@ -104,7 +104,7 @@ def test_a_host_that_never_answers_in_several_runs_lost_them_all(tmp_path):
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_a_reply_belongs_to_the_last_ping_of_its_address(tmp_path, timed):
+def test_a_reply_belongs_to_the_last_heading_with_its_address(tmp_path, timed):
     rounds = [(12, 12), (8, 10), (10, 7), (5, 5)]
     text, rtts = "", {A: [], B: []}
     for again, (many_a, many_b) in enumerate(rounds):
@@ -122,7 +122,7 @@ def test_a_reply_belongs_to_the_last_ping_of_its_address(tmp_path, timed):
         assert found["rtt_ms"].to_list() == rtts[host]
 
 
-def test_a_ping_that_is_started_again_leaves_the_other_its_replies(tmp_path):
+def test_a_restarted_ping_does_not_take_replies_of_the_other(tmp_path):
     text = heading(A) + heading(B)
     text += "".join(reply(A, n + 1, 40.0, n / 10) + reply(B, n + 1, 90.0, n / 10 + 0.05) for n in range(10))
     text += heading(A)  # B goes on
@@ -151,7 +151,7 @@ def test_a_ping_without_a_reply_among_others(tmp_path):
 # --- numbers that fall
 
 
-def test_every_second_line_without_an_answer_yet(tmp_path):
+def test_lines_of_no_answer_yet_begin_no_series(tmp_path):
     """`ping -D -O` at 10 ms says of each probe that it has no answer yet, before the answer comes, 50 ms later."""
     every_s, many = 0.01, 2000
     lines = [((n + 1) * every_s, silent(n + 1, (n + 1) * every_s)) for n in range(many)]
@@ -162,7 +162,7 @@ def test_every_second_line_without_an_answer_yet(tmp_path):
     assert not any("numbers restart" in note for note in found.notes)
 
 
-def test_what_a_tool_calls_a_duplicate_begins_no_series_whatever_the_clock_does(tmp_path):
+def test_marked_duplicates_begin_no_series_despite_clock_jumps(tmp_path):
     """The clock is 11 hours behind for a line, as after a wrong answer of a time server."""
     off_s = -40_000.0
     of_ping = [
@@ -206,7 +206,7 @@ def looked_at(lines, monkeypatch, **more):
     return restarts(seq.astype(np.int64), sent_ns, rtt_ms, wraps=True, exact=True, every_s=None, **more), len(seen)
 
 
-def test_lines_that_a_late_reply_explains_cost_no_step_of_python(monkeypatch):
+def test_late_replies_are_handled_without_a_python_loop(monkeypatch):
     many, behind = 5000, 5
     lines = [one for n in range(behind, many) for one in ((n, n / 100, np.nan), (n - behind, (n - behind) / 100, 50.0))]
     assert looked_at(lines, monkeypatch) == ([], 0)
@@ -217,7 +217,7 @@ def test_lines_that_a_late_reply_explains_cost_no_step_of_python(monkeypatch):
     assert steps < 20
 
 
-def test_an_old_series_does_not_go_on_after_an_hour(tmp_path):
+def test_a_series_does_not_continue_after_an_hour(tmp_path):
     """The second run of three probes lost the middle ones: 1, 2, 3, then 1 and 4 an hour later."""
     sent = [(1, 0), (2, 1), (3, 2), (1, 3600), (4, 3603)]
     found = read(tmp_path, "".join(reply(A, number, 40.0, at_s) for number, at_s in sent))
@@ -246,7 +246,7 @@ def test_totals_of_every_ping(tmp_path, line):
     assert counts(read(tmp_path, text).tables["probes"]) == (10, 1, 0)
 
 
-def test_fping_counts_what_came_back_where_it_is_more(tmp_path):
+def test_fping_prints_returns_if_there_are_more_than_probes(tmp_path):
     text = "".join(f"[{START_S + n + 0.04:.5f}] {A} : [{n}], 64 bytes, 40.0 ms (40 avg, 0% loss)\n" for n in range(5))
     text += f"[{START_S + 4.05:.5f}] {A} : duplicate for [4], 64 bytes, 50.0 ms\n"
     text += f"\n{A} : xmt/rcv/%return = 6/7/116%, min/avg/max = 40.0/41.0/50.0\n"
@@ -317,7 +317,7 @@ def test_another_address_of_a_hop_has_a_line_of_its_own(tmp_path):
 # --- tables
 
 
-def test_clock_jumps_of_a_table_without_numbers_are_those_of_each_series(tmp_path):
+def test_clock_jumps_without_sequence_numbers_are_counted_per_series(tmp_path):
     rows = [f"{START_S + at:.3f},40,{host}\n" for host in ("a", "b", "c") for at in range(5)]
     assert read(tmp_path, "unix_s,rtt_ms,host\n" + "".join(rows)).clock_jumps == 0
     back = [0.0, 1.0, 0.995, 2.0, 1.0, 3.0]  # 5 ms are none
@@ -328,7 +328,7 @@ def test_clock_jumps_of_a_table_without_numbers_are_those_of_each_series(tmp_pat
 
 @pytest.mark.parametrize("more", ["", ",h"])
 @pytest.mark.parametrize("stamp", ["1748560814.25x", "1748560814x", "1748560814.", "1748560814.2.5", "1748560814 25"])
-def test_what_is_only_the_beginning_of_a_time_is_none(tmp_path, more, stamp):
+def test_a_truncated_time_is_refused(tmp_path, more, stamp):
     text = f"timestamp,rtt_ms{',host' if more else ''}\n1748560813.25,40{more}\n{stamp},41{more}\n"
     with pytest.raises(UserError, match=r":3: '1748560814.*'; expected a time"):
         read(tmp_path, text)

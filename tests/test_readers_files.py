@@ -62,7 +62,7 @@ def test_ping_has_a_row_for_each_probe_sent(tmp_path):
     assert (found.clock, found.clock_jumps, list(found.notes)) == ("utc", 0, [])
 
 
-def test_ping_without_times_needs_a_word(tmp_path):
+def test_ping_without_timestamps_needs_an_interval(tmp_path):
     with pytest.raises(UserError, match=r"has no timestamps; .*--every 1"):
         read(tmp_path, MACOS)
     found = read(tmp_path, MACOS, ReadHints(every_s=1.0))
@@ -87,7 +87,7 @@ def lines_of_ping(times_s, seqs, rtt_ms=10.0):
     )
 
 
-def test_numbers_of_16_bits_are_counted_on_through_long_outages(tmp_path):
+def test_16_bit_numbers_are_unwrapped_over_long_outages(tmp_path):
     # 50,000 probes at 10 ms are lost: more than half of all numbers.
     seqs = [*range(65_000, 65_600), *range(115_600, 115_700)]
     found = read(tmp_path, lines_of_ping([n / 100 for n in seqs], seqs))
@@ -97,7 +97,7 @@ def test_numbers_of_16_bits_are_counted_on_through_long_outages(tmp_path):
     assert table["unix_ns"].diff().drop_nulls().max() <= 10_001_000
 
 
-def test_clock_jumps_are_counted_and_left(tmp_path):
+def test_clock_jumps_are_counted_and_not_corrected(tmp_path):
     seqs = list(range(1, 301))
     times = [n / 10 + (3600 if n > 100 else 0) - (1800 if n > 200 else 0) for n in seqs]
     found = read(tmp_path, lines_of_ping(times, seqs))
@@ -122,12 +122,12 @@ def test_a_log_without_its_beginning_and_end_is_read(tmp_path):
     assert any("is cut off; left out" in note for note in found.notes)
 
 
-def test_some_with_times_and_some_without_is_no_log(tmp_path):
+def test_a_log_with_some_timestamps_missing_is_refused(tmp_path):
     with pytest.raises(UserError, match="expected all or none"):
         read(tmp_path, PING.replace(b"[1795199963.440000] ", b""))
 
 
-def test_more_missing_than_there_can_be_is_refused(tmp_path):
+def test_too_many_missing_probes_are_refused(tmp_path):
     with pytest.raises(UserError, match="are these numbers right"):
         read(tmp_path, PING.replace(b"icmp_seq=6", b"icmp_seq=99999999"))
 
@@ -176,7 +176,7 @@ def test_atlas_and_traceroutes_are_what_path_segments_reads(tmp_path):
     assert read(tmp_path, TEXTS["mtr"][0]).tables["hops"]["rtt_ms"].to_list() == [0.3, None, 40.0]
 
 
-def test_tables_say_their_units(tmp_path):
+def test_tables_state_their_units(tmp_path):
     found = read(tmp_path, CSV)
     table = found.tables["probes"]
     start = 1_778_403_600
@@ -196,7 +196,7 @@ def test_tables_say_their_units(tmp_path):
 
 @pytest.mark.parametrize("name", ["", '""', "Unnamed: 0"])
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_an_index_column_is_passed_over(tmp_path, name, mark):
+def test_an_index_column_is_ignored(tmp_path, name, mark):
     """As `DataFrame.to_csv` of pandas and `write.csv` of R write one."""
     rows = [f"{n}{mark}{START_S + n}{mark}{'' if n == 2 else 40.5}{mark}{n + 1}" for n in range(4)]
     text = "\n".join([mark.join([name, "unix_s", "rtt_ms", "seq"]), *rows, ""])
@@ -225,7 +225,7 @@ def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):
     assert read(tmp_path, "".join(kept).encode()).clock_jumps == (0 if numbered else 1)
 
 
-def test_times_of_replies_become_those_of_the_probes(tmp_path):
+def test_reply_times_are_converted_to_send_times(tmp_path):
     replies = ReadHints(times="reply")
     # By their replies the second was first.
     found = read(tmp_path, b"time_ms,seq,rtt_ms\n30,2,20\n50,1,50\n60,3,40\n", replies)
@@ -267,12 +267,12 @@ def test_times_of_replies_become_those_of_the_probes(tmp_path):
         (b"time_s,rtt_ms,latency_ms\n1,2,3\n", None, "two columns are rtt"),
     ],
 )
-def test_tables_that_do_not_are_refused(tmp_path, text, units, message):
+def test_tables_without_units_or_with_bad_cells_are_refused(tmp_path, text, units, message):
     with pytest.raises(UserError, match=message):
         read(tmp_path, text, ReadHints(units=units), format_name="csv" if units else None)
 
 
-def test_a_terminal_by_others(tmp_path):
+def test_dish_logs_of_other_tools_are_read(tmp_path):
     status = read(tmp_path, STATUS).tables["dish_samples"]
     assert status.select("device_id", "state", "pop_ping_latency_ms", "boresight_elevation_deg").row(0) == (
         "ut1",
@@ -321,7 +321,7 @@ def test_locations_are_events_as_in_a_recording(tmp_path):
         read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b'"NaN"'))
 
 
-def test_outages_of_the_event_log_are_read_once_and_left_out_ones_are_said(tmp_path):
+def test_outages_of_the_event_log_are_read_once_with_a_note_on_others(tmp_path):
     found = read(tmp_path, EVENT_LOG)
     events = found.tables["dish_events"].sort("start_unix_ns")
     assert events.select("cause", "duration_s", "did_switch").rows() == [
@@ -351,7 +351,7 @@ def test_gzip_is_unpacked_and_the_file_itself_is_hashed(tmp_path):
         read_file(path)
 
 
-def test_a_folder_is_read_and_says_what_it_passed_over(tmp_path):
+def test_a_folder_is_read_and_skipped_files_are_listed(tmp_path):
     folder = tmp_path / "in" / "deeper"
     folder.mkdir(parents=True)
     (folder / "ping.log").write_bytes(PING)
@@ -370,7 +370,7 @@ def test_a_folder_is_read_and_says_what_it_passed_over(tmp_path):
         import_files([tmp_path / "in"], tmp_path / "out2")
 
 
-def test_an_unknown_format_names_the_known(tmp_path):
+def test_an_unknown_format_lists_the_known_ones(tmp_path):
     with pytest.raises(UserError, match="ping"):
         read(tmp_path, PING, format_name="pong")
 

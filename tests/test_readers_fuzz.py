@@ -51,7 +51,7 @@ def test_every_format_has_a_text() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.DataObject) -> None:
+def test_any_file_is_read_or_refused(name: str, tmp_path: Path, data: st.DataObject) -> None:
     text, expected = TEXTS[name]
     path = tmp_path / "noise"
     path.write_bytes(data.draw(st.one_of(st.binary(max_size=300), mutated(text), mutated(text))))
@@ -61,24 +61,24 @@ def test_no_file_gets_more_than_a_refusal(name: str, tmp_path: Path, data: st.Da
 @pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_pieces_and_the_careful_way_say_the_same(name: str, data: st.DataObject) -> None:
+def test_block_sizes_and_slow_parsers_agree(name: str, data: st.DataObject) -> None:
     text, expected = TEXTS[name]
     other_ways(data.draw(mutated(text)), expected)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_made_up_measurements_come_back(seed: int) -> None:
+def test_generated_measurements_are_read_back(seed: int) -> None:
     comes_back(random.Random(seed))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_made_up_folders_of_several_tools_come_back(seed: int) -> None:
+def test_generated_folders_of_several_tools_are_read_back(seed: int) -> None:
     folder_comes_back(random.Random(seed))
 
 
 @pytest.mark.parametrize("expected", FORMATS)
 @pytest.mark.parametrize("name", TEXTS)
-def test_one_format_taken_for_another_is_refused_or_read(name: str, expected: str, tmp_path: Path) -> None:
+def test_a_file_read_as_another_format_is_refused_or_read(name: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(TEXTS[name][0])
     harmless(path, expected)
@@ -93,7 +93,7 @@ def test_a_file_cut_anywhere_is_refused_or_read(name: str, tmp_path: Path) -> No
         harmless(path, expected)
 
 
-def test_what_is_not_finite_never_gets_into_a_table() -> None:
+def test_non_finite_values_never_get_into_a_table() -> None:
     found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
     table = assemble_tables([Part(Source("x", "y"), found)], "home")["links"]
     assert table["delay_ms"].to_list() == [None]

@@ -22,7 +22,7 @@ def read(tmp_path, text):
 
 
 @pytest.mark.parametrize("name", [name for name, (_, of) in TEXTS.items() if of not in ("dish-sqlite", "parquet")])
-def test_a_byte_order_mark_is_no_content(tmp_path, name):
+def test_a_byte_order_mark_is_skipped(tmp_path, name):
     text = TEXTS[name][0]
     plain, marked = read(tmp_path, text), read(tmp_path, b"\xef\xbb\xbf" + text)
     assert marked.notes == plain.notes
@@ -30,7 +30,7 @@ def test_a_byte_order_mark_is_no_content(tmp_path, name):
 
 
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_wide_text_is_refused_by_its_name(tmp_path, coding):
+def test_utf_16_text_is_refused_by_name(tmp_path, coding):
     mark = {"utf-16": b"", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}[coding]
     with pytest.raises(UserError, match="is UTF-16 text; expected UTF-8"):
         read(tmp_path, mark + CSV.decode().encode(coding))
@@ -38,7 +38,7 @@ def test_wide_text_is_refused_by_its_name(tmp_path, coding):
 
 @pytest.mark.parametrize("between", [b"", b"\n", b"\r\n\n"])
 @pytest.mark.parametrize("name", ["iperf3", "iperf3 stream"])
-def test_iperf3_tests_behind_each_other_are_told_apart(tmp_path, name, between):
+def test_concatenated_iperf3_tests_are_separated(tmp_path, name, between):
     text = TEXTS[name][0]
     once = read(tmp_path, text).tables["samples"]
     joint = b"\n" if name.endswith("stream") else between
@@ -55,7 +55,7 @@ def test_an_iperf3_test_that_failed_among_others_is_named(tmp_path):
         read(tmp_path, FAILED.replace(b'"start"', b'"start":{"connected":[]},"a"') + FAILED)
 
 
-def test_a_test_that_could_not_connect_is_not_the_one_before_it(tmp_path):
+def test_an_iperf3_test_that_could_not_connect_is_separate(tmp_path):
     """A stream of one that failed has no `start`."""
     failed = b'{"event":"error","data":"unable to connect"}\n{"event":"end","data":{}}\n'
     once = read(tmp_path, STREAM)
@@ -66,7 +66,7 @@ def test_a_test_that_could_not_connect_is_not_the_one_before_it(tmp_path):
     assert found.tables["samples"].filter(pl.col("test") == 0).equals(once.tables["samples"])
 
 
-def test_irtt_tests_behind_each_other(tmp_path):
+def test_concatenated_irtt_tests_are_read(tmp_path):
     once = read(tmp_path, IRTT)
     later = json.loads(IRTT)
     for trip in later["round_trips"]:
@@ -87,14 +87,14 @@ def test_a_programs_output_is_one_test(text):
         read_output(tool, text.rstrip() + b"\n" + text, "standard output")
 
 
-def test_reports_of_mtr_behind_each_other_are_as_many_traceroutes(tmp_path):
+def test_concatenated_mtr_reports_are_separate_traceroutes(tmp_path):
     once, twice = read(tmp_path, MTR).tables["hops"], read(tmp_path, MTR + MTR).tables["hops"]
     assert twice["unix_ns"].unique().sort().to_list() == [0, 10**9]
     assert twice[: once.height].equals(once)
 
 
 @pytest.mark.parametrize("between", [b"", b"\n"])
-def test_atlas_results_in_any_bundle(tmp_path, between):
+def test_atlas_results_are_read_in_any_grouping(tmp_path, between):
     results = json.loads(ATLAS)
     texts = [json.dumps(result, indent=1).encode() for result in results]
     whole = read(tmp_path, ATLAS).tables
@@ -103,7 +103,7 @@ def test_atlas_results_in_any_bundle(tmp_path, between):
         assert all(found[name].equals(whole[name]) for name in whole)
 
 
-def test_atlas_results_without_a_type_are_known_by_what_they_hold(tmp_path):
+def test_atlas_results_without_a_type_are_recognised_by_content(tmp_path):
     results = json.loads(ATLAS)
     whole = read(tmp_path, ATLAS).tables
     for result in results:
@@ -114,11 +114,11 @@ def test_atlas_results_without_a_type_are_known_by_what_they_hold(tmp_path):
 
 
 @pytest.mark.parametrize("hint", [b"sep=,\r\n", b"SEP=,\n"])
-def test_a_spreadsheets_word_on_its_separator_is_no_row(tmp_path, hint):
+def test_a_spreadsheets_separator_declaration_is_not_a_row(tmp_path, hint):
     assert read(tmp_path, hint + CSV).tables["probes"].equals(read(tmp_path, CSV).tables["probes"])
 
 
-def test_what_is_no_json_is_named_by_its_line(tmp_path):
+def test_invalid_json_is_named_by_its_line(tmp_path):
     with pytest.raises(UserError, match=r"file:\d+: is not JSON"):
         read(tmp_path, IRTT + b"\n" + IRTT[:-20])
     with pytest.raises(UserError, match=r"is not UTF-8 text \(byte 0xff\)"):

@@ -58,7 +58,7 @@ def counts(probes):
     ("runs", "pause_s"),
     [((100,) * 5, 50.0), ((300, 300), 70.0), ((100, 200), 300.0), ((10,) * 20, 1.0), ((1,) * 9, 1.0)],
 )
-def test_numbers_that_begin_again_are_a_new_series(tmp_path, tool, runs, pause_s):
+def test_restarted_numbers_are_a_new_series(tmp_path, tool, runs, pause_s):
     head, line, first = PRINTS[tool]
     text, begin_s = head, 0.0
     for many in runs:
@@ -69,7 +69,7 @@ def test_numbers_that_begin_again_are_a_new_series(tmp_path, tool, runs, pause_s
     assert any(note.startswith("sequence numbers restart") for note in found.notes)
 
 
-def test_a_probe_that_two_series_have_is_one(tmp_path):
+def test_a_probe_in_two_series_is_counted_once(tmp_path):
     # The clock was set back by three years for one line; then the last probe is said again.
     jumped = [(1, 0.0), (2, 1.0), (4, 3.0), (4, -9e7), (4, 3.0)]
     found = read(tmp_path, PRINTS["csv"][0] + "".join(row(number, sent_s) for number, sent_s in jumped))
@@ -79,7 +79,7 @@ def test_a_probe_that_two_series_have_is_one(tmp_path):
     assert not of_four["unix_ns"].is_duplicated().any()
 
 
-def test_an_outage_and_a_restart_are_told_apart_by_the_time(tmp_path):
+def test_an_outage_and_a_restart_are_distinguished_by_time(tmp_path):
     sent = [*range(65_000, 65_600), *range(115_600, 115_700)]
     whole = read(tmp_path, "".join(reply(n % 65_536, n / 100) for n in sent)).tables["probes"]
     assert counts(whole) == (50_700, 50_000, 0)
@@ -103,7 +103,7 @@ def test_a_run_without_a_reply_is_lost(tmp_path):
     assert counts(read(tmp_path, text).tables["probes"]) == (300, 100, 0)
 
 
-def test_late_ones_and_duplicates_do_not_begin_a_series(tmp_path):
+def test_late_and_duplicate_replies_begin_no_series(tmp_path):
     order = [1, 2, 3, 5, 4, 6, 1, 7, 9, 8, 8, 10]
     rtts = {4: 190.0, 8: 180.0}
     text = "".join(reply(n, n / 10, rtts.get(n, 40.0)) for n in order[:6])
@@ -116,7 +116,7 @@ def test_late_ones_and_duplicates_do_not_begin_a_series(tmp_path):
 
 @settings(max_examples=80)
 @given(st.data())
-def test_restarts_are_found_where_they_are(data):
+def test_restarts_are_detected_at_their_lines(data):
     """Runs of a prober with losses, late replies and duplicates: exactly the first line of each begins a series."""
     every_ns = data.draw(st.sampled_from([10**7, 10**8, 10**9]))
     seq, sent, rtt, begins, at = [], [], [], [], 1_700_000_000 * NS
@@ -188,7 +188,7 @@ def rates(bps, streams=1, **more):
     return {"start": start, "intervals": intervals, "end": {}} | more
 
 
-def test_files_of_one_name_are_several(tmp_path):
+def test_files_with_the_same_name_are_separate_sources(tmp_path):
     for day, bps in (("day1", 1e8), ("day2", 2e7)):
         (tmp_path / "in" / day).mkdir(parents=True)
         (tmp_path / "in" / day / "test.json").write_text(json.dumps(rates(bps)))
@@ -241,12 +241,12 @@ def test_a_test_that_failed_has_no_rate(tmp_path):
         ("throughput_bytes_per_s", 8.0),
     ],
 )
-def test_bytes_are_no_bits(tmp_path, name, bps):
+def test_bytes_and_bits_are_distinguished(tmp_path, name, bps):
     found = read(tmp_path, f"unix_s,{name}\n{START_S},100\n{START_S + 1},110\n").tables["samples"]
     assert found["goodput_bps"].to_list() == pytest.approx([100 * bps, 110 * bps])
 
 
-def test_a_unit_that_may_be_either_is_refused(tmp_path):
+def test_an_ambiguous_unit_is_refused(tmp_path):
     with pytest.raises(UserError, match="'DOWNLOAD_MBPS' has no unit; try --units, as download_mbps"):
         read(tmp_path, f"unix_s,DOWNLOAD_MBPS\n{START_S},100\n")
 
@@ -259,24 +259,24 @@ def test_a_unit_that_may_be_either_is_refused(tmp_path):
         ("Timestamp,Y,X", "pixels of a terminal's obstruction map.* `bentpipe serving`"),
     ],
 )
-def test_a_table_of_something_else_says_what_to_do(tmp_path, heading, message):
+def test_an_unusable_table_is_refused_with_a_remedy(tmp_path, heading, message):
     with pytest.raises(UserError, match=message):
         read(tmp_path, f"{heading}\n{','.join('5' for _ in heading.split(','))}\n")
 
 
 @pytest.mark.parametrize(("yes", "no"), [("Y", "n"), ("1.0", "0.0"), ("True", "FALSE"), ("t", "f"), ("1", "0")])
-def test_the_column_lost_has_words(tmp_path, yes, no):
+def test_the_column_lost_accepts_words(tmp_path, yes, no):
     text = "unix_s,rtt_ms,lost\n" + "".join(f"{START_S + i},40,{no if i % 4 else yes}\n" for i in range(8))
     assert read(tmp_path, text).tables["probes"]["rtt_ms"].null_count() == 2
 
 
 @pytest.mark.parametrize("word", ["maybe", "", "2", "ok"])
-def test_and_no_others(tmp_path, word):
+def test_the_column_lost_refuses_other_words(tmp_path, word):
     with pytest.raises(UserError, match=f":3: '{word}'; expected 1 or 0"):
         read(tmp_path, f"unix_s,rtt_ms,lost\n{START_S},40,0\n{START_S + 1},40,{word}\n")
 
 
-def test_files_without_times_lie_behind_each_other(tmp_path):
+def test_files_without_timestamps_are_put_in_sequence(tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / "in" / name).write_bytes(TRACEROUTE)
@@ -300,7 +300,7 @@ def test_a_hop_has_its_own_number(tmp_path):
     assert read(tmp_path, json.dumps(mtr)).tables["hops"]["ttl"].to_list() == [2, 3]
 
 
-def test_names_that_newer_firmware_has_stay_its_own(tmp_path):
+def test_names_of_newer_firmware_are_kept(tmp_path):
     status = {
         "outage": {"cause": "NEW_CAUSE", "startTimestampNs": "1399245304801994822", "durationNs": "5"},
         "popPingLatencyMs": 26.5,
@@ -315,13 +315,13 @@ def test_names_that_newer_firmware_has_stay_its_own(tmp_path):
     assert events["cause"].to_list() == ["NEW_CAUSE", "OBSTRUCTED"]
 
 
-def test_sky_that_was_not_seen_is_not_blocked(tmp_path):
+def test_unobserved_sky_is_not_obstructed(tmp_path):
     found = read(tmp_path, TEXTS["Parquet of maps"][0])
     assert found.tables["dish_maps"].select("pixel", "quality").row(0) == ([1, 3], [1.0, 1.0])
     assert "not seen" in found.notes[0]
 
 
-def test_maps_are_taken_apart_some_at_a_time(tmp_path, monkeypatch):
+def test_maps_are_decoded_in_batches(tmp_path, monkeypatch):
     draw = np.random.default_rng(5)
     maps = [draw.choice([0.0, -1.0, 0.5, 1.0], 25).tolist() for _ in range(7)]
     maps[2], maps[4][3] = [0.0] * 25, float("nan")  # nothing is known; no number
@@ -361,7 +361,7 @@ def test_instants_in_parquet(tmp_path, table, zone, unit):
 
 @pytest.mark.parametrize("table", PARQUETS)
 @pytest.mark.parametrize("kind", [pl.Date, pl.Time, pl.Duration("us")])
-def test_and_what_is_none_is_refused(tmp_path, table, kind):
+def test_invalid_instants_in_parquet_are_refused(tmp_path, table, kind):
     name, columns = PARQUETS[table]
     rows = pl.DataFrame({name: pl.Series([0, 1]).cast(kind), **columns})
     with pytest.raises(UserError, match=f"{name} is of type .*; expected a time"):
@@ -369,13 +369,13 @@ def test_and_what_is_none_is_refused(tmp_path, table, kind):
 
 
 @pytest.mark.parametrize("year", [1, 1969, 2400, 9999])
-def test_instants_that_nanoseconds_do_not_hold(tmp_path, year):
+def test_instants_beyond_64_bit_nanoseconds_are_refused(tmp_path, year):
     rows = pl.DataFrame({"timestamp": [datetime(year, 1, 1)], "pop_ping_latency_ms": [26.5]})  # noqa: DTZ001
     with pytest.raises(UserError, match=r"row 1: timestamp is .*; expected a time"):
         read(tmp_path, parquet_bytes(rows))
 
 
-def test_a_run_is_not_measured_again(tmp_path):
+def test_the_same_measurement_is_not_stored_twice(tmp_path):
     (tmp_path / "ping.log").write_text(HEADING + reply(1, 0) + reply(2, 1))
     arguments = [tmp_path], tmp_path
     assert import_files(*arguments).run.summary["probes"] == 2
@@ -397,7 +397,7 @@ def test_a_run_is_not_measured_again(tmp_path):
         (DISH_CSV.decode().replace(",0,False", ",0,False"), "dish_samples", 1),
     ],
 )
-def test_what_is_cut_off_is_no_number(tmp_path, text, table, rows):
+def test_truncated_last_lines_are_left_out(tmp_path, text, table, rows):
     found = read(tmp_path, text[:-2])
     assert found.tables[table].height == rows
     assert any("is cut off (nothing ends it); left out" in note for note in found.notes)
@@ -424,7 +424,7 @@ def test_times_are_all_of_one_kind(tmp_path, heading, times, message, more):
         read(tmp_path, f"{heading},rtt_ms{more}\n{rows}")
 
 
-def test_packets_that_were_not_sent_are_no_losses(tmp_path):
+def test_unsent_packets_are_not_losses(tmp_path):
     ping = {"type": "ping", "prb_id": 1, "msm_id": 2, "timestamp": START_S, "dst_addr": "192.0.2.1", "result": []}
     ping["result"] = [{"error": "sendto failed: Network is unreachable"}, {"rtt": 40.0}, {"x": "*"}]
     found = read(tmp_path, json.dumps([ping]))
@@ -432,7 +432,7 @@ def test_packets_that_were_not_sent_are_no_losses(tmp_path):
     assert any(note.startswith("1 packets were never sent") for note in found.notes)
 
 
-def test_numbers_that_only_iperf3_can_explain_are_null(tmp_path):
+def test_impossible_values_of_iperf3_are_null(tmp_path):
     def changed(change, at=3):
         document = rates(1e6)
         document["intervals"][at]["streams"][0].update(change)
@@ -465,7 +465,7 @@ def test_duplicates_of_a_table_are_no_probes(tmp_path):
     assert open_measured(tmp_path / "probes.parquet", "probes").collect()["rtt_ms"].to_list() == [1.0, 2.0]
 
 
-def test_how_long_a_download_took_is_no_delay_and_delays_may_be_below_0(tmp_path):
+def test_download_durations_are_ignored_and_delays_may_be_negative(tmp_path):
     found = read(tmp_path, f"unix_s,rtt_ms,download_s\n{START_S},40,12.5\n")
     assert "down_ms" not in found.tables["probes"].columns
     assert "columns ignored: download_s" in found.notes
@@ -475,7 +475,7 @@ def test_how_long_a_download_took_is_no_delay_and_delays_may_be_below_0(tmp_path
     assert table.select("up_ms", "down_ms").rows() == [(-1.0, 41.0), (None, None)]
 
 
-def test_a_database_that_is_written_to_says_what_to_do(tmp_path):
+def test_a_database_in_use_is_refused_with_a_remedy(tmp_path):
     path = tmp_path / "dish.sqlite"
     base = sqlite3.connect(path)
     base.execute("PRAGMA journal_mode = wal")
@@ -490,7 +490,7 @@ def test_a_database_that_is_written_to_says_what_to_do(tmp_path):
     assert "in WAL mode" in found.notes[0]
 
 
-def test_ping_in_another_language_says_so(tmp_path):
+def test_ping_in_another_language_is_refused_with_a_remedy(tmp_path):
     text = "PING 8.8.8.8 (8.8.8.8) 56(84) octets de données.\n64 octets de 8.8.8.8 : icmp_seq=1 ttl=117 temps=20.0 ms\n"
     for told in (text, HEADING + reply(1, 0).replace("time=40.0", "time=40,5")):
         with pytest.raises(UserError, match=r": .* is not a line of ping; expected it in English: LC_ALL=C ping"):

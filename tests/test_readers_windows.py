@@ -32,7 +32,7 @@ def read(tmp_path, text, hints=None):
     return part
 
 
-def test_a_ping_has_a_probe_a_line_one_a_second(tmp_path):
+def test_windows_ping_has_one_probe_per_line_and_second(tmp_path):
     part = read(tmp_path, WINDOWS_PING)
     probes = part.measurement.tables["probes"]
     assert part.source.format == "ping"
@@ -47,7 +47,7 @@ def test_a_ping_has_a_probe_a_line_one_a_second(tmp_path):
     assert half.clock == "utc"
 
 
-def test_ipv6_several_targets_and_a_ping_that_was_ended(tmp_path):
+def test_ipv6_several_targets_and_a_killed_ping_are_read(tmp_path):
     text = (
         "C:\\Users\\me>ping -6 pop\r\n\r\n"
         "Pinging pop [2001:db8::1] from 2001:db8::2 with 32 bytes of data:\r\n"
@@ -62,7 +62,7 @@ def test_ipv6_several_targets_and_a_ping_that_was_ended(tmp_path):
     assert any("no statistics of 'pop'" in note for note in part.measurement.notes)
 
 
-def test_packets_that_no_line_speaks_of_are_lost(tmp_path):
+def test_packets_without_a_line_are_lost(tmp_path):
     text = WINDOWS_PING.replace(b"Sent = 4", b"Sent = 6").replace(b"Lost = 1", b"Lost = 3")
     assert read(tmp_path, text).measurement.tables["probes"]["rtt_ms"].null_count() == 4
 
@@ -79,7 +79,7 @@ def test_packets_that_no_line_speaks_of_are_lost(tmp_path):
         (b"Tracing route to a [192.0.2.1]\r\nover a maximum of 30 hops:\r\n", "holds no hop"),
     ],
 )
-def test_what_they_do_not_print_is_refused(tmp_path, text, message):
+def test_foreign_lines_are_refused(tmp_path, text, message):
     with pytest.raises(UserError, match=message):
         read(tmp_path, text)
 
@@ -89,7 +89,7 @@ def test_what_they_do_not_print_is_refused(tmp_path, text, message):
     probes=st.lists(st.one_of(st.integers(0, 4000), st.sampled_from(UNANSWERED)), min_size=1, max_size=60),
     ends=st.booleans(),
 )
-def test_made_up_pings_come_back(probes, ends):
+def test_generated_windows_pings_are_read_back(probes, ends):
     lines = ["", "Pinging pop [192.0.2.1] with 32 bytes of data:"]
     for one in probes:
         shown = "<1" if one == 0 else f"={one}"

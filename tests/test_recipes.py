@@ -143,11 +143,11 @@ def test_irtt_is_kept_with_its_one_way_delays(clone):
 def test_iperf3_and_the_run_agree_on_what_arrived(clone):
     need("iperf3")
     up, down = commands("iperf3.md", "--server")
-    said = paste(up, clone)
+    output = paste(up, clone)
     run = run_in(clone, "iperf3")
     data = max(run.flows, key=lambda flow: flow["goodput_bps"])
     assert (data["controller"], data["direction"]) == ("cubic", "up")
-    (received,) = re.findall(r"([\d.]+) ([KMG]?)Bytes .* receiver$", said, re.M)
+    (received,) = re.findall(r"([\d.]+) ([KMG]?)Bytes .* receiver$", output, re.M)
     received_bytes = float(received[0]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[received[1]]
     # iperf3 stops counting at its end; what its socket still holds then arrives all the same. Three digits are printed.
     samples = run.samples()
@@ -187,13 +187,13 @@ def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
 def test_quic_downloads_and_the_run_has_the_paths_side(clone):
     need_package("quic.md")
     (command,) = commands("quic.md", "fetch.py")
-    said = json.loads(paste(command, clone))
-    assert said["received_bytes"] == 5_000_000
+    output = json.loads(paste(command, clone))
+    assert output["received_bytes"] == 5_000_000
     run = run_in(clone, "quic")
-    assert said["handshake_s"] * 1e3 >= path_rtt_ms(run) / 2  # one RTT, before there was a queue
+    assert output["handshake_s"] * 1e3 >= path_rtt_ms(run) / 2  # one RTT, before there was a queue
     assert run.flows == []
     assert run.samples().height == 0
-    assert json.loads((run.path / "program.out").read_bytes()) == said
+    assert json.loads((run.path / "program.out").read_bytes()) == output
     down = run.links().filter((pl.col("direction") == "down") & (pl.col("delay_n") > 0))
     whole, of_flows = down.filter(pl.col("flow") == -1), down.filter(pl.col("flow") >= 0)
     assert whole["delivered_bytes"].max() > 5_000_000

@@ -32,7 +32,7 @@ def probes(times_s, rtt_ms, **more):
     return pl.DataFrame(rows, schema_overrides={"rtt_ms": pl.Float64})
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_written_run_is_read_back(tmp_path):
     run = write_measured(
         tmp_path / "out", {"probes": probes([0.0, 0.2, 0.1], [30.0, None, 31.0])}, [SOURCE], site="home"
     )
@@ -67,7 +67,7 @@ def test_every_table_has_its_columns(tmp_path, name):
     assert run.start_unix_ns == (START if when else 0)
 
 
-def test_counts_say_what_is_there_and_repair_nothing():
+def test_counts_describe_the_table_and_repair_nothing():
     times = [0.0, 0.1, 0.1, 0.2, 0.3, 1.3, 1.4]
     flags = {
         "duplicate": [False, False, True, False, False, False, False],
@@ -102,7 +102,7 @@ def test_a_measurement_is_never_written_over(tmp_path):
         read_measured(tmp_path)
 
 
-def test_what_cannot_be_is_refused(tmp_path):
+def test_invalid_tables_are_refused(tmp_path):
     table = probes([0.0], [30.0])
     for tables, said in (
         ({}, "nothing was measured"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_damage_is_told(tmp_path):
+def test_damage_is_reported(tmp_path):
     run = write_measured(tmp_path, {"probes": probes([0.0], [30.0])}, [SOURCE])
     (run.path / "probes.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"probes\.parquet: its SHA-256 is not the one in run\.json"):
@@ -128,7 +128,7 @@ def test_damage_is_told(tmp_path):
         read_measured(tmp_path)
 
 
-def test_those_who_read_races_pass_measured_runs_over(tmp_path):
+def test_readers_of_races_skip_measured_runs(tmp_path):
     # Four levels below, where races look.
     write_measured(tmp_path / "a" / "b", {"probes": probes([0.0], [30.0])}, [SOURCE], site="home")
     with pytest.raises(UserError, match="no Run in it"):
@@ -137,7 +137,7 @@ def test_those_who_read_races_pass_measured_runs_over(tmp_path):
         find_runs(tmp_path / "a" / "b")
 
 
-def test_a_disk_that_refuses_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     def full(*_args, **_more):
         raise OSError(28, "No space left on device")
 

@@ -58,15 +58,15 @@ def test_a_study_leaves_figures_table_and_page(toy, tmp_path):
 
 
 def test_a_study_is_printed_for_people_and_for_machines(toy, tmp_path):
-    said = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
-    assert said.exit_code == 0, said.output
-    assert "> 100" in said.stdout
-    assert "0.50" in said.stdout
-    assert f"figure: {tmp_path}/toy-figure-1.png" in said.stderr
+    printed = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
+    assert printed.exit_code == 0, printed.output
+    assert "> 100" in printed.stdout
+    assert "0.50" in printed.stdout
+    assert f"figure: {tmp_path}/toy-figure-1.png" in printed.stderr
     machine = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path), "--json"])
-    found = json.loads(machine.stdout)
-    assert {"study", "rows", "verdicts"} <= set(found)
-    assert {"quantity", "unit", "published", "ours", "ratio", "source", "basis"} <= set(found["rows"][0])
+    document = json.loads(machine.stdout)
+    assert {"study", "rows", "verdicts"} <= set(document)
+    assert {"quantity", "unit", "published", "ours", "ratio", "source", "basis"} <= set(document["rows"][0])
 
 
 def test_studies_are_listed():

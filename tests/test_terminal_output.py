@@ -17,9 +17,9 @@ from rich.console import Console
 from bentpipe import cli
 from bentpipe.cli import console
 from bentpipe.errors import printable
+from bentpipe.measurements.dish.display import Picture
 from bentpipe.measurements.dish.following import Change
-from bentpipe.measurements.dish.watching import Picture
-from bentpipe.measurements.probing import picture, spec
+from bentpipe.measurements.probing import live_table, spec
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 
@@ -88,8 +88,8 @@ def test_what_is_drawn_of_a_terminal_and_of_probes(capsys):
     assert "evil" in str(looked.__rich__().title)
     assert not CONTROLS.search(str(looked.__rich__().title))
     asked = spec.Spec("ping", (spec.Target(HOSTILE, "::1", 0),), 10**9, None)
-    assert "evil" in drawn(picture.Picture(asked))
-    assert not CONTROLS.search(drawn(picture.Picture(asked)))
+    assert "evil" in drawn(live_table.LiveTable(asked))
+    assert not CONTROLS.search(drawn(live_table.LiveTable(asked)))
     console.table(HOSTILE, [HOSTILE], [[HOSTILE]])
     assert not CONTROLS.search(capsys.readouterr().out)
 

@@ -1,6 +1,6 @@
-"""Measuring a path from here: pings, TCP handshakes, one-way delays and traceroutes, as a measured Run.
+"""Active probing: pings, TCP handshakes, one-way delays and traceroutes, as a measured Run.
 
-Two processes: `engine` sends and receives and does nothing else, so that a disk or a table never makes a probe late;
-`session` starts it, keeps what it says in crash-safe segments, and makes the Run of them. Why not another tool:
-``docs/design/004-probers.md``.
+Two processes: `engine` only sends and receives, so that a disk or a table never delays a probe. `session` starts it,
+stores its output in crash-safe segments, and converts them to a Run. ``docs/design/004-probers.md`` says why no
+existing tool is used.
 """

@@ -1,13 +1,13 @@
-"""How two clocks stand to each other, from one-way delays both ways.
+"""Estimate the offset and drift between two clocks from one-way delays in both directions.
 
-What was stamped is delay plus or minus the offset of the clocks. The packets that met the least queue say it best (the
-clock filter of RFC 5905, section 10): of each window that with the shortest RTT, and a straight line through
-those of all windows, whose slope is the drift. It takes the way there and the way back to be equally long where there
-is no queue: by that much, half the shortest RTT at most, the offset may be wrong. Differences between delays of
-one direction do not suffer from it.
+A stamped delay is the true delay plus or minus the clock offset. Packets with the least queueing give the best estimate
+(the clock filter of RFC 5905, section 10): the packet with the shortest RTT of each window, and a straight line through
+those of all windows, whose slope is the drift. The estimate assumes equal delays in both directions without queueing.
+The error of that assumption is at most half the shortest RTT. Differences between delays of one direction are not
+affected.
 
-Where two seconds that follow each other differ by more than that, and by more than a clock can drift in between, one of
-the clocks was set: each stretch between such steps has a line of its own.
+If two successive seconds differ by more than that, and by more than clocks can drift in between, one of the clocks was
+set. Each stretch between such steps has its own line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-#: Chosen here: long enough to have packets that did not wait, short against a drift that changes.
+#: Window of the offset estimate. Chosen here: long enough to have packets without queueing, short against changes of
+#: the drift.
 WINDOW_S = 10.0
-#: Where a clock was set is looked for in windows of this length: one set so shortly before another time, or the end, is
-#: not told. Chosen here: some probes that did not wait.
+#: Window of the search for clock steps; a step within this time before another, or before the end, is not detected.
+#: Chosen here: long enough to have probes without queueing.
 STEP_WINDOW_S = 1.0
-#: No clock that is not set gains or loses more [ppm]: the fastest that Linux slews one.
+#: Largest drift of a clock that is not stepped [ppm]: the fastest slewing of Linux.
 FASTEST_PPM = 500.0
 
 Floats = NDArray[np.float64]
@@ -32,14 +33,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """The other end's clock less this one's, as long as neither is set.
+    """The other host's clock minus this one's, for a stretch in which neither is stepped.
 
     Attributes:
-        from_s: Since when, after the first probe.
-        offset_ms: When the first probe was sent.
+        from_s: Start of the stretch, after the first probe.
+        offset_ms: Offset at the time of the first probe.
         drift_ppm: How much faster the other clock runs; 0 where there are fewer than three windows.
-        uncertain_ms: Half the shortest RTT, and the most by which a probe is off the line that its own queue
-            does not account for.
+        uncertain_ms: Half the shortest RTT, plus the largest deviation from the line that queueing does not explain.
     """
 
     from_s: float
@@ -49,18 +49,18 @@ class ClockOffset:
 
 
 def offsets_ms(stretches: Sequence[ClockOffset], t_s: Floats) -> Floats:
-    """The offset [ms] at times since the first probe [s], each by its stretch; shape (n,)."""
+    """Return the offset [ms] at times since the first probe [s], by stretch; shape (n,)."""
     which = np.searchsorted([one.from_s for one in stretches[1:]], t_s, side="right")
     offset_ms, per_s = (np.array([getattr(one, name) for one in stretches]) for name in ("offset_ms", "drift_ppm"))
-    found: Floats = offset_ms[which] + t_s * per_s[which] / 1e3
-    return found
+    offsets: Floats = offset_ms[which] + t_s * per_s[which] / 1e3
+    return offsets
 
 
 def estimate(t_s: Floats, up_ms: Floats, down_ms: Floats) -> list[ClockOffset]:
-    """From delays as stamped, each less or more by the offset; all shapes (n,), n ≥ 1, `t_s` not decreasing.
+    """Estimate the offset from stamped delays, which include it; all shapes (n,), n ≥ 1, `t_s` not decreasing.
 
     Returns:
-        Stretches between which a clock was set; mostly one.
+        Stretches separated by clock steps; usually one.
     """
     rtt_ms, theta_ms = up_ms + down_ms, (up_ms - down_ms) / 2
     best = _best(t_s, rtt_ms, STEP_WINDOW_S)
@@ -74,16 +74,16 @@ def estimate(t_s: Floats, up_ms: Floats, down_ms: Floats) -> list[ClockOffset]:
 
 
 def _best(t_s: Floats, rtt_ms: Floats, window_s: float) -> NDArray[np.int64]:
-    """Of each window the place of the probe with the shortest RTT."""
+    """Return the index of the probe with the shortest RTT in each window."""
     starts = np.flatnonzero(np.diff(np.floor((t_s - t_s[0]) / window_s), prepend=-1.0)).tolist()
     return np.array([begin + int(np.argmin(rtt_ms[begin:end])) for begin, end in pairwise([*starts, t_s.size])])
 
 
 def _first_after(theta_ms: Floats, before: int, after: int) -> int:
-    """The first probe behind a step, which is between two: of all places the one that parts lower and higher best."""
+    """Return the first probe after a step between two probes: the index that best separates low and high values."""
     there = theta_ms[before : after + 1]
     is_late = np.abs(there - there[-1]) < np.abs(there - there[0])
-    # Late ones before each place but the first, and early ones from it on.
+    # Misplaced probes for each index: those like the end before it, and those like the start from it on.
     wrong = np.cumsum(is_late)[:-1] + (~is_late).sum() - np.cumsum(~is_late)[:-1]
     return before + 1 + int(np.argmin(wrong))
 

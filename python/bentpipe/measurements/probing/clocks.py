@@ -1,7 +1,7 @@
-"""The machine's clocks beside each other: a time of day that jumps, and a machine that slept, are noticed.
+"""Comparison of the machine's clocks, to detect clock steps and system suspend.
 
-Kernel stamps are of CLOCK_REALTIME, which somebody may set. CLOCK_MONOTONIC is never set and stands still while the
-machine sleeps; CLOCK_BOOTTIME goes on then.
+Kernel timestamps are of CLOCK_REALTIME, which can be set. CLOCK_MONOTONIC is never set and stops while the machine is
+suspended; CLOCK_BOOTTIME continues then.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-#: A step of the time of day from here on is a jump [ns]. Chosen here: adjusting moves it by 500 ppm at most
-#: (adjtimex(2)), 0.05 ms in the tenth of a second between two looks.
+#: Smallest step of the wall clock that counts as a jump [ns]. Chosen here: slewing moves it by 500 ppm at most
+#: (adjtimex(2)), 0.05 ms in the tenth of a second between two readings.
 STEP_NS = 1_000_000
-#: Two clocks are read one after the other; a reading in which this process was put aside for longer says nothing [ns].
+#: The clocks are read one after the other; a reading that took longer, because the process was preempted, is discarded
+#: [ns].
 _APART_NS = 100_000
 _READINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """What happened to the clocks between two looks.
+    """A clock step or a suspend between two readings.
 
     Attributes:
         kind: ``"clock_jump"`` or ``"suspended"``.
-        by_s: How far the time of day was moved, or how long the machine slept [s].
+        by_s: Size of the step of the wall clock, or duration of the suspend [s].
     """
 
     kind: str
@@ -31,39 +32,39 @@ class Jump:
 
 
 class Clocks:
-    """Looks at the clocks.
+    """Detector of clock jumps.
 
     Attributes:
-        jumps: How many jumps of the time of day there were: stamps from before and after one do not compare.
+        jumps: Number of jumps so far; timestamps from before and after a jump are not comparable.
     """
 
     def __init__(self) -> None:
-        """Takes them as they are."""
+        """Take the first reading."""
         self.jumps = 0
         self._offsets = _offsets()
 
     def look(self) -> list[Jump]:
-        """What happened since the last look."""
+        """Return the jumps since the last reading."""
         now, before = _offsets(), self._offsets
         if now is None:
             return []
         self._offsets = now
         if before is None:
             return []
-        found = []
+        jumps = []
         slept_ns = now[1] - before[1]
         if slept_ns > STEP_NS:
-            found.append(Jump("suspended", slept_ns / 1e9))
+            jumps.append(Jump("suspended", slept_ns / 1e9))
         moved_ns = now[0] - before[0] - slept_ns
         if abs(moved_ns) > STEP_NS:
-            found.append(Jump("clock_jump", moved_ns / 1e9))
-        if found:
+            jumps.append(Jump("clock_jump", moved_ns / 1e9))
+        if jumps:
             self.jumps += 1
-        return found
+        return jumps
 
 
 def _offsets() -> tuple[int, int] | None:
-    """Time of day and time since boot less the time awake [ns]; None if this process was put aside while reading."""
+    """Return CLOCK_REALTIME and CLOCK_BOOTTIME minus CLOCK_MONOTONIC [ns]; None: preempted while reading."""
     for _ in range(_READINGS):
         before = time.monotonic_ns()
         day = time.time_ns()

@@ -1,14 +1,14 @@
 """The process that sends and receives: ``python -m bentpipe.measurements.probing.engine``, started by `session`.
 
-It reads a `Spec` as the first line of its standard input, and ends when that is closed. What it has to say it
-writes to its standard output, a JSON list a line, the first element saying what it is:
+It reads a `Spec` as the first line of its standard input, and ends when that is closed. It writes messages to its
+standard output, one JSON list per line, whose first element is the type:
 
-- ``"s"``: it begins; when the first probe is due [ns since 1970].
-- ``"p"``: a probe's fate, as `ledger.Row`.
+- ``"s"``: start; when the first probe is due [ns since 1970].
+- ``"p"``: the outcome of a probe, as `tracker.Row`.
 - ``"h"``: a hop, as `trace.Hop`.
-- ``"e"``: an event: when [ns since 1970], kind, target or None, text, by how much [s].
+- ``"e"``: an event: time [ns since 1970], kind, target or None, text, size [s].
 - ``"c"``: counts: one object, as `Counts`; every second and at the end.
-- ``"x"``: it cannot; a sentence.
+- ``"x"``: an error message; the engine cannot run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from typing import Any, Protocol, TypedDict
 from bentpipe.errors import UserError
 from bentpipe.measurements.probing.clocks import Clocks
 from bentpipe.measurements.probing.icmp import IcmpSocket
-from bentpipe.measurements.probing.ledger import Ledger, Row
 from bentpipe.measurements.probing.loop import TICK_NS, Loop
 from bentpipe.measurements.probing.owd import Owd
 from bentpipe.measurements.probing.ping import Ping
@@ -37,28 +36,29 @@ from bentpipe.measurements.probing.spec import Spec, Target
 from bentpipe.measurements.probing.tcp import TIMEOUT_NS as TCP_TIMEOUT_NS
 from bentpipe.measurements.probing.tcp import Tcp
 from bentpipe.measurements.probing.trace import Trace
+from bentpipe.measurements.probing.tracker import ProbeTracker, Row
 
-#: From the start of this process to the first probe [ns]: sockets are open and Python is warm by then.
+#: Time from process start to the first probe [ns]: sockets are open and Python is warm by then.
 _HEAD_START_NS = 50_000_000
-#: What the pipe to the session holds [bytes]: half a minute of a thousand probes a second, for a slow disk.
+#: Size of the pipe to the session [bytes]: half a minute of a thousand probes a second, for a slow disk.
 _PIPE_BYTES = 1 << 20
 _COUNT_TICKS = 20
-#: Up to so many probes a second this process may go before all others. Chosen here: that is a fifth of a processor.
+#: Largest rate at which this process gets real-time priority [probes/s]. Chosen here: it uses a fifth of a processor.
 _REAL_TIME_PER_S = 1000
 
 
 class Counts(TypedDict):
-    """What the engine knows of itself.
+    """Counters of the engine.
 
     Attributes:
-        skipped: For each target, probes that were not sent because the next one was due already.
-        late_answers: For each target, answers to probes that were lost already.
-        lost_up: For each target of ``owd``, probes that the reflector did not get; None for others.
-        far_overruns: For each target of ``owd``, datagrams that found the reflector's buffer full; None for others.
-        far_refused: For each target of ``owd``, probes over the reflector's limit; None for others.
+        skipped: For each target, probes not sent because the next one was already due.
+        late_answers: For each target, answers to probes already marked lost.
+        lost_up: For each target of ``owd``, probes that the reflector did not receive; None for others.
+        far_overruns: For each target of ``owd``, datagrams dropped at the reflector's full buffer; None for others.
+        far_refused: For each target of ``owd``, probes over the reflector's rate limit; None for others.
         same_clock: For each target of ``owd``, whether the reflector is on this machine; None for others.
-        overruns: Packets that found a socket's buffer full.
-        over: Whether this is the end, and nothing is under way any more.
+        overruns: Packets dropped at a full socket buffer of this machine.
+        over: Whether these are the final counts.
     """
 
     skipped: list[int]
@@ -72,28 +72,28 @@ class Counts(TypedDict):
 
 
 class Prober(Protocol):
-    """One target's way of being probed."""
+    """A probing method for one target."""
 
-    ledger: Ledger
+    tracker: ProbeTracker
 
     def send(self, seq: int, late_ns: int) -> None:
-        """Sends a probe."""
+        """Send a probe."""
 
     def tick(self) -> None:
-        """Some 20 times a second, after the ledger gave up what is too long under way."""
+        """Do periodic work, about 20 times a second, after the tracker marked timed-out probes lost."""
 
     def close(self) -> None:
-        """At the end."""
+        """Release resources at the end."""
 
 
 class Engine:
-    """Probes as asked, until the time is over or somebody says so."""
+    """Sends probes according to a `Spec`, until its duration is over or standard input is closed."""
 
     def __init__(self, spec: Spec) -> None:
-        """Opens what there is to open.
+        """Open the sockets.
 
         Raises:
-            UserError: This user or this machine cannot, or nobody answers where somebody must.
+            UserError: Missing permission or protocol support, or a reflector that does not answer.
         """
         self._spec, self._loop, self._clocks, self._out = spec, Loop(), Clocks(), _Out()
         self._sockets: dict[int, IcmpSocket] = {}
@@ -106,18 +106,18 @@ class Engine:
         self._planned = 0
 
     def run(self) -> None:
-        """Probes. Ends early when standard input does."""
-        self._loop.watch(0, self._asked_to_end, select.EPOLLIN | select.EPOLLHUP)
+        """Send probes until the end; end early when standard input is closed."""
+        self._loop.watch(0, self._on_input_closed, select.EPOLLIN | select.EPOLLHUP)
         lead_ns = self._begin_ns - time.monotonic_ns()
         self._out.write(["s", time.time_ns() + lead_ns])
         self._count()
         for number in range(len(self._probers)):
-            # One schedule for all: targets take turns within an interval.
+            # All targets share one schedule: they take turns within an interval.
             self._plan(number, 0, self._begin_ns + number * self._spec.every_ns // len(self._probers))
         self._loop.at(self._begin_ns, self._tick)
         gc.collect()
         gc.freeze()
-        gc.disable()  # nothing here makes cycles, and a collection would make probes late
+        gc.disable()  # this code creates no reference cycles, and a collection would delay probes
         self._loop.run()
         self._count(over=True)
         for prober in self._probers:
@@ -127,18 +127,18 @@ class Engine:
     def _prober(self, number: int, target: Target) -> Prober:
         method = self._spec.method
         if method == "tcp":
-            return Tcp(self._loop, target, Ledger(number, self._fate, self._clocks, TCP_TIMEOUT_NS))
+            return Tcp(self._loop, target, ProbeTracker(number, self._write_outcome, self._clocks, TCP_TIMEOUT_NS))
         if method == "owd":
-            return Owd(self._loop, target, Ledger(number, self._fate, self._clocks))
+            return Owd(self._loop, target, ProbeTracker(number, self._write_outcome, self._clocks))
         if target.version not in self._sockets:
             self._sockets[target.version] = IcmpSocket(target.version, self._loop)
         sock = self._sockets[target.version]
         if method == "ping":
-            return Ping(sock, target, Ledger(number, self._fate, self._clocks))
-        ledger = Ledger(number, lambda _: None, self._clocks)
-        return Trace(sock, self._loop, target, self._spec.every_ns, ledger, lambda hop: self._out.write(["h", *hop]))
+            return Ping(sock, target, ProbeTracker(number, self._write_outcome, self._clocks))
+        tracker = ProbeTracker(number, lambda _: None, self._clocks)
+        return Trace(sock, self._loop, target, self._spec.every_ns, tracker, lambda hop: self._out.write(["h", *hop]))
 
-    def _fate(self, row: Row) -> None:
+    def _write_outcome(self, row: Row) -> None:
         self._out.write(["p", *row])
 
     def _plan(self, number: int, seq: int, due_ns: int) -> None:
@@ -155,7 +155,7 @@ class Engine:
         skip = late_ns // every_ns
         if skip:
             if self._last_due_ns is not None:
-                # Only those that were to come: none is due at the end or behind it.
+                # Count only probes due before the end.
                 skip = min(skip, -(-(self._last_due_ns - due_ns) // every_ns))
             self._skipped[number] += skip
             seq, due_ns, late_ns = seq + skip, due_ns + skip * every_ns, late_ns % every_ns
@@ -167,22 +167,22 @@ class Engine:
     def _tick(self, due_ns: int) -> None:
         now = time.monotonic_ns()
         for jump in self._clocks.look():
-            what = "the machine slept for" if jump.kind == "suspended" else "the time of day was set by"
-            self._out.write(["e", time.time_ns(), jump.kind, None, f"{what} {jump.by_s:.3f} s", jump.by_s])
+            event = "the machine slept for" if jump.kind == "suspended" else "the time of day was set by"
+            self._out.write(["e", time.time_ns(), jump.kind, None, f"{event} {jump.by_s:.3f} s", jump.by_s])
         for prober in self._probers:
-            prober.ledger.expire(now)
+            prober.tracker.expire(now)
             prober.tick()
         self._ticks += 1
         if self._ticks % _COUNT_TICKS == 0:
             self._count()
         self._out.flush()
-        # After a pause this may be looked at before what was due during it is sent, or counted.
+        # After a pause this may run before overdue probes are sent or counted; `_planned` covers them.
         over = self._last_due_ns is not None and now >= self._last_due_ns and not self._planned
-        if (over or self._ending) and not any(len(prober.ledger) for prober in self._probers):
+        if (over or self._ending) and not any(len(prober.tracker) for prober in self._probers):
             self._loop.stop()
         self._loop.at(max(due_ns + TICK_NS, now), self._tick)
 
-    def _asked_to_end(self, seen_ns: int) -> None:
+    def _on_input_closed(self, seen_ns: int) -> None:
         del seen_ns
         with contextlib.suppress(BlockingIOError):
             if os.read(0, 4096) == b"":
@@ -193,7 +193,7 @@ class Engine:
         owds = [prober if isinstance(prober, Owd) else None for prober in self._probers]
         counts = Counts(
             skipped=self._skipped,
-            late_answers=[prober.ledger.late_answers for prober in self._probers],
+            late_answers=[prober.tracker.late_answers for prober in self._probers],
             lost_up=[owd.lost_up if owd else None for owd in owds],
             far_overruns=[owd.far_overruns if owd else None for owd in owds],
             far_refused=[owd.far_refused if owd else None for owd in owds],
@@ -206,10 +206,10 @@ class Engine:
 
 
 class _Out:
-    """Lines to the session, which may be slow: what the pipe has no room for waits here."""
+    """Non-blocking writer of lines to the session; lines for which the pipe has no room are buffered."""
 
     def __init__(self) -> None:
-        """Standard output from now on blocks nobody."""
+        """Make standard output non-blocking."""
         self._waiting = bytearray()
         with contextlib.suppress(OSError):
             fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -229,21 +229,21 @@ class _Out:
 
 
 def main() -> int:
-    """The process."""
+    """Run the engine process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the session, which closes our input
     spec = Spec.from_json(io.FileIO(0, closefd=False).readline().decode())
     os.set_blocking(0, False)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if len(spec.targets) * 10**9 <= _REAL_TIME_PER_S * spec.every_ns:
-        with contextlib.suppress(OSError):  # who may, goes before what else the machine does
+        with contextlib.suppress(OSError):  # only with permission for real-time priority
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
         engine = Engine(spec)
     except UserError as error:
         print(json.dumps(["x", str(error)]), flush=True)
         return error.exit_code
-    with contextlib.suppress(BrokenPipeError):  # the session is gone, and with it who expected to know
+    with contextlib.suppress(BrokenPipeError):  # the session is gone
         engine.run()
     return 0
 

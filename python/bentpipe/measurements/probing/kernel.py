@@ -1,6 +1,6 @@
-"""What the kernel says beside a packet: timestamps, errors, and how many found no room.
+"""Kernel socket features: packet timestamps, ICMP errors, and the count of dropped packets.
 
-Linux constants that Python's socket module does not name, and the control messages they lead to.
+Has the Linux constants that Python's socket module lacks, and parsers for their control messages.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from dataclasses import dataclass
 # include/uapi/asm-generic/socket.h
 SO_TIMESTAMPING = 37
 SO_MEMINFO = 55
-#: Of SO_MEMINFO's words the one that counts packets which found the socket's buffer full
-#: (include/uapi/linux/sock_diag.h).
+#: Index in SO_MEMINFO of the count of packets dropped at the full socket buffer (include/uapi/linux/sock_diag.h).
 SK_MEMINFO_DROPS, SK_MEMINFO_VARS = 8, 9
-# include/uapi/linux/net_tstamp.h. Software stamps are of CLOCK_REALTIME: when a packet left for the device, and when it
-# came from it. Without OPT_TSONLY the packet comes back with its stamp, and so says itself which one it is: counters
-# (OPT_ID) go wrong where a send fails halfway.
+# include/uapi/linux/net_tstamp.h. Software timestamps are of CLOCK_REALTIME: when a packet is passed to the device, and
+# when it is received from it. Without OPT_TSONLY the packet is returned with its timestamp, which identifies it;
+# counters (OPT_ID) get out of step if a send fails halfway.
 TX_SOFTWARE, RX_SOFTWARE, SOFTWARE = 1 << 1, 1 << 3, 1 << 4
 # include/uapi/linux/in.h, in6.h
 IP_RECVERR, IPV6_RECVERR = 11, 25
@@ -31,7 +30,7 @@ _ORIGIN_LOCAL, _ORIGIN_ICMP, _ORIGIN_ICMP6 = 1, 2, 3
 _EXTENDED_ERROR = struct.Struct("=IBBBBII")
 _TIMESPEC = struct.Struct("=qq")
 
-#: Room for a stamp and an error with its sender.
+#: Room for a timestamp and an error with its sender.
 CONTROL_BYTES = 512
 
 Controls = Sequence[tuple[int, int, bytes]]
@@ -61,31 +60,31 @@ _CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class IcmpError:
-    """Somebody on the path, or this machine, said that a packet did not get there.
+    """An ICMP error from a host on the path, or an error of this machine.
 
     Attributes:
-        cause: In words, as RFC 792 and RFC 4443 have them.
-        sender: Who said so; None: this machine.
+        cause: Description, after RFC 792 and RFC 4443.
+        sender: Address of the sender; None: this machine.
     """
 
     cause: str
     sender: str | None
 
 
-def ask_for_stamps(sock: socket.socket) -> None:
-    """Lets the kernel stamp what is sent and received; where it does not, there are none."""
+def enable_stamps(sock: socket.socket) -> None:
+    """Enable kernel timestamps of sent and received packets, if supported."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | RX_SOFTWARE | SOFTWARE)
 
 
-def ask_for_stamps_of_arrivals(sock: socket.socket) -> None:
-    """Lets the kernel stamp what is received; where it does not, there are none."""
+def enable_rx_stamps(sock: socket.socket) -> None:
+    """Enable kernel timestamps of received packets, if supported."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE)
 
 
-def ask_for_errors(sock: socket.socket) -> None:
-    """Lets ICMP errors be read from the error queue."""
+def enable_errors(sock: socket.socket) -> None:
+    """Enable ICMP errors in the error queue."""
     if sock.family == socket.AF_INET:
         sock.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
     else:
@@ -93,9 +92,9 @@ def ask_for_errors(sock: socket.socket) -> None:
 
 
 def stamp_ns(controls: Controls) -> int | None:
-    """The software stamp of a packet [ns since 1970]; None if there is none.
+    """Return the software timestamp of a packet [ns since 1970]; None: absent.
 
-    SCM_TIMESTAMPING has three of which the first is the software's.
+    SCM_TIMESTAMPING has three timestamps; the first is the software timestamp.
     """
     for level, kind, data in controls:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPING and len(data) >= _TIMESPEC.size:
@@ -105,7 +104,7 @@ def stamp_ns(controls: Controls) -> int | None:
 
 
 def icmp_error(controls: Controls) -> IcmpError | None:
-    """The error in an error queue's controls; None: they hold none (a sent packet's stamp)."""
+    """Return the error in control messages of the error queue; None: only the timestamp of a sent packet."""
     for level, kind, data in controls:
         if (level, kind) not in ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR)):
             continue
@@ -122,14 +121,14 @@ def icmp_error(controls: Controls) -> IcmpError | None:
 
 
 def overruns(sock: socket.socket) -> int:
-    """How many packets this socket's buffer had no room for so far."""
+    """Return the number of packets dropped so far at the socket's full buffer."""
     size = struct.calcsize(f"={SK_MEMINFO_VARS}I")
     words = struct.unpack(f"={SK_MEMINFO_VARS}I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, size))
     return int(words[SK_MEMINFO_DROPS])
 
 
 def _offender(address: bytes) -> str | None:
-    """The address in a sockaddr_in or sockaddr_in6; None: none, or it is cut off."""
+    """Return the address in a sockaddr_in or sockaddr_in6; None: absent or truncated."""
     if len(address) < 2:
         return None
     (family,) = struct.unpack_from("=H", address)

@@ -1,7 +1,8 @@
-"""The engine's loop: what is due at a time, what can be read, and a clock that is watched.
+"""Event loop of the engine: timers, readable sockets and a periodic tick.
 
-A probe's time is start + its number × interval, whatever the ones before did: a late one makes no other late. One that
-is a whole interval late is not sent at all but counted as skipped: two at a time would be another load than was asked.
+A probe is due at start + its number × interval, independent of earlier probes, so that a late probe delays no other. A
+probe that is a whole interval late is counted as skipped instead of sent: two at a time would be a different load than
+requested.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-#: What the loop looks at apart from packets (fates, clocks, whether it should end) it looks at this often [ns].
+#: Interval of periodic work: timeouts, clocks, and the check for the end [ns].
 TICK_NS = 50_000_000
 
 Reader = Callable[[int], None]
-"""Is called when there is something to read, with the monotonic time at which that was seen [ns]."""
+"""Callback for a readable socket; gets the monotonic time at which that was noticed [ns]."""
 
 
 class Loop:
     """Timers and sockets of one thread."""
 
     def __init__(self) -> None:
-        """Nothing is due."""
+        """Start without timers and sockets."""
         self._timers: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = count()
         self._poller = select.epoll()
@@ -32,27 +33,27 @@ class Loop:
         self._stopped = False
 
     def at(self, due_ns: int, call: Callable[[int], None]) -> None:
-        """Calls `call` with `due_ns`, at that time of the monotonic clock or as soon after as can be."""
+        """Schedule `call(due_ns)` for `due_ns` by the monotonic clock, or as soon after as possible."""
         heapq.heappush(self._timers, (due_ns, next(self._order), call))
 
     def watch(self, sock: socket.socket | int, reader: Reader, events: int = select.EPOLLIN) -> None:
-        """Calls `reader` when there is something to read, or an error to be had."""
+        """Call `reader` when the socket is readable or has an error."""
         number = sock if isinstance(sock, int) else sock.fileno()
         self._readers[number] = reader
         self._poller.register(number, events)
 
     def forget(self, sock: socket.socket | int) -> None:
-        """Before it is closed."""
+        """Unregister a socket, before it is closed."""
         number = sock if isinstance(sock, int) else sock.fileno()
         self._readers.pop(number, None)
         self._poller.unregister(number)
 
     def stop(self) -> None:
-        """`run` returns after what it is at."""
+        """Make `run` return after the current callback."""
         self._stopped = True
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Run until `stop` is called."""
         while not self._stopped:
             now = time.monotonic_ns()
             if self._timers and self._timers[0][0] <= now:
@@ -61,14 +62,14 @@ class Loop:
                 timeout_s: float | None = 0.0
             else:
                 timeout_s = (self._timers[0][0] - now) / 1e9 if self._timers else None
-            # epoll itself waits whole milliseconds.
+            # select() has microsecond resolution; epoll waits whole milliseconds.
             if timeout_s == 0.0 or select.select([self._poller.fileno()], [], [], timeout_s)[0]:
                 self._read()
 
     def _read(self) -> None:
-        found = self._poller.poll(0)
+        ready = self._poller.poll(0)
         seen_ns = time.monotonic_ns()
-        for number, _ in found:
+        for number, _ in ready:
             reader = self._readers.get(number)
             if reader is not None:
                 reader(seen_ns)

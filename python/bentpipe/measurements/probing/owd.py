@@ -1,4 +1,4 @@
-"""``owd``: one-way delays against a `reflector`, from four stamps; how the two clocks stand is for the Run to say."""
+"""``owd``: one-way delays to a `reflector`, from four timestamps; the clock offset is estimated for the whole Run."""
 
 from __future__ import annotations
 
@@ -8,106 +8,106 @@ import time
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.probing import kernel, owd_wire
-from bentpipe.measurements.probing.ledger import Ledger
 from bentpipe.measurements.probing.loop import Loop
 from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message
-from bentpipe.measurements.probing.ping import not_sent
+from bentpipe.measurements.probing.ping import send_failure
 from bentpipe.measurements.probing.spec import Target
+from bentpipe.measurements.probing.tracker import ProbeTracker
 
-#: How often a hello is said again, and for how long at the start [ns].
+#: Interval of hello messages, and how long to wait for a welcome at the start [ns].
 _HELLO_NS, _PATIENCE_NS = 500_000_000, 3 * 10**9
 _LOOK_S = 0.005
-#: After this long, and this many probes, without an echo the reflector may have forgotten us, or begun anew [ns].
+#: Time [ns] and number of probes without an echo after which the reflector may have forgotten us, or restarted.
 _SILENT_NS, _SILENT_PROBES = 3 * 10**9, 2
 _AT_ONCE = 8
 
 
 class Owd:
-    """One target's.
+    """One-way delay prober of one target.
 
     Attributes:
-        same_clock: Whether the reflector runs on this very machine.
-        lost_up: Probes that the reflector did not get, as far as it is known.
-        far_overruns: Datagrams, of whomever, that found the reflector's buffer full meanwhile.
-        far_refused: Probes that the reflector did not echo because they were over its limit.
+        same_clock: Whether the reflector runs on this machine.
+        lost_up: Probes that the reflector did not receive, by its latest count.
+        far_overruns: Datagrams of all probers dropped at the reflector's full buffer.
+        far_refused: Probes that the reflector did not echo because they were over its rate limit.
 
     Raises:
-        UserError: No reflector answers there.
+        UserError: No reflector answers.
     """
 
-    def __init__(self, loop: Loop, target: Target, ledger: Ledger) -> None:
-        """Says hello, and waits for the welcome."""
-        self.ledger, self._target = ledger, target
+    def __init__(self, loop: Loop, target: Target, tracker: ProbeTracker) -> None:
+        """Send a hello, and wait for the welcome."""
+        self.tracker, self._target = tracker, target
         self.same_clock = False
         self._lost_before = self._lost_now = 0
         self._overruns_before = self._overruns_at_first = self._overruns_now = 0
         self._refused_before = self._refused_now = 0
-        self._sent = self._sent_since_heard = 0
+        self._sent = self._sent_since_received = 0
         self._token: bytes | None = None
         self._hello_number = int.from_bytes(os.urandom(7), "big")
         self._sock = socket.socket(target.family, socket.SOCK_DGRAM)
         self._sock.setblocking(False)
-        kernel.ask_for_stamps(self._sock)
-        kernel.ask_for_errors(self._sock)
+        kernel.enable_stamps(self._sock)
+        kernel.enable_errors(self._sock)
         self._sock.connect((target.address, target.port))
-        self._heard_ns = time.monotonic_ns()
-        self._said_ns = self._heard_ns - _HELLO_NS
+        self._last_received_ns = time.monotonic_ns()
+        self._hello_sent_ns = self._last_received_ns - _HELLO_NS
         self._wait_for_welcome()
         loop.watch(self._sock, self._read)
 
     @property
     def lost_up(self) -> int:
-        """Probes that the reflector did not get, by its own count."""
+        """Probes that the reflector did not receive, by its own count."""
         return self._lost_before + self._lost_now
 
     @property
     def far_overruns(self) -> int:
-        """Datagrams, of whomever, that found the reflector's buffer full since it welcomed this prober."""
+        """Datagrams of all probers dropped at the reflector's full buffer since it welcomed this prober."""
         return self._overruns_before + self._overruns_now - self._overruns_at_first
 
     @property
     def far_refused(self) -> int:
-        """Probes that the reflector did not echo because they were over its limit."""
+        """Probes that the reflector did not echo because they were over its rate limit."""
         return self._refused_before + self._refused_now
 
     def send(self, seq: int, late_ns: int) -> None:
-        """A probe."""
-        self.ledger.sending(seq, late_ns)
+        """Send a probe."""
+        self.tracker.start(seq, late_ns)
         self._sent += 1
-        self._sent_since_heard += 1
+        self._sent_since_received += 1
         try:
-            self._say(Message(PROBE, self._token or b"", seq, self._sent))
+            self._transmit(Message(PROBE, self._token or b"", seq, self._sent))
         except OSError as error:
-            self.ledger.lost(seq, not_sent(error))
+            self.tracker.mark_lost(seq, send_failure(error))
 
     def tick(self) -> None:
-        """Says hello again to a reflector that is silent."""
+        """Send another hello to a silent reflector."""
         now = time.monotonic_ns()
-        silent = now - self._heard_ns > _SILENT_NS and self._sent_since_heard >= _SILENT_PROBES
-        if silent and now - self._said_ns > _HELLO_NS:
+        silent = now - self._last_received_ns > _SILENT_NS and self._sent_since_received >= _SILENT_PROBES
+        if silent and now - self._hello_sent_ns > _HELLO_NS:
             self._hello(now)
 
     def close(self) -> None:
-        """The reflector forgets us by itself."""
+        """Close the socket; the reflector forgets silent probers."""
         self._sock.close()
 
     def overruns(self) -> int:
-        """Packets for which the buffer had no room."""
+        """Return the number of packets dropped at the full socket buffer."""
         return kernel.overruns(self._sock)
 
-    def _say(self, message: Message) -> None:
+    def _transmit(self, message: Message) -> None:
         try:
             self._sock.send(owd_wire.encode(message))
         except ConnectionRefusedError:
-            # Said of an earlier datagram; the error queue has it too.
+            # Reported for an earlier datagram; the error queue has it too.
             self._sock.send(owd_wire.encode(message))
 
     def _hello(self, now_ns: int) -> None:
-        self._said_ns = now_ns
+        self._hello_sent_ns = now_ns
         try:
-            self._say(Message(HELLO, number=self._hello_number))
+            self._transmit(Message(HELLO, number=self._hello_number))
         except OSError:
-            return  # the probes say so
+            return  # the probes report the error
 
     def _wait_for_welcome(self) -> None:
         begin = time.monotonic_ns()
@@ -119,9 +119,9 @@ class Owd:
                     f"{target.name} port {target.port}: no reflector answers there; start one with `bentpipe probe "
                     f"reflect --port {target.port}`, and let UDP to that port through"
                 )
-            if now - self._said_ns >= _HELLO_NS:
+            if now - self._hello_sent_ns >= _HELLO_NS:
                 self._hello(now)
-            time.sleep(_LOOK_S)  # select would return at each stamp of our own
+            time.sleep(_LOOK_S)  # select would return for each of our transmit timestamps
             self._read(time.monotonic_ns())
 
     def _read(self, seen_ns: int) -> None:
@@ -131,7 +131,7 @@ class Owd:
                 data, controls, _, _ = self._sock.recvmsg(owd_wire.SIZE + 1, kernel.CONTROL_BYTES)
             except BlockingIOError:
                 return
-            except OSError:  # stands in the error queue as well
+            except OSError:  # the error queue has it too
                 continue
             message = owd_wire.decode(data)
             if message is None:
@@ -142,7 +142,7 @@ class Owd:
                 self._echoed(message, seen_ns, kernel.stamp_ns(controls))
 
     def _welcomed(self, message: Message, seen_ns: int) -> None:
-        self._heard_ns = seen_ns
+        self._last_received_ns = seen_ns
         self.same_clock = message.machine == owd_wire.this_machine()
         if message.token != self._token:
             self._token, self._sent = message.token, 0
@@ -150,16 +150,16 @@ class Owd:
             self._overruns_before, self._refused_before, self._refused_now = self.far_overruns, self.far_refused, 0
             self._overruns_at_first = self._overruns_now = message.overruns
 
-    def _echoed(self, message: Message, seen_ns: int, came_ns: int | None) -> None:
-        self._heard_ns, self._sent_since_heard = seen_ns, 0
-        sent = self.ledger.under_way(message.number)
+    def _echoed(self, message: Message, seen_ns: int, rx_ns: int | None) -> None:
+        self._last_received_ns, self._sent_since_received = seen_ns, 0
+        sent = self.tracker.pending(message.number)
         if sent is not None and sent.tx_ns is None:
             self._read_errors()
-        # Of the echo to the latest probe; one that comes late says less.
+        # Counts of the latest echo; a late echo has older ones.
         self._lost_now = max(0, message.sent - message.received) if message.sent <= self._sent else self._lost_now
         self._overruns_now = max(self._overruns_now, message.overruns)
         self._refused_now = max(self._refused_now, message.refused)
-        self.ledger.answered(message.number, seen_ns, came_ns, far=(message.came_ns, message.left_ns))
+        self.tracker.record_answer(message.number, seen_ns, rx_ns, far=(message.rx_ns, message.tx_ns))
 
     def _read_errors(self) -> None:
         for _ in range(2 * _AT_ONCE):
@@ -172,6 +172,6 @@ class Owd:
             if message is None or message.kind != PROBE or message.token != self._token:
                 continue
             if error is not None:
-                self.ledger.lost(message.number, error.cause)
+                self.tracker.mark_lost(message.number, error.cause)
             elif stamp is not None:
-                self.ledger.stamped(message.number, stamp)
+                self.tracker.set_tx_time(message.number, stamp)

@@ -1,15 +1,15 @@
-"""What prober and reflector say to each other: UDP datagrams of one size, and a handshake before anything else.
+"""Wire format between prober and reflector: UDP datagrams of one size, with a handshake first.
 
 ========  =====================================================================
 hello     the prober's number; token zero
-welcome   the same number; a token that only whoever gets mail at that address can know; which machine this is
-probe     token, its number, how many were sent with this token
-echo      the same; when the probe came and the echo left, by the reflector's clock; how many came with this token;
-          how many datagrams found the reflector's buffer full, how many of this prober's were over its limit
+welcome   the same number; a token that only a receiver at that address can know; identity of the machine
+probe     token, probe number, number of probes sent with this token
+echo      the same; receive time of the probe and send time of the echo by the reflector's clock; number of probes
+          received with this token; datagrams dropped at the reflector's full buffer; probes over its rate limit
 ========  =====================================================================
 
-A reflector answers with as many bytes as it was asked with, echoes nothing but to a token that it gave to that very
-address, and so makes no traffic that somebody else did not ask for.
+A reflector answers with as many bytes as it received, and echoes only to a token that it gave to that address. So it
+can neither amplify traffic nor be made to send traffic to a third party.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ HELLO, WELCOME, PROBE, ECHO = 1, 2, 3, 4
 TOKEN_BYTES = 16
 
 _FORMAT = struct.Struct("!4sBBxx16sQQQQQ8sII")
-#: What its last two numbers hold.
+#: Maximum of the last two fields.
 _MOST = 2**32 - 1
-#: Bytes of every datagram.
+#: Size of every datagram [bytes].
 SIZE = _FORMAT.size
 
-#: Where a reflector listens if nobody says. Chosen here: not assigned by IANA, below the ports of clients.
+#: Default port of a reflector. Chosen here: not assigned by IANA, below the ephemeral ports.
 DEFAULT_PORT = 8712
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A datagram's content.
+    """Content of a datagram.
 
     Attributes:
         kind: `HELLO`, `WELCOME`, `PROBE` or `ECHO`.
         token: 16 bytes.
-        number: The probe's, or the hello's.
-        sent: How many probes were sent with this token, this one included.
-        came_ns: When the probe came [ns since 1970].
-        left_ns: When the echo left [ns since 1970].
-        received: How many probes came with this token.
-        machine: Which machine speaks, since its boot: two with the same have one clock.
-        overruns: How many datagrams, of whomever, the reflector's socket buffer had no room for since it began.
-        refused: How many of this prober's probes the reflector did not echo because they were over its limit.
+        number: Number of the probe or hello.
+        sent: Number of probes sent with this token, this one included.
+        rx_ns: Receive time of the probe [ns since 1970].
+        tx_ns: Send time of the echo [ns since 1970].
+        received: Number of probes received with this token.
+        machine: Identity of the sending machine since its boot; equal identities share a clock.
+        overruns: Datagrams of all probers dropped at the reflector's full socket buffer since its start.
+        refused: Probes of this prober that the reflector did not echo because they were over its rate limit.
     """
 
     kind: int
     token: bytes = bytes(TOKEN_BYTES)
     number: int = 0
     sent: int = 0
-    came_ns: int = 0
-    left_ns: int = 0
+    rx_ns: int = 0
+    tx_ns: int = 0
     received: int = 0
     machine: bytes = bytes(8)
     overruns: int = 0
@@ -64,7 +64,7 @@ class Message:
 
 
 def encode(message: Message) -> bytes:
-    """`SIZE` bytes."""
+    """Encode a message in `SIZE` bytes."""
     return _FORMAT.pack(
         MAGIC,
         VERSION,
@@ -72,8 +72,8 @@ def encode(message: Message) -> bytes:
         message.token,
         message.number,
         message.sent,
-        message.came_ns,
-        message.left_ns,
+        message.rx_ns,
+        message.tx_ns,
         message.received,
         message.machine,
         min(message.overruns, _MOST),
@@ -82,7 +82,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message | None:
-    """The message; None: it is none of this protocol and version."""
+    """Decode a message; None: not of this protocol and version."""
     if len(data) != SIZE:
         return None
     magic, version, kind, *rest = _FORMAT.unpack(data)
@@ -92,6 +92,6 @@ def decode(data: bytes) -> Message | None:
 
 
 def this_machine() -> bytes:
-    """8 bytes that are the same for all processes of this machine until it boots again, and say nothing about it."""
+    """Return 8 opaque bytes that are equal for all processes of this machine until the next boot."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     return hashlib.sha256(b"bentpipe reflector " + boot).digest()[:8]

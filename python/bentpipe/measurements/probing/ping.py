@@ -6,50 +6,50 @@ import os
 
 from bentpipe.measurements.probing.icmp import IcmpSocket
 from bentpipe.measurements.probing.kernel import IcmpError
-from bentpipe.measurements.probing.ledger import Ledger
 from bentpipe.measurements.probing.spec import Target
+from bentpipe.measurements.probing.tracker import ProbeTracker
 
 
 class Ping:
-    """One target's."""
+    """ICMP echo prober of one target."""
 
-    def __init__(self, sock: IcmpSocket, target: Target, ledger: Ledger) -> None:
-        """Nothing is sent yet."""
-        self.ledger, self._sock = ledger, sock
+    def __init__(self, sock: IcmpSocket, target: Target, tracker: ProbeTracker) -> None:
+        """Register the target; nothing is sent yet."""
+        self.tracker, self._sock = tracker, sock
         self._send = sock.add(target, self)
 
     def send(self, seq: int, late_ns: int) -> None:
-        """A request."""
-        self.ledger.sending(seq, late_ns)
+        """Send an echo request."""
+        self.tracker.start(seq, late_ns)
         try:
             self._send(seq, None)
         except OSError as error:
-            self.ledger.lost(seq, not_sent(error))
+            self.tracker.mark_lost(seq, send_failure(error))
 
     def tick(self) -> None:
-        """Nothing is kept here."""
+        """Do nothing: this prober has no state."""
 
     def close(self) -> None:
-        """The socket is everybody's."""
+        """Do nothing: the socket is shared."""
 
     def on_stamp(self, seq: int, tx_ns: int) -> None:
-        """It left."""
-        self.ledger.stamped(seq, tx_ns)
+        """Store the transmit timestamp."""
+        self.tracker.set_tx_time(seq, tx_ns)
 
-    def on_reply(self, seq: int, seen_ns: int, came_ns: int | None, address: str) -> None:
-        """It was answered; by whom does not matter, for nobody else knows what was in it."""
-        sent = self.ledger.under_way(seq)
+    def on_reply(self, seq: int, seen_ns: int, rx_ns: int | None, address: str) -> None:
+        """Record a reply from any address: its nonce proves that it answers our request."""
+        sent = self.tracker.pending(seq)
         if sent is not None and sent.tx_ns is None:
             self._sock.read_stamps()
-        self.ledger.answered(seq, seen_ns, came_ns)
+        self.tracker.record_answer(seq, seen_ns, rx_ns)
 
-    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError) -> None:
-        """It is lost, and somebody says why."""
-        found = self.ledger.nearest(low_bits) if seq is None else seq
-        if found is not None:
-            self.ledger.lost(found, error.cause)
+    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, rx_ns: int | None, error: IcmpError) -> None:
+        """Mark the probe lost, with the cause from an ICMP error."""
+        number = self.tracker.nearest(low_bits) if seq is None else seq
+        if number is not None:
+            self.tracker.mark_lost(number, error.cause)
 
 
-def not_sent(error: OSError) -> str:
-    """Why the kernel did not send a probe."""
+def send_failure(error: OSError) -> str:
+    """Return the cause of a failed send."""
     return f"not sent: {os.strerror(error.errno).lower() if error.errno else str(error)}"

@@ -1,6 +1,6 @@
-"""A recording: what the engine said, in segments that survive a power cut, until a Run is made of it.
+"""Recording of the engine's messages in segments that survive a power cut, until a Run is made of it.
 
-``<out>/<site>/<start time>.recording/`` with `probe.json` (what was asked) and a folder of segments for each table.
+``<out>/<site>/<start time>.recording/`` with `probe.json` (the request) and a folder of segments for each table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bentpipe.measurements.probing.spec import Spec
 from bentpipe.runs.store import basic_utc, safe_name
 from bentpipe.segments import Columns, Layout, Segments, Writer, about, holding, locked, parts
 
-#: As `ledger.Row`, the time first.
+#: As `tracker.Row`, the time first.
 PROBES: Columns = {
     "unix_ns": pl.Int64,
     "target": pl.Int16,
@@ -42,13 +42,13 @@ HOPS: Columns = {
     "rtt_ns": pl.Int64,
     "late_ns": pl.Int64,
 }
-#: What happened to the machine; `kind` is ``clock_jump`` or ``suspended``.
+#: Events of the machine; `kind` is ``clock_jump`` or ``suspended``.
 EVENTS: Columns = {"unix_ns": pl.Int64, "kind": pl.String, "target": pl.Int16, "text": pl.String, "by_s": pl.Float64}
-#: `engine.Counts` as JSON, whenever they are others than before.
+#: `engine.Counts` as JSON, whenever they change.
 COUNTS: Columns = {"unix_ns": pl.Int64, "counts": pl.String}
 
-#: Segments of six seconds, chosen here: of 100 probes a second some 7 kB are written anew twice a second, 1.4 GB a day,
-#: about what a terminal's recorder writes.
+#: Segments of six seconds, chosen here: at 100 probes a second some 7 kB are rewritten twice a second, 1.4 GB a day,
+#: about as much as the dish recorder writes.
 LAYOUT = Layout(
     key="bentpipe.probe",
     format=1,
@@ -59,20 +59,20 @@ LAYOUT = Layout(
 
 SUFFIX = ".recording"
 
-#: Most rows that wait in memory while the disk is full. Chosen here: a quarter of an hour at a thousand probes a
+#: Most rows buffered in memory while the disk is full. Chosen here: a quarter of an hour at a thousand probes a
 #: second, some 200 MB.
 FULL_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a recording is of.
+class ProbeRequest:
+    """Request of a recording.
 
     Attributes:
-        site: Where from.
-        spec: What is probed.
-        synchronised: Whether the user says that both ends' clocks are.
-        part: Of a recording that is made into several Runs, which: 0, 1, ….
+        site: Place of the measurement.
+        spec: What to probe.
+        synchronised: Whether the user states that both hosts' clocks are synchronised.
+        part: Index of the Run, if a recording is split into several: 0, 1, ….
     """
 
     site: str
@@ -82,39 +82,39 @@ class Asked:
 
 
 class Recording:
-    """One that is being written; the folder is its own.
+    """Writer of a recording, in a folder of its own.
 
     Args:
         out: Folder for Runs.
-        asked: What is probed.
+        request: What is probed.
         start_unix_ns: When the first probe is due.
-        on_full: Is told in one line when the disk is full, and when there is room again.
+        on_full: Receives a line when the disk is full, and when there is room again.
 
     Raises:
-        UserError, StoreError: It cannot be written.
+        UserError, StoreError: The recording cannot be written.
     """
 
-    def __init__(self, out: Path, asked: Asked, start_unix_ns: int, on_full: Callable[[str], None]) -> None:
-        """Makes it."""
+    def __init__(self, out: Path, request: ProbeRequest, start_unix_ns: int, on_full: Callable[[str], None]) -> None:
+        """Create the folder and its `probe.json`."""
         from bentpipe import __version__
 
-        self.folder = _free(out / safe_name(asked.site), start_unix_ns)
+        self.folder = _free(out / safe_name(request.site), start_unix_ns)
         self._lock = locked(self.folder, "is being written; wait for its end")
-        said = {
+        document = {
             "format": LAYOUT.format,
-            "site": asked.site,
-            "spec": json.loads(asked.spec.to_json()),
-            "synchronised": asked.synchronised,
-            "part": asked.part,
+            "site": request.site,
+            "spec": json.loads(request.spec.to_json()),
+            "synchronised": request.synchronised,
+            "part": request.part,
         }
         with atomic_write(self.folder / "probe.json") as file:
-            file.write(json.dumps(said, indent=2).encode())
+            file.write(json.dumps(document, indent=2).encode())
         made_by = f"bentpipe {__version__}"
         self._tables = {name: Segments(self.folder, name, made_by, LAYOUT) for name in LAYOUT.tables}
         self._writer = Writer(self._tables, on_full, full_rows=FULL_ROWS)
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
-        """A row, safe after `flush`."""
+        """Add a row; it is on disk after `flush`."""
         self._tables[table].add(row)
 
     @property
@@ -123,11 +123,11 @@ class Recording:
         return self._writer.is_full
 
     def flush(self) -> None:
-        """Puts what was added on the disk; where that is full, later."""
+        """Write added rows to the disk; if it is full, later."""
         self._writer.flush()
 
     def close(self) -> None:
-        """After the last row; `finish` may have the folder then."""
+        """Close the recording after the last row; `finish` may then convert it."""
         try:
             self._writer.close()
         finally:
@@ -135,47 +135,49 @@ class Recording:
 
 
 @contextlib.contextmanager
-def taken(folder: Path) -> Iterator[Asked]:
-    """A recording that nobody writes, held so that nobody else makes a Run of it; what it is of.
+def held(folder: Path) -> Iterator[ProbeRequest]:
+    """Lock a recording that is not being written, and return its request.
 
     Raises:
-        UserError: It is being written, or is no recording of this version.
+        UserError: It is being written, or is not a recording of this version.
     """
     with holding(folder, "is being written; wait for its end"):
-        yield _read_asked(folder)
+        yield _read_request(folder)
 
 
 def table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a recording, sorted by time.
+    """Return a table of a recording, sorted by time.
 
     Raises:
-        UserError: A file does not read: a disk damaged it.
+        UserError: A file is unreadable: a disk damaged it.
     """
-    found = parts(folder / name, LAYOUT)
-    if damaged := [path for path in found if about(path, LAYOUT) is None]:
+    files = parts(folder / name, LAYOUT)
+    if damaged := [path for path in files if about(path, LAYOUT) is None]:
         raise UserError(f"{damaged[0]}: does not read as part of a recording; move it away")
-    if not found:
+    if not files:
         return pl.DataFrame(schema=dict(LAYOUT.tables[name]))
-    return pl.concat([pl.read_parquet(path, glob=False) for path in found]).sort("unix_ns", maintain_order=True)
+    return pl.concat([pl.read_parquet(path, glob=False) for path in files]).sort("unix_ns", maintain_order=True)
 
 
 def unfinished(out: Path) -> list[Path]:
-    """Recordings below a folder for Runs that nobody writes."""
-    found = []
+    """Return the recordings below a folder for Runs that are not being written."""
+    recordings = []
     for folder in sorted(out.glob(f"*/*{SUFFIX}")):
-        with contextlib.suppress(UserError), taken(folder):
-            found.append(folder)
-    return found
+        with contextlib.suppress(UserError), held(folder):
+            recordings.append(folder)
+    return recordings
 
 
-def _read_asked(folder: Path) -> Asked:
+def _read_request(folder: Path) -> ProbeRequest:
     try:
-        said = json.loads(read_bytes(folder / "probe.json", 1 << 20))
-        if said["format"] > LAYOUT.format:
-            found = f"has format {said['format']}, this bentpipe reads up to {LAYOUT.format}: install a newer one"
-            raise UserError(f"{folder}: {found}")
-        spec = Spec.from_json(json.dumps(said["spec"]))
-        return Asked(str(said["site"]), spec, bool(said["synchronised"]), int(said["part"]))
+        document = json.loads(read_bytes(folder / "probe.json", 1 << 20))
+        if document["format"] > LAYOUT.format:
+            raise UserError(
+                f"{folder}: has format {document['format']}, this bentpipe reads up to {LAYOUT.format}: "
+                "install a newer one"
+            )
+        spec = Spec.from_json(json.dumps(document["spec"]))
+        return ProbeRequest(str(document["site"]), spec, bool(document["synchronised"]), int(document["part"]))
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, UserError):
             raise

@@ -1,4 +1,4 @@
-"""``reflect``: the other end of ``owd``, made to stand in the open Internet: see `owd_wire` and the limits here."""
+"""``reflect``: the remote host of ``owd``, safe on the open Internet: see `owd_wire` and the limits here."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from bentpipe.errors import UserError
 from bentpipe.measurements.probing import kernel, owd_wire
 from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, TOKEN_BYTES, WELCOME, Message
 
-#: Probers at a time; of these from one address (of IPv6: one /64); hellos a second from one address; echoes a second to
-#: one prober. Chosen here: a laboratory behind one address is served, and nobody takes the places or the hellos of
-#: others; twenty hellos a second of 96 bytes are nothing to whom they might be sent in somebody's name.
+#: Limits: concurrent probers; probers per address (of IPv6: per /64); hellos per second and address; echoes per second
+#: and prober. Chosen here: enough for a laboratory behind one address, while no address can use up the slots or hellos
+#: of others; twenty replies a second of 96 bytes do no harm to a victim of spoofed hellos.
 MOST_CLIENTS, CLIENTS_PER_ADDRESS, HELLOS_PER_S, ECHOES_PER_S = 1024, 32, 20, 2000
-#: Addresses whose hellos are counted at a time. Chosen here: about a megabyte.
+#: Addresses with a hello rate limiter at a time. Chosen here: about a megabyte.
 _MOST_COUNTED = 4096
-#: After this long without a probe a prober is forgotten [ns]. Chosen here.
+#: Time without a probe after which a prober is forgotten [ns]. Chosen here.
 _FORGET_NS = 300 * 10**9
-#: A token can be used for the first time in the period in which it was given and in the next [ns]. Chosen here: a
-#: prober that is forgotten gets another one.
+#: Period of tokens [ns]: a token must first be used in its period or the next. Chosen here: a forgotten prober gets
+#: another one.
 _TOKEN_NS = 60 * 10**9
-#: How often `serve` looks whether it should end [s], and after how many datagrams at the latest.
+#: How often `serve` checks whether it should end [s], and after how many datagrams at the latest.
 _LOOK_S, _AT_ONCE = 0.2, 256
 _SECOND_NS = 10**9
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """So many a second, and no more than that at once."""
+    """Token bucket: `per_s` events a second, with a burst of the same size."""
 
     per_s: float
     level: float
@@ -65,20 +65,20 @@ class _Client:
 Address = tuple[str, int]
 
 
-class Desk:
-    """What is answered to whom: no socket, no clock.
+class ReflectorProtocol:
+    """Protocol logic of the reflector, without socket and clock.
 
-    A hello takes no place: its token is a keyed hash of the address, and whoever sends a probe with it gets mail there.
-    So hellos in the names of others lock nobody out.
+    A hello occupies no slot: its token is a keyed hash of the address, and a probe with it proves that its sender
+    receives at that address. So spoofed hellos lock nobody out.
 
     Attributes:
-        refused: Datagrams that got no answer.
-        echoed: Probes that did.
-        overruns: Datagrams for which the socket's buffer had no room, as far as known.
+        refused: Datagrams without an answer.
+        echoed: Probes that were echoed.
+        overruns: Datagrams dropped at the full socket buffer, as far as known.
     """
 
     def __init__(self, machine: bytes) -> None:
-        """Knows nobody."""
+        """Start without clients."""
         self.refused = self.echoed = self.overruns = 0
         self._machine = machine
         self._secret = os.urandom(32)
@@ -87,24 +87,24 @@ class Desk:
         self._of_network: Counter[str] = Counter()
         self._forgot_ns: int | None = None
 
-    def answer(self, data: bytes, address: Address, came_ns: int, now_ns: int) -> Message | None:
-        """What to answer to a datagram, or None.
+    def answer(self, data: bytes, address: Address, rx_ns: int, now_ns: int) -> Message | None:
+        """Return the answer to a datagram, or None.
 
         Args:
-            data: It.
-            address: From where.
-            came_ns: When it came [ns since 1970].
-            now_ns: Monotonic.
+            data: The datagram.
+            address: Its sender.
+            rx_ns: Its receive time [ns since 1970].
+            now_ns: Monotonic time.
         """
         message = owd_wire.decode(data)
-        found = None
+        reply = None
         if message is not None and message.kind == HELLO:
-            found = self._welcome(message, address, now_ns)
+            reply = self._welcome(message, address, now_ns)
         elif message is not None and message.kind == PROBE:
-            found = self._echo(message, address, came_ns, now_ns)
-        if found is None:
+            reply = self._echo(message, address, rx_ns, now_ns)
+        if reply is None:
             self.refused += 1
-        return found
+        return reply
 
     def _welcome(self, message: Message, address: Address, now_ns: int) -> Message | None:
         network = _network(address[0])
@@ -119,7 +119,7 @@ class Desk:
         token = self._token(address, now_ns // _TOKEN_NS) if known is None else known.token
         return Message(WELCOME, token, message.number, machine=self._machine, overruns=self.overruns)
 
-    def _echo(self, message: Message, address: Address, came_ns: int, now_ns: int) -> Message | None:
+    def _echo(self, message: Message, address: Address, rx_ns: int, now_ns: int) -> Message | None:
         client = self._clients.get(address) or self._admitted(message.token, address, now_ns)
         if client is None or client.token != message.token:
             return None
@@ -132,14 +132,14 @@ class Desk:
         return replace(
             message,
             kind=ECHO,
-            came_ns=came_ns,
+            rx_ns=rx_ns,
             received=client.received,
             overruns=self.overruns,
             refused=client.refused,
         )
 
     def _admitted(self, token: bytes, address: Address, now_ns: int) -> _Client | None:
-        """A place for whoever has a token that was given to that address lately; None: no such token, or no place."""
+        """Admit a client with a recent token of its address; None: no valid token, or no free slot."""
         period = now_ns // _TOKEN_NS
         if not any(hmac.compare_digest(token, self._token(address, given)) for given in (period, period - 1)):
             return None
@@ -167,46 +167,46 @@ class Desk:
 
 
 def _network(address: str) -> str:
-    """What one user has: an IPv4 address, also one mapped into IPv6, or the /64 of an IPv6 address."""
+    """Return the network of one user: an IPv4 address (also mapped into IPv6), or the /64 of an IPv6 address."""
     if ":" not in address:
         return address
-    found = ipaddress.IPv6Address(address.partition("%")[0])
-    return str(found.ipv4_mapped or int(found) >> 64)
+    parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    return str(parsed.ipv4_mapped or int(parsed) >> 64)
 
 
 class Reflector:
-    """A socket with a `Desk`.
+    """Reflector: a UDP socket with a `ReflectorProtocol`.
 
     Args:
-        address: To listen on; ``::`` is everything, IPv4 too.
-        port: 0: a free one.
+        address: Address to listen on; ``::`` is all addresses, IPv4 included.
+        port: Port; 0: any free one.
 
     Raises:
-        UserError: It is taken, or not this machine's.
+        UserError: The port is in use, or the address is not this machine's.
     """
 
     def __init__(self, address: str, port: int) -> None:
-        """Listens from now on; answers in `serve`."""
+        """Open the socket; `serve` answers."""
         try:
             self._sock = _listening(address, port)
         except (OSError, OverflowError) as error:
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise UserError(f"{address} port {port}: cannot listen there: {reason}") from None
-        kernel.ask_for_stamps_of_arrivals(self._sock)
-        self.desk = Desk(owd_wire.this_machine())
+        kernel.enable_rx_stamps(self._sock)
+        self.protocol = ReflectorProtocol(owd_wire.this_machine())
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port it listens on."""
         return int(self._sock.getsockname()[1])
 
     def serve(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Answers until `stop` says so."""
+        """Answer datagrams until `stop` returns true."""
         with selectors.DefaultSelector() as selector, self._sock:
             selector.register(self._sock, selectors.EVENT_READ)
             while not stop():
                 if selector.select(_LOOK_S):
-                    self.desk.overruns = kernel.overruns(self._sock)
+                    self.protocol.overruns = kernel.overruns(self._sock)
                     with contextlib.suppress(BlockingIOError):
                         for _ in range(_AT_ONCE):
                             self._one()
@@ -217,12 +217,12 @@ class Reflector:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                 raise
-            return  # somebody to whom something was sent is not there any more
-        came_ns = kernel.stamp_ns(controls) or time.time_ns()
-        answer = self.desk.answer(data, address[:2], came_ns, time.monotonic_ns())
+            return  # an ICMP error: a former client is gone
+        rx_ns = kernel.stamp_ns(controls) or time.time_ns()
+        answer = self.protocol.answer(data, address[:2], rx_ns, time.monotonic_ns())
         if answer is not None:
-            with contextlib.suppress(OSError):  # a full queue or no way back: it is lost, which is what is measured
-                self._sock.sendto(owd_wire.encode(replace(answer, left_ns=time.time_ns())), address)
+            with contextlib.suppress(OSError):  # a full queue or no route: the echo is lost, as the prober measures
+                self._sock.sendto(owd_wire.encode(replace(answer, tx_ns=time.time_ns())), address)
 
 
 def _listening(address: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What a command says at its end: a row for each target."""
+"""Final table of a probing command: a row for each target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bentpipe.measurements.probing.spec import Method
 from bentpipe.measurements.runs.store import MeasuredRun
 
 _PROBED = ("target", "sent", "lost", "median ms", "p95 ms", "p99 ms", "max ms", "late p99 ms")
-#: For each method.
+#: Columns by method.
 COLUMNS: Mapping[Method, tuple[str, ...]] = {
     "ping": _PROBED,
     "tcp": _PROBED,
@@ -19,7 +19,7 @@ COLUMNS: Mapping[Method, tuple[str, ...]] = {
 
 
 def rows(run: MeasuredRun) -> list[list[Any]]:
-    """The cells of `COLUMNS`, from the summary."""
+    """Return the cells of `COLUMNS` from the summary."""
     method, late = run.summary["method"], _short(run.summary["lateness_ms"]["p99"])
     return [_row(method, target, late) for target in run.summary["targets"]]
 
@@ -30,13 +30,13 @@ def _row(method: str, target: Mapping[str, Any], late: float | None) -> list[Any
     rtt = target["rtt_ms"]
     lost = "–" if target["loss"] is None else f"{target['loss']:.2%}"
     quantiles = [_short(rtt[name]) for name in ("median", "p95", "p99", "max")]
-    found = [target["name"], target["probes"], lost, *quantiles, late]
+    cells = [target["name"], target["probes"], lost, *quantiles, late]
     if method == "owd":
         known = (target["clocks"] or {}).get("known")
-        found += [_short(target["up_ms"]["median"]), _short(target["down_ms"]["median"]), known]
-    return found
+        cells += [_short(target["up_ms"]["median"]), _short(target["down_ms"]["median"]), known]
+    return cells
 
 
 def _short(value: float | None) -> float | None:
-    """Microseconds are enough to look at."""
+    """Round milliseconds to microseconds for display."""
     return None if value is None else round(value, 3)

@@ -1,7 +1,7 @@
-"""``trace``: which hops there are on the way and how long it takes to each, again and again.
+"""``trace``: repeated traceroutes with the RTT to each hop.
 
-All packets of a target are of one flow (see `echo`), so that a router that shares load sends them the same way. The
-first round asks up to `MOST_HOPS`, later ones as far as the target was found.
+All packets to a target belong to one flow (see `echo`), so that a load-balancing router sends them over the same path.
+The first round probes up to `MOST_HOPS`, later rounds up to the target's distance.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import count
 
 from bentpipe.measurements.probing.icmp import IcmpSocket
 from bentpipe.measurements.probing.kernel import IcmpError
-from bentpipe.measurements.probing.ledger import Ledger, Sent
 from bentpipe.measurements.probing.loop import Loop
 from bentpipe.measurements.probing.spec import Target
+from bentpipe.measurements.probing.tracker import ProbeTracker, Sent
 
-#: As traceroute has it.
+#: Default of traceroute.
 MOST_HOPS = 30
-#: From one hop's packet to the next one's, at most [ns]. Chosen here: no burst, and a round of 30 within a second.
+#: Largest time from one hop's packet to the next one's [ns]. Chosen here: no burst, and a round of 30 within a second.
 GAP_NS = 20_000_000
 
 #: target, when the round began [ns since 1970], TTL, address or None, RTT [ns] or None, how late it began [ns].
@@ -32,22 +32,22 @@ class _Round:
     late_ns: int
     last: int
     final: bool = False
-    """`last` is where it ends: the target, or who refused."""
-    found: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Whether `last` is the end of the path: the target, or a host that refused the packet."""
+    answers: dict[int, tuple[str, int]] = field(default_factory=dict)
     open: int = 0
     sent_all: bool = False
 
 
 class Trace:
-    """One target's.
+    """Traceroute prober of one target.
 
     Args:
-        sock: Sends.
+        sock: Socket for the packets.
         loop: Spreads a round's packets over time.
-        target: Where to.
+        target: The target.
         every_ns: Interval of rounds.
-        ledger: Knows which packets are under way; what it writes of them nobody wants.
-        write: Takes each hop of a round that is over.
+        tracker: Tracks pending packets; its output is discarded.
+        write: Receives each hop of a finished round.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Trace:
         loop: Loop,
         target: Target,
         every_ns: int,
-        ledger: Ledger,
+        tracker: ProbeTracker,
         write: Callable[[Hop], None],
     ) -> None:
-        """Nothing is sent yet."""
-        self.ledger, self._sock, self._loop, self._write = ledger, sock, loop, write
+        """Register the target; nothing is sent yet."""
+        self.tracker, self._sock, self._loop, self._write = tracker, sock, loop, write
         self._gap_ns = min(GAP_NS, every_ns // (MOST_HOPS + 1))
         self._send = sock.add(target, self)
         self._numbers = count()
@@ -68,7 +68,7 @@ class Trace:
         self._distance = MOST_HOPS
 
     def send(self, seq: int, late_ns: int) -> None:
-        """Begins a round."""
+        """Start a round."""
         del seq
         self._next(_Round(time.time_ns(), late_ns, self._distance), 1)
 
@@ -76,7 +76,7 @@ class Trace:
         number = next(self._numbers)
         self._of[number] = (now, ttl)
         now.open += 1
-        self.ledger.sending(number, now.late_ns)
+        self.tracker.start(number, now.late_ns)
         try:
             self._send(number, ttl)
         except OSError:
@@ -90,56 +90,56 @@ class Trace:
     def _go_on(self, now: _Round, ttl: int) -> None:
         if ttl <= now.last:
             self._next(now, ttl)
-        else:  # the end was found meanwhile
+        else:  # the end of the path was reached meanwhile
             now.sent_all = True
             self._finish(now)
 
     def tick(self) -> None:
-        """After the ledger gave up some packets."""
-        for number in [number for number in self._of if self.ledger.under_way(number) is None]:
+        """Remove timed-out packets."""
+        for number in [number for number in self._of if self.tracker.pending(number) is None]:
             self._lost(number)
 
     def close(self) -> None:
-        """Rounds that are not over are not kept."""
+        """Discard unfinished rounds."""
 
     def on_stamp(self, seq: int, tx_ns: int) -> None:
-        """It left."""
-        self.ledger.stamped(seq, tx_ns)
+        """Store the transmit timestamp."""
+        self.tracker.set_tx_time(seq, tx_ns)
 
-    def on_reply(self, seq: int, seen_ns: int, came_ns: int | None, address: str) -> None:
-        """The target itself."""
-        self._hop(seq, seen_ns, came_ns, address, ends=True)
+    def on_reply(self, seq: int, seen_ns: int, rx_ns: int | None, address: str) -> None:
+        """Record a reply of the target."""
+        self._hop(seq, seen_ns, rx_ns, address, ends=True)
 
-    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, came_ns: int | None, error: IcmpError) -> None:
-        """A hop on the way; whoever says anything but that the TTL is used up lets nothing pass."""
-        found = self.ledger.nearest(low_bits) if seq is None else seq
-        if found is None:
+    def on_error(self, seq: int | None, low_bits: int, seen_ns: int, rx_ns: int | None, error: IcmpError) -> None:
+        """Record the error of a hop; any error but an exceeded TTL ends the path."""
+        number = self.tracker.nearest(low_bits) if seq is None else seq
+        if number is None:
             return
         if error.sender is None:
-            self._lost(found)
+            self._lost(number)
         else:
-            self._hop(found, seen_ns, came_ns, error.sender, ends=error.cause != "TTL exceeded")
+            self._hop(number, seen_ns, rx_ns, error.sender, ends=error.cause != "TTL exceeded")
 
-    def _hop(self, seq: int, seen_ns: int, came_ns: int | None, address: str, *, ends: bool) -> None:
-        sent, of = self.ledger.under_way(seq), self._of.pop(seq, None)
+    def _hop(self, seq: int, seen_ns: int, rx_ns: int | None, address: str, *, ends: bool) -> None:
+        sent, of = self.tracker.pending(seq), self._of.pop(seq, None)
         if sent is None or of is None:
             return
         if sent.tx_ns is None:
             self._sock.read_stamps()
         now, ttl = of
-        now.found[ttl] = (address, self._round_trip(sent, came_ns, seen_ns))
+        now.answers[ttl] = (address, self._rtt(sent, rx_ns, seen_ns))
         if ends and (ttl < now.last or not now.final):
             now.last, now.final = ttl, True
-        self.ledger.lost(seq, None)  # its fate is ours
+        self.tracker.mark_lost(seq, None)  # ends tracking; the round has the answer
         now.open -= 1
         self._finish(now)
 
-    def _round_trip(self, sent: Sent, came_ns: int | None, seen_ns: int) -> int:
-        return sent.round_trip(came_ns, seen_ns, self.ledger.clocks.jumps)[0]
+    def _rtt(self, sent: Sent, rx_ns: int | None, seen_ns: int) -> int:
+        return sent.rtt(rx_ns, seen_ns, self.tracker.clocks.jumps)[0]
 
     def _lost(self, number: int) -> None:
         of = self._of.pop(number, None)
-        self.ledger.lost(number, None)
+        self.tracker.mark_lost(number, None)
         if of is not None:
             of[0].open -= 1
             self._finish(of[0])
@@ -149,8 +149,8 @@ class Trace:
             return
         now.open = -1  # once
         self._distance = now.last if now.final else MOST_HOPS
-        # Behind the last hop that answered there is nothing to be said of a target that does not.
-        last = now.last if now.final else max(now.found, default=1)
+        # If the target does not answer, the round ends with the last hop that did.
+        last = now.last if now.final else max(now.answers, default=1)
         for ttl in range(1, last + 1):
-            address, rtt_ns = now.found.get(ttl, (None, None))
-            self._write((self.ledger.target, now.unix_ns, ttl, address, rtt_ns, now.late_ns))
+            address, rtt_ns = now.answers.get(ttl, (None, None))
+            self._write((self.tracker.target, now.unix_ns, ttl, address, rtt_ns, now.late_ns))
