@@ -60,7 +60,7 @@ def test_a_disk_that_stays_full_ends_a_recorder_in_one_line(small_disk):
     terminal, _ = at(0)
     client = DishClient(Faulty(terminal, then={20: lambda _: fill(small_disk)}))
     made = recorder.Recorder(client, small_disk / "dish", terminal.clock, map_every_s=0)
-    with pytest.raises(StoreError, match=r"the disk is full .*; the last \d+ rows are lost, what came before is kept"):
+    with pytest.raises(StoreError, match=r"the disk is full .*; the last \d+ rows are lost, earlier rows are stored"):
         made.run(60)
     assert seconds_of(small_disk / "dish") == [float(s) for s in range(20)]
 
@@ -75,7 +75,7 @@ def test_rows_that_wait_for_room_are_bounded(small_disk):
         made.add((number, *blank))
         writer.flush()
     made.add((50, *blank))
-    with pytest.raises(DiskFullError, match="51 rows wait, more than memory shall hold: make room"):
+    with pytest.raises(DiskFullError, match="51 rows wait in memory, expected at most 50; make room"):
         writer.flush()
 
 

@@ -11,7 +11,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs import failed
-from bentpipe.runs.manifest import FILE, ManifestWarning, read_manifest
+from bentpipe.runs.manifest import FILE, FORMAT, ManifestWarning, read_manifest
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 
@@ -53,12 +53,14 @@ def test_a_damaged_manifest_is_a_warning_at_most(tmp_path, data):
         "phase_s": None,
         "world": "simulated",
     }
-    whole = {"format": 2, "requested": [entry]}
+    whole = {"format": FORMAT, "requested": [entry]}
     (tmp_path / FILE).write_text(json.dumps(whole), encoding="utf-8")
     assert len(read_manifest(tmp_path)) == 1
     odd = st.sampled_from([None, True, 0, "x", [], {}, [None], [[]], [1.5]])
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(odd)
-    text = json.dumps(data.draw(st.sampled_from([whole, whole, {"format": 2, "requested": entry}, [entry], entry])))
+    text = json.dumps(
+        data.draw(st.sampled_from([whole, whole, {"format": FORMAT, "requested": entry}, [entry], entry]))
+    )
     cut = data.draw(st.integers(0, len(text)))
     (tmp_path / FILE).write_text(text[:cut] if data.draw(st.booleans()) else text, encoding="utf-8")
     with warnings.catch_warnings():
@@ -68,7 +70,7 @@ def test_a_damaged_manifest_is_a_warning_at_most(tmp_path, data):
             assert max(request.seeds) >= 0
 
 
-@pytest.mark.parametrize("format_", [None, 0, 1, 3, True, "2"])
+@pytest.mark.parametrize("format_", [None, 0, FORMAT - 1, FORMAT + 1, True, str(FORMAT)])
 def test_only_a_known_format_is_read(tmp_path, format_):
     race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
     document = json.loads((tmp_path / FILE).read_text())
@@ -80,11 +82,11 @@ def test_only_a_known_format_is_read(tmp_path, format_):
 def test_files_of_a_newer_bentpipe_are_not_overwritten(tmp_path):
     race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
     for file, key in ((tmp_path / FILE, "requested"), (tmp_path / failed.FILE, "failed")):
-        file.write_text(json.dumps({"format": 3, key: [], "more": 1}))
+        file.write_text(json.dumps({"format": FORMAT + 1, key: [], "more": 1}))
     before = (tmp_path / failed.FILE).read_text()
     with pytest.warns(ManifestWarning, match="of a newer bentpipe, and left unchanged"):
         failed.keep_failed(tmp_path, [], [])
     assert (tmp_path / failed.FILE).read_text() == before
-    with pytest.raises(UserError, match=r"race\.json: of a newer format than 2"):
+    with pytest.raises(UserError, match=rf"race\.json: of a newer format than {FORMAT}"):
         race([dumbbell()], ["cubic"], out=tmp_path, duration_s=1.0)
     assert json.loads((tmp_path / FILE).read_text())["more"] == 1

@@ -53,7 +53,8 @@ def test_the_best_point_is_scored_again_on_held_out_profiles(lossy, tmp_path):
 def test_the_novelty_of_other_seeds_is_described():
     here = SimpleNamespace
     assert "with other random processes" in search._fresh_on([here(seed=1)], [], 3)
-    assert search._fresh_on([here(seed=1), here(seed=None)], [], 3).startswith("1 of 2 Profiles with other random processes")
+    mixed = search._fresh_on([here(seed=1), here(seed=None)], [], 3)
+    assert mixed.startswith("1 of 2 Profiles with other random processes")
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
-"""How transports and applications behave over low-earth-orbit satellite Internet.
+"""Simulate, emulate and measure transports and applications over low-earth-orbit satellite Internet.
 
-A Profile (the path over time) goes in, a Run (what happened) comes out. What the command line does, these do:
+Input: a Profile (a path over time). Output: a Run (tables and a record). The functions of the command line:
 
 - `make_profile`, `preset_profile`, `read_profile`, `write_profile`, `summarise`: Profiles.
-- `read_as`, `write_as`: other people's formats.
-- `sky`, `route`: who is up, and the shortest way through a constellation.
-- `race`, `simulate`, `write_report`: controllers against each other over Profiles.
-- `UserError`: what can be put right by the caller.
+- `read_as`, `write_as`: other tools' formats.
+- `sky`, `route`: satellites above a place, and the shortest path through a constellation.
+- `race`, `simulate`, `write_report`: congestion controllers over Profiles.
+- `UserError`: errors that the caller can fix.
 
-Names are loaded when they are first used, so importing bentpipe is cheap.
+Names are loaded on first use, so importing bentpipe is cheap.
 """
 
 from __future__ import annotations

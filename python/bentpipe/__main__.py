@@ -1,7 +1,7 @@
-"""The command line's way in: the command ``bentpipe`` and ``python -m bentpipe``.
+"""Entry point of the command ``bentpipe`` and of ``python -m bentpipe``.
 
-What the command line loads takes a third of a second, in which Ctrl-C must be no traceback either. So nothing but the
-standard library is loaded before that is taken care of.
+Loading the command line takes a third of a second, in which Ctrl-C must not print a traceback. So only the standard
+library is loaded before the signal handler is set.
 """
 
 import os
@@ -10,15 +10,15 @@ import sys
 from types import FrameType
 
 INTERRUPTED = 130
-"""As shells report a process that SIGINT ended."""
+"""Exit code with which shells report a process ended by SIGINT."""
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    _open_what_is_closed()
+    _open_closed_streams()
     try:
-        # In the middle of an import an exception would be lost, or come out as another: so the process ends at once.
-        # Where SIGINT is ignored (a background job of a shell) it stays so.
+        # An exception during an import may be lost or replaced by another, so the handler ends the process at once.
+        # If SIGINT is ignored (a background job of a shell), it stays ignored.
         loading = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if loading:
             signal.signal(signal.SIGINT, _stop)
@@ -31,8 +31,8 @@ def main() -> None:
         _stop()
 
 
-def _open_what_is_closed() -> None:
-    """`/dev/null` for whichever of the three standard streams is closed (`>&-`): else the next file would be it."""
+def _open_closed_streams() -> None:
+    """Open `/dev/null` for each closed standard stream (`>&-`): else the next opened file would get its number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -44,7 +44,7 @@ def _open_what_is_closed() -> None:
 
 
 def _stop(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
-    """Nothing is begun yet, so nothing is to be put in order."""
+    """End the process. No work has begun, so nothing needs cleaning up."""
     os.write(2, b"error: interrupted\n")
     os._exit(INTERRUPTED)
 

@@ -1,7 +1,7 @@
-"""Tables that may be damaged or hostile, read by Polars: whatever it makes of their bytes is one line of ours.
+"""Reading of tables that may be damaged or hostile with Polars: every failure becomes a one-line error.
 
-On some damaged bytes Polars panics. That is no `Exception`, and by the time Python hears of it the threads of Polars
-have printed messages and back traces where nobody asked for them: on file descriptor 2.
+On some damaged bytes Polars panics. A panic is no `Exception`, and before Python receives it the threads of Polars have
+printed messages and backtraces on file descriptor 2.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bound:
-    """How much a Parquet file may hold: `rows` in any case, and `rows_per_byte` of a larger file.
+    """Limit on the size of a Parquet file: `rows` in any case, and `rows_per_byte` of a larger file.
 
-    Real tables have less than one row in a byte: there is noise in what is measured. `values`, of the column with the
-    most, are more than rows where rows hold lists.
+    Real tables have less than one row per byte, because measurements are noisy. `values` limits the largest column,
+    which has more values than rows if its rows are lists.
     """
 
     rows: int
@@ -41,45 +41,45 @@ class Bound:
     values: int = 100_000_000
 
 
-#: Of measured tables. Chosen here: a day of 100 pings a second in any case, some 1 GB of memory.
+#: Limit of measured tables. Chosen here: a day of 100 pings a second in any case, about 1 GB of memory.
 MEASURED_BOUND = Bound(10_000_000, 2.0)
-#: Largest file that is held in memory while it is read [bytes]. Chosen here: two days of 100 pings a second.
+#: Largest file that is kept in memory while it is read [bytes]. Chosen here: two days of 100 pings a second.
 HELD_BYTES = 256 << 20
-#: Unpacked bytes in any case, and in each byte of a larger file. Chosen here: real tables unpack to four times.
+#: Limit of unpacked bytes in any case, and per byte of a larger file. Chosen here: real tables unpack to four times.
 _UNPACKED_BYTES, _UNPACKED_PER_BYTE = 512 << 20, 64
 
-#: A process has one descriptor 2.
+#: Lock, because a process has only one descriptor 2.
 _HOLDING = threading.RLock()
-#: One panic ends other threads', which print theirs a moment later: until none did for so long, at most so often.
+#: After a panic, other threads print theirs a moment later: wait until none has for this long, at most this often.
 _QUIET_S, _MOST_WAITS = 0.02, 25
 
 
 def guarded(read: Callable[[], T], refused: Callable[[str], UserError]) -> T:
-    """`read()`; what else it raises is raised as `refused` of the reason, and what a panic prints is not seen.
+    """Return `read()`; raise other errors as `refused(reason)`, and suppress the output of a panic.
 
-    What others print on descriptor 2 meanwhile comes out when `read` has ended, unless it ends in a panic.
+    Other output on descriptor 2 is delayed until `read` has ended. It is lost if `read` panics.
 
     Raises:
         UserError: The bytes are no such table.
     """
     try:
-        with _HOLDING, _panics_unseen():
+        with _HOLDING, _panic_output_suppressed():
             return read()
     except UserError:
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001 - damaged bytes can raise anything
         reason = str(error).partition("\n")[0].strip() or type(error).__name__
         if isinstance(error, PanicException):
-            reason = "Polars gives it up: bytes inside are damaged"
+            reason = "Polars cannot decode it: its bytes are damaged"
         raise refused(reason) from None
 
 
 def scan_parquet(path: Path, bound: Bound = MEASURED_BOUND, *, held: bool = False) -> pl.LazyFrame:
-    """A Parquet file as a lazy table; its name is a name, whatever ``[`` and ``*`` are in it.
+    """Open a Parquet file as a lazy table; ``[`` and ``*`` in its name have no special meaning.
 
     Args:
         path: The file.
-        bound: How much it may hold.
+        bound: Limit on its size.
         held: Keep its bytes in memory, if they are at most `HELD_BYTES`: another program may cut or replace the file
             before the table is read, on which Polars panics.
 
@@ -99,7 +99,7 @@ def scan_parquet(path: Path, bound: Bound = MEASURED_BOUND, *, held: bool = Fals
 
 
 def read_parquet(data: bytes, bound: Bound = MEASURED_BOUND) -> pl.DataFrame:
-    """The table in the bytes of a Parquet file.
+    """Read the table in the bytes of a Parquet file.
 
     Raises:
         ValueError: They are no Parquet file, or would unpack to more than `bound`.
@@ -109,7 +109,7 @@ def read_parquet(data: bytes, bound: Bound = MEASURED_BOUND) -> pl.DataFrame:
 
 
 def check_size(data: bytes, bound: Bound) -> None:
-    """Raises `ValueError` where the bytes are no Parquet file, or would unpack to more than `bound`."""
+    """Raise `ValueError` if the bytes are no Parquet file, or would unpack to more than `bound`."""
     _check_size(lambda place, count: data[place : place + count], len(data), bound)
 
 
@@ -118,24 +118,24 @@ def _check_size(read_at: Callable[[int, int], bytes], file_bytes: int, bound: Bo
         size = parquet_size(read_at, file_bytes)
     except IndexError:
         raise ValueError("its footer is cut off") from None
-    for found, most, what in (
+    for count, most, unit in (
         (size.rows, max(bound.rows, int(bound.rows_per_byte * file_bytes)), "rows"),
         (size.values, max(bound.values, int(bound.rows_per_byte * file_bytes)), "values in a column"),
         (size.unpacked_bytes, max(_UNPACKED_BYTES, _UNPACKED_PER_BYTE * file_bytes), "unpacked bytes"),
     ):
-        if found > most:
-            raise ValueError(f"{found} {what} in a file of {file_bytes} bytes; wanted at most {most}")
+        if count > most:
+            raise ValueError(f"{count} {unit} in a file of {file_bytes} bytes; expected at most {most}")
 
 
 def gone_through(
     scan: Callable[[], pl.LazyFrame], refused: Callable[[str], UserError], columns: Sequence[str] = ()
 ) -> pl.LazyFrame:
-    """A lazy table of files whose pages were decoded once, in pieces: their damage would show else where it is used.
+    """Return a lazy table of files after decoding all pages once, so that damage is detected here and not later.
 
     Args:
         scan: Makes the table.
         refused: As in `guarded`.
-        columns: Those that will be read, as far as it has them; empty: all.
+        columns: The columns that will be read, as far as they exist; empty: all.
 
     Raises:
         UserError: A file does not read.
@@ -143,20 +143,20 @@ def gone_through(
 
     def read() -> pl.LazyFrame:
         table = scan()
-        there = [name for name in columns if name in table.collect_schema()]
-        table.select((pl.col(there) if there else pl.all()).null_count()).collect(engine="streaming")
+        present = [name for name in columns if name in table.collect_schema()]
+        table.select((pl.col(present) if present else pl.all()).null_count()).collect(engine="streaming")
         return table
 
     return guarded(read, refused)
 
 
 @contextlib.contextmanager
-def _panics_unseen() -> Iterator[None]:
-    """Keeps what is printed on descriptor 2 and prints it afterwards; with a panic all of it goes.
+def _panic_output_suppressed() -> Iterator[None]:
+    """Buffer output on descriptor 2 and print it afterwards; discard it after a panic.
 
-    A child that another thread starts meanwhile keeps the memory as its descriptor 2: what it says there is not seen.
+    A child process that another thread starts meanwhile inherits the buffer as its descriptor 2; its output is lost.
     """
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr, or a closed one
         sys.stderr.flush()
     try:
         real = os.dup(2)
@@ -165,7 +165,7 @@ def _panics_unseen() -> Iterator[None]:
         return
     try:
         held = os.memfd_create("held", os.MFD_CLOEXEC)
-    except OSError:  # no descriptor left: a panic is seen, and nothing is called damaged for that
+    except OSError:  # no descriptor left: a panic's output is visible, but the read can still succeed
         os.close(real)
         yield
         return
@@ -180,11 +180,11 @@ def _panics_unseen() -> Iterator[None]:
     finally:
         os.dup2(real, 2)
         os.close(real)
-        said = b"" if panicked else os.pread(held, os.fstat(held).st_size, 0)
+        output = b"" if panicked else os.pread(held, os.fstat(held).st_size, 0)
         os.close(held)
-        if said:
+        if output:
             with contextlib.suppress(OSError):
-                os.write(2, said)
+                os.write(2, output)
 
 
 def _until_quiet(file: int) -> None:

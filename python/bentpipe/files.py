@@ -1,4 +1,4 @@
-"""Reading and writing files so that a failure is one clear line and never half a file."""
+"""Reading and writing of files. A failure is one clear line and never leaves half a file."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import IO
 from bentpipe.errors import DiskFullError, StoreError, UserError
 
 _GZIP_MAGIC = b"\x1f\x8b"
-#: The disk's fault, not the name's.
+#: Errors of the disk, not of the file's name.
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that replaces `path` at the end of the ``with`` block, or leaves it as it was.
+    """Yield a binary file that replaces `path` at the end of the ``with`` block, or leaves it unchanged.
 
-    What is written goes to a temporary file beside `path`, is flushed to the disk, and is then renamed. If anything
-    fails (a full disk, an exception inside the block, Ctrl-C) the temporary file is removed.
+    Data are written to a temporary file beside `path`, flushed to the disk, and renamed. If anything fails (a full
+    disk, an exception inside the block, Ctrl-C), the temporary file is removed.
 
     Raises:
-        UserError: The directory is missing or not to be written in, or `path` is something else than a file.
+        UserError: The directory is missing or not writable, or `path` is not a file.
         StoreError: The disk is full or fails.
     """
-    target = Path(os.path.realpath(path))  # of links in a circle `resolve` raises RuntimeError
+    target = Path(os.path.realpath(path))  # `resolve` raises RuntimeError on circular links
     if target.is_dir():
-        raise UserError(f"{path}: is a directory; wanted the name of a file to write")
+        raise UserError(f"{path}: is a directory; expected the name of a file to write")
     if target.exists() and not target.is_file():
-        raise UserError(f"{path}: is not an ordinary file; wanted the name of a file to write")
+        raise UserError(f"{path}: is not an ordinary file; expected the name of a file to write")
     if not target.parent.is_dir():
         raise UserError(f"{path}: the directory {target.parent} does not exist; make it first")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -55,49 +55,49 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def replace_file(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
     """Write `data` to `path` in one step. Raises as `atomic_write`.
 
-    Tables go through memory and then through here: Polars panics when the file it writes into meets a full disk.
+    Tables are written to memory first: Polars panics if the disk is full while it writes a file.
     """
     with atomic_write(path) as file:
         file.write(data)
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> UserError | StoreError:
-    """Return the error to raise where the system refused to write `path`: the user's mistake, or the disk's fault."""
+    """Return the exception for a failed write of `path`: the user's mistake, or the disk's fault."""
     kind = DiskFullError if is_full(error) else StoreError if error.errno in _DISK else UserError
     return kind(f"{path}: cannot be written: {reason_of(error)}")
 
 
 def reason_of(error: OSError) -> str:
-    """Return why the system refused, in words; a full disk is called that, with the system's words behind it."""
+    """Describe the system's reason; a full disk is named as such, followed by the system's words."""
     words = (error.strerror or str(error)).lower()
     return f"the disk is full ({words})" if is_full(error) else words
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk, or the user's quota on it, is full."""
+    """Tell whether the disk, or the user's quota on it, is full."""
     return error.errno in _FULL
 
 
-#: Largest file that is read whole [bytes]: 2 GiB. Chosen here: above any input bentpipe has a use for, and small enough
-#: to fit in a laptop's memory.
+#: Largest file that is read whole [bytes]: 2 GiB. Chosen here: more than any useful input, and small enough for a
+#: laptop's memory.
 MAX_BYTES = 2 << 30
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
-    """The whole file, which is looked at before it is read: a device or a pipe may never end.
+    """Read the whole file after checking its type: a device or a pipe may never end.
 
     Raises:
         UserError: It is missing, not an ordinary file, larger than `limit` [bytes] or unreadable.
     """
     source = Path(path)
     try:
-        found = source.stat()
-        if stat.S_ISDIR(found.st_mode):
-            raise UserError(f"{path}: is a directory; wanted a file")
-        if not stat.S_ISREG(found.st_mode):
-            raise UserError(f"{path}: is not an ordinary file; wanted a file")
-        if found.st_size > limit:
-            raise UserError(f"{path}: is too large ({found.st_size} bytes); wanted at most {limit} bytes")
+        status = source.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UserError(f"{path}: is a directory; expected a file")
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{path}: is not an ordinary file; expected a file")
+        if status.st_size > limit:
+            raise UserError(f"{path}: is too large ({status.st_size} bytes); expected at most {limit} bytes")
         return source.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -106,7 +106,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
 
 
 def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
-    """The whole file, unpacked if it is gzip: never more than `limit`, whatever a small file claims to hold.
+    """Read the whole file, unpacked if it is gzip, up to `limit` bytes, whatever size the file claims.
 
     Raises:
         UserError: As `read_bytes`; or the gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
@@ -114,18 +114,18 @@ def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes
     return unpacked(read_bytes(path, limit), path, limit)
 
 
-#: A packed file may unpack to so many bytes in any case, and to so many times its size. Chosen here: real logs and
-#: results unpack to 5 to 40 times their size, a hostile gzip file to 1,000 times.
+#: Limits of unpacking: bytes in any case, and multiples of the packed size. Chosen here: real logs and results unpack
+#: to 5 to 40 times their size, a hostile gzip file to 1,000 times.
 _ANY_UNPACKED_BYTES, _UNPACKED_TIMES = 64 << 20, 100
 
 
 def unpacked_limit(packed_bytes: int) -> int:
-    """Return the most bytes that a packed measurement may unpack to."""
+    """Return the largest number of bytes that a packed measurement may unpack to."""
     return min(MAX_BYTES, max(_ANY_UNPACKED_BYTES, _UNPACKED_TIMES * packed_bytes))
 
 
 def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
-    """What the bytes of a file hold: themselves, or what they unpack to if they are gzip; `path` names it in messages.
+    """Return the bytes of a file, unpacked if they are gzip; `path` names it in messages.
 
     Raises:
         UserError: The gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
@@ -142,7 +142,7 @@ def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
             raise UserError(f"{path}: is damaged: {error}; get the file again") from None
         total += len(part)
         if total > limit:
-            raise UserError(f"{path}: unpacks to more than {limit} bytes; wanted at most that")
+            raise UserError(f"{path}: unpacks to more than {limit} bytes; expected at most that")
         if not unpacker.eof:
             raise UserError(f"{path}: the gzip file is cut off; get the file again")
         parts.append(part)
@@ -151,7 +151,7 @@ def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The whole file as UTF-8 text, with or without a byte-order mark.
+    """Read the whole file as UTF-8 text, with or without a byte-order mark.
 
     Raises:
         UserError: As `read_bytes`; or the file is not text (the line is named).
@@ -173,7 +173,7 @@ def text_of(data: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Makes a rename last through a power cut (Linux keeps it in the directory)."""
+    """Sync a directory, so that a rename survives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used: a command does not wait for what it has no need of."""
+"""Lazy loading of a package's names, so that a command loads only the modules it needs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__` (PEP 562).
+    """Make a package's `__getattr__` (PEP 562).
 
     Args:
         package: Its name.
-        homes: Public name → the module it lives in.
+        homes: Public name → the module that defines it.
     """
 
-    def find(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    def find(name: str) -> Any:  # noqa: ANN401 - any object
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # found without us from now on
+        setattr(sys.modules[package], name, value)  # later lookups bypass this function
         return value
 
     return find

@@ -1,9 +1,8 @@
-"""How much a Parquet file unpacks to, found out before any of it is unpacked.
+"""The unpacked size of a Parquet file, computed before unpacking.
 
-A file of 100 kB can hold a hundred million equal rows. The footer says how many rows there are, but a hostile file need
-not say the truth, so the headers of all pages are read too: those are what a reader allocates memory by. Both are in
-Thrift's compact protocol (parquet-format, `parquet.thrift`), of which this reads as much as is needed and skips the
-rest.
+A file of 100 kB can hold a hundred million equal rows. The footer has the number of rows, but a hostile file may lie.
+So the headers of all pages are read too, by which a reader allocates memory. Both are in Thrift's compact protocol
+(parquet-format, `parquet.thrift`); this module reads the necessary part and skips the rest.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: Reads so many bytes at a place of the file; fewer at its end.
+#: Function (place, count) that reads bytes at a place of the file; fewer at its end.
 ReadAt = Callable[[int, int], bytes]
 
 _MAGIC = b"PAR1"
 #: Longest page header read, and longest footer [bytes]. Chosen here: a header is some 30 bytes, more with statistics; a
 #: footer of a file with thousands of row groups has some megabytes.
 _HEADER_BYTES, _FOOTER_BYTES = 1 << 20, 256 << 20
-#: Bytes first read of a page header; most have no more.
+#: Bytes of a page header that are read first; most headers are shorter.
 _FIRST_BYTES = 512
-#: Nesting that no such file has.
+#: Largest nesting; real files have less.
 _MOST_DEPTH = 32
 
 # parquet.thrift: FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData's members.
@@ -35,12 +34,12 @@ _VALUES_OF = {0: 5, 3: 8}
 
 @dataclass(frozen=True)
 class Size:
-    """What a Parquet file holds once it is unpacked.
+    """Size of an unpacked Parquet file.
 
     Attributes:
-        rows: Rows, by the footer.
-        values: Values of the column with the most, by the pages: in lists there are more than rows.
-        unpacked_bytes: All pages, unpacked; before dictionaries are applied.
+        rows: Number of rows, from the footer.
+        values: Number of values of the largest column, from the pages; lists have more values than rows.
+        unpacked_bytes: Bytes of all pages, unpacked, before dictionaries are applied.
     """
 
     rows: int
@@ -65,17 +64,17 @@ def parquet_size(read_at: ReadAt, file_bytes: int) -> Size:
         rows += _int(group, _GROUP_ROWS)
         most = 0
         for column in _list(group, _COLUMNS):
-            of_column = 0
+            column_values = 0
             for page_values, page_bytes in _pages(read_at, _struct(column, _META_DATA), file_bytes):
-                of_column += page_values
+                column_values += page_values
                 unpacked += page_bytes
-            most = max(most, of_column)
+            most = max(most, column_values)
         values += most
     return Size(max(rows, _int(footer, _NUM_ROWS)), values, unpacked)
 
 
 def _pages(read_at: ReadAt, chunk: dict[int, Any], file_bytes: int) -> Iterator[tuple[int, int]]:
-    """Values and unpacked bytes of each page of a column chunk."""
+    """Yield the number of values and the unpacked bytes of each page of a column chunk."""
     place = _int(chunk, _DATA_PAGE)
     if 0 < chunk.get(_DICTIONARY_PAGE, 0) < place:
         place = _int(chunk, _DICTIONARY_PAGE)
@@ -90,7 +89,7 @@ def _pages(read_at: ReadAt, chunk: dict[int, Any], file_bytes: int) -> Iterator[
 
 
 def _header(read_at: ReadAt, place: int) -> tuple[dict[int, Any], int]:
-    """A page header and how many bytes it has."""
+    """Return a page header and its length in bytes."""
     size = _FIRST_BYTES
     while True:
         data = read_at(place, size)
@@ -103,48 +102,48 @@ def _header(read_at: ReadAt, place: int) -> tuple[dict[int, Any], int]:
             size = _HEADER_BYTES
 
 
-def _int(struct: Any, field: int) -> int:  # noqa: ANN401 - whatever the file holds
-    found = _struct_of(struct).get(field)
-    if type(found) is not int or found < 0:
+def _int(struct: Any, field: int) -> int:  # noqa: ANN401 - any value
+    value = _struct_of(struct).get(field)
+    if type(value) is not int or value < 0:
         raise ValueError("a number in its footer or pages is out of place")
-    return found
+    return value
 
 
-def _list(struct: Any, field: int) -> list[Any]:  # noqa: ANN401 - whatever the file holds
-    found = _struct_of(struct).get(field, [])
-    if not isinstance(found, list):
+def _list(struct: Any, field: int) -> list[Any]:  # noqa: ANN401 - any value
+    value = _struct_of(struct).get(field, [])
+    if not isinstance(value, list):
         raise ValueError("its footer is damaged")
-    return found
+    return value
 
 
-def _struct(struct: Any, field: int) -> dict[int, Any]:  # noqa: ANN401 - whatever the file holds
+def _struct(struct: Any, field: int) -> dict[int, Any]:  # noqa: ANN401 - any value
     return _struct_of(_struct_of(struct).get(field))
 
 
-def _struct_of(value: Any) -> dict[int, Any]:  # noqa: ANN401 - whatever the file holds
+def _struct_of(value: Any) -> dict[int, Any]:  # noqa: ANN401 - any value
     if not isinstance(value, dict):
         raise ValueError("its footer is damaged")
     return value
 
 
 class _Thrift:
-    """Reads Thrift's compact protocol. Raises `IndexError` at the end of the bytes, `ValueError` for what is none."""
+    """Reader of Thrift's compact protocol. Raises `IndexError` at the end of the bytes, `ValueError` if malformed."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.place, self._depth = data, 0, 0
 
     def struct(self) -> dict[int, Any]:
-        """Fields by number; texts are not kept."""
+        """Read fields by number; texts are skipped."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise ValueError("its footer is nested too deeply")
-        found: dict[int, Any] = {}
+        value: dict[int, Any] = {}
         number = 0
         while byte := self._byte():
             number = number + (byte >> 4) if byte >> 4 else self._zigzag()
-            found[number] = self._value(byte & 15)
+            value[number] = self._value(byte & 15)
         self._depth -= 1
-        return found
+        return value
 
     def _value(self, kind: int) -> Any:  # noqa: ANN401, PLR0911 - Thrift is anything
         if kind in (1, 2):
@@ -177,19 +176,19 @@ class _Thrift:
         return byte
 
     def _varint(self) -> int:
-        found = shift = 0
+        value = shift = 0
         while True:
             byte = self._byte()
-            found |= (byte & 127) << shift
+            value |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return value
             shift += 7
             if shift > 63:
                 raise ValueError("its footer is damaged")
 
     def _zigzag(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
 
     def _skip(self, count: int) -> None:
         self.place += count

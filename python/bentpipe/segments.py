@@ -1,10 +1,9 @@
-"""Append-only Parquet: a short open segment, replaced whole at every flush, and closed ones put together by the hour.
+"""Append-only Parquet: a short open segment, rewritten at every flush, and closed segments merged by the hour.
 
-A Parquet file has its footer at the end, so a file that is being appended to cannot be read after a crash. Here no
-such file exists: the open segment holds a minute at most and is written anew, beside itself, flushed to the disk and
-renamed, each time rows are flushed. Whatever ends the process or the power, every file is whole, and what was flushed
-is in one of them. Closed segments of a past hour become one file; its metadata name what it replaces, so that a crash
-before those are deleted doubles nothing for who asks `parts` what there is.
+A Parquet file has its footer at the end, so a file that is being appended to cannot be read after a crash. Here, the
+open segment holds at most a minute. Each flush writes it to a temporary file, syncs it and renames it. So after a crash
+or a power cut every file is whole and contains all flushed rows. Closed segments of a past hour are merged into one
+file. Its metadata name the replaced segments, so that a crash before their deletion duplicates no rows in `parts`.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ Columns = Mapping[str, "type[pl.DataType] | pl.DataType"]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a recording's files are.
+    """Layout of a recording's files.
 
     Attributes:
-        key: Key of the files' metadata: JSON with `format`, `made_by`, `table` and, of a put-together file, `replaces`.
+        key: Key of the files' metadata: JSON with `format`, `made_by`, `table` and, of a merged file, `replaces`.
         format: Version of the layout; a reader refuses a higher one.
-        tables: The columns of each table. The first is the time of the row [ns since 1970]; put-together files are
-            sorted by it.
-        as_written: Tables whose rows mean something in the order in which they were written alone: not sorted. A clock
-            that is set back makes that another order.
+        tables: The columns of each table. The first is the time of the row [ns since 1970]; merged files are sorted by
+            it.
+        as_written: Tables that are not sorted, because only the order of writing has a meaning. It differs from the
+            order in time if the clock is set back.
         segment_ns: The open segment is closed after this much time [ns].
         segment_rows: Or this many rows.
     """
@@ -59,22 +58,22 @@ class Layout:
 
 _HOUR_NS = 3600 * 10**9
 
-#: Names: the UTC of the first row, then a number that tells apart what begins in the same millisecond; and an hour.
+#: Names: of a segment, the UTC of the first row and a number for equal milliseconds; of a merged file, its hour.
 _SEGMENT = re.compile(r"(?P<hour>[0-9]{8}T[0-9]{2})[0-9]{4}\.[0-9]{3}Z(-[0-9]+)?\.parquet\Z")
 _HOUR = re.compile(r"[0-9]{8}T[0-9]{2}Z\.parquet\Z")
-#: What `bentpipe.files.atomic_write` leaves when the process is killed inside it.
+#: Temporary file of `bentpipe.files.atomic_write`, left by a killed process.
 _LEFT_OVER = re.compile(r"\..*\.parquet\.[0-9]+\.[0-9]+\.tmp\Z")
 
 
 class Segments:
-    """Writes one table of a recording.
+    """Writer of one table of a recording.
 
     Attributes:
-        set_aside: Files that a failing disk damaged: found at the start and renamed, so that they stop nothing.
+        set_aside: Files damaged by a failing disk. They are detected at the start and renamed, so that they do no harm.
     """
 
     def __init__(self, root: Path, table: str, made_by: str, layout: Layout) -> None:
-        """Makes the folder, removes what a killed process left half-written, and finishes its putting together."""
+        """Make the folder, remove temporary files of a killed process, and finish its merging."""
         self.folder = root / table
         self._table, self._schema, self._made_by, self._layout = table, layout.tables[table], made_by, layout
         self._time = next(iter(self._schema))
@@ -93,11 +92,11 @@ class Segments:
             path.unlink()
 
     def begins_with(self, t_unix_ns: int) -> bool:
-        """Whether a row of that time is the first of its segment."""
+        """Tell whether a row of that time is the first of its segment."""
         return not self._rows or t_unix_ns // _HOUR_NS > self._rows[0][0] // _HOUR_NS
 
     def add(self, row: Sequence[Any]) -> None:
-        """A row for the open segment; it is safe after `flush`. No segment reaches over the full hour."""
+        """Add a row to the open segment; it is on the disk after `flush`. No segment crosses a full hour."""
         if self._rows and self.begins_with(row[0]):
             self.end()
         self._rows.append(tuple(row))
@@ -105,21 +104,22 @@ class Segments:
 
     @property
     def waiting(self) -> int:
-        """How many rows are in segments that are not on the disk, or not whole."""
+        """Number of rows that are not yet on the disk."""
         return sum(len(rows) for _, rows in self._ended) + (len(self._rows) if self._pending else 0)
 
     def end(self) -> None:
-        """Let the next row begin a new segment; `flush` puts this one on the disk."""
+        """Let the next row begin a new segment; `flush` writes this one to the disk."""
         if self._rows:
             path = self._path or self._free_name(self._rows[0][0])
             self._ended.append((path, self._rows if self._pending else []))
         self._rows, self._path, self._pending = [], None, False
 
     def flush(self) -> None:
-        """Puts what was added on the disk.
+        """Write added rows to the disk.
 
         Raises:
-            UserError, StoreError: The disk refuses; what was flushed before stays, the rest waits for the next flush.
+            UserError, StoreError: The disk cannot be written; earlier rows are unchanged, the rest waits for the next
+                flush.
         """
         if self._rows and self._pending and self._is_long():
             self.end()
@@ -129,7 +129,7 @@ class Segments:
                 if rows:
                     self._write_rows(path, rows)
                 self._ended.popleft()
-            # What stays in small files is put together at the next end of a segment.
+            # Remaining small files are merged at the next end of a segment.
             with contextlib.suppress(DiskFullError):
                 self.put_together(but=path.name[:11])
         if self._pending:
@@ -145,12 +145,12 @@ class Segments:
         self._write(path, pl.DataFrame(rows, schema=dict(self._schema), orient="row"), [])
 
     def close(self) -> None:
-        """Ends the open segment, and puts those of past hours together."""
+        """End the open segment, and merge those of past hours."""
         self.end()
         self.flush()
 
     def put_together(self, but: str = "") -> None:
-        """Makes one file of the closed segments of every hour except one."""
+        """Merge the closed segments of every hour except one."""
         hours: dict[str, list[Path]] = {}
         for path in sorted(self.folder.iterdir()):
             match = _SEGMENT.match(path.name)
@@ -166,11 +166,11 @@ class Segments:
                 part.unlink()
 
     def _write(self, path: Path, frame: pl.DataFrame, replaces: list[str]) -> None:
-        said = {"format": self._layout.format, "made_by": self._made_by, "table": self._table, "replaces": replaces}
+        header = {"format": self._layout.format, "made_by": self._made_by, "table": self._table, "replaces": replaces}
         buffer = io.BytesIO()
-        # Statistics are a third of a small file, which is written every second, and of use in a large one.
+        # Statistics are a third of a small file, which is written every second, and useful only in a large one.
         frame.write_parquet(
-            buffer, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(said)}
+            buffer, compression="zstd", statistics=bool(replaces), metadata={self._layout.key: json.dumps(header)}
         )
         replace_file(path, buffer.getbuffer())
 
@@ -184,38 +184,38 @@ class Segments:
         return path
 
 
-#: While the disk is full: how often writing is tried [s]; how long the end of a recording waits for room [s]; and how
-#: many rows wait in memory at most. Chosen here: a day of one sample a second takes less than 200 MB.
+#: While the disk is full: interval of attempts [s]; longest wait for room at the end of a recording [s]; largest number
+#: of rows that wait in memory. Chosen here: a day of one sample a second takes less than 200 MB.
 FULL_RETRY_S, FULL_END_S, FULL_ROWS = 1.0, 10.0, 86_400
 
 
 class Writer:
-    """Writes several tables of a recording, and waits where the disk is full: rows stay in memory until there is room.
+    """Writer of several tables of a recording. While the disk is full, rows wait in memory.
 
     Args:
-        tables: Each with its name.
-        on_full: Is told in one line when the disk is full, and when there is room again.
-        full_rows: Most rows that wait in memory.
+        tables: The tables by name.
+        on_full: Receives a line when the disk is full, and when there is room again.
+        full_rows: Largest number of rows that wait in memory.
     """
 
     def __init__(
         self, tables: Mapping[str, Segments], on_full: Callable[[str], None], *, full_rows: int = FULL_ROWS
     ) -> None:
-        """Writes nothing."""
+        """Set up the writer; nothing is written yet."""
         self._tables, self._on_full, self._full_rows = tables, on_full, full_rows
         self._full_since_s: float | None = None
         self._tried_s = 0.0
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk was full when it was last tried."""
+        """Whether the disk was full at the last attempt."""
         return self._full_since_s is not None
 
     def flush(self) -> None:
-        """Puts all rows on the disk; where it is full, later.
+        """Write all rows to the disk; if it is full, later.
 
         Raises:
-            UserError, StoreError: The disk refuses, or it is full and too many rows wait.
+            UserError, StoreError: The disk cannot be written, or it is full and too many rows wait.
         """
         if self._full_since_s is not None and time.monotonic() - self._tried_s < FULL_RETRY_S:
             return
@@ -229,7 +229,9 @@ class Writer:
                 self._on_full(f"{error}; rows wait in memory until there is room")
             waiting = sum(table.waiting for table in self._tables.values())
             if waiting > self._full_rows:
-                raise DiskFullError(f"{error}; {waiting} rows wait, more than memory shall hold: make room") from error
+                raise DiskFullError(
+                    f"{error}; {waiting} rows wait in memory, expected at most {self._full_rows}; make room"
+                ) from error
             return
         if self._full_since_s is not None:
             lasted_s = time.monotonic() - self._full_since_s
@@ -237,16 +239,16 @@ class Writer:
             self._on_full(f"the disk has room again after {lasted_s:.0f} s; no row was lost")
 
     def end(self) -> None:
-        """Begins new segments with the next rows."""
+        """Begin new segments with the next rows."""
         for table in self._tables.values():
             table.end()
         self.flush()
 
     def close(self) -> None:
-        """Ends all segments; where the disk is full, waits `FULL_END_S` for room.
+        """End all segments; if the disk is full, wait `FULL_END_S` for room.
 
         Raises:
-            UserError, StoreError: The disk refuses, or it stays full; the rows that waited are lost.
+            UserError, StoreError: The disk cannot be written, or it stays full; the waiting rows are lost.
         """
         for table in self._tables.values():
             table.end()
@@ -258,14 +260,14 @@ class Writer:
             except DiskFullError as error:
                 if time.monotonic() >= until_s:
                     lost = sum(table.waiting for table in self._tables.values())
-                    raise DiskFullError(f"{error}; the last {lost} rows are lost, what came before is kept") from error
+                    raise DiskFullError(f"{error}; the last {lost} rows are lost, earlier rows are stored") from error
                 time.sleep(FULL_RETRY_S)
             else:
                 return
 
 
 def parts(folder: Path, layout: Layout) -> list[Path]:
-    """The files of a table, in order of their names, without those that others replace."""
+    """Return the files of a table, sorted by name, without replaced ones."""
     if not folder.is_dir():
         return []
     gone = set(replaced(folder, layout))
@@ -274,32 +276,32 @@ def parts(folder: Path, layout: Layout) -> list[Path]:
 
 
 def replaced(folder: Path, layout: Layout) -> list[Path]:
-    """Segments that an hour's file holds already: left by a crash between its rename and their removal."""
-    # Only hours that have segments: of a year's there are thousands, and asking each takes seconds.
+    """Return segments that are already in an hour's file, left by a crash between its rename and their removal."""
+    # Only hours with segments: a year has thousands of hours, and reading each takes seconds.
     hours = {match["hour"] for path in folder.iterdir() if (match := _SEGMENT.match(path.name))}
     wholes = [whole for hour in sorted(hours) if (whole := folder / f"{hour}Z.parquet").exists()]
-    found = [folder / name for path in wholes for name in (about(path, layout) or {}).get("replaces", [])]
-    return [path for path in found if path.exists()]
+    listed = [folder / name for path in wholes for name in (about(path, layout) or {}).get("replaces", [])]
+    return [path for path in listed if path.exists()]
 
 
 def about(path: Path, layout: Layout) -> dict[str, Any] | None:
-    """What a file says of itself; None if it does not read as part of a recording."""
+    """Read a file's own metadata; None if it is no part of a recording."""
     try:
-        said: dict[str, Any] = guarded(lambda: json.loads(pl.read_parquet_metadata(path)[layout.key]), UserError)
+        header: dict[str, Any] = guarded(lambda: json.loads(pl.read_parquet_metadata(path)[layout.key]), UserError)
     except UserError:
         return None
-    return said if isinstance(said, dict) and isinstance(said.get("format"), int) else None
+    return header if isinstance(header, dict) and isinstance(header.get("format"), int) else None
 
 
 def locked(folder: Path, busy: str) -> int:
-    """The folder, made if need be, and its lock, which the kernel gives free when the process ends, however it ends.
+    """Make a folder if necessary and lock it; the kernel releases the lock when the process ends.
 
     Args:
-        folder: Of a recording.
-        busy: What to say if another process has it.
+        folder: Folder of a recording.
+        busy: Message if another process has the lock.
 
     Raises:
-        UserError: It cannot be written, or another process has it.
+        UserError: The folder cannot be written, or another process has the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -318,7 +320,7 @@ def locked(folder: Path, busy: str) -> int:
 
 @contextlib.contextmanager
 def holding(folder: Path, busy: str) -> Iterator[None]:
-    """Holds the lock of a folder inside; arguments and errors as `locked`."""
+    """Hold the lock of a folder inside the block; arguments and errors as in `locked`."""
     lock = locked(folder, busy)
     try:
         yield
@@ -327,7 +329,7 @@ def holding(folder: Path, busy: str) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether another process has the folder's lock now."""
+    """Tell whether another process has the folder's lock now."""
     try:
         lock = os.open(folder / ".lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""UTC instants: ISO-8601 text and nanoseconds since 1970 (leap seconds not counted, as POSIX does); and durations."""
+"""UTC times as ISO-8601 text and nanoseconds since 1970 (without leap seconds, as in POSIX), and durations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _UNITS_NS = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
-#: When a Profile or a series of routes starts if nobody says. Any instant would do; this is the example in the docs, so
-#: that what is made without ``--start`` is the same on every day.
+#: Default start of a Profile or a series of routes: the example in the docs, so that results without ``--start`` are
+#: the same on every day.
 DEFAULT_START_UTC = "2026-05-10T09:00:00Z"
 SLOT_S, SLOT_PHASE_S = 15, 12
 """Slots of the network's scheduler begin at :12, :27, :42 and :57 of every minute: period and second of the minute [s]
@@ -35,21 +35,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 
-def parse_utc(text: str, what: str = "time") -> int:
-    """Nanoseconds since 1970-01-01T00:00:00Z of an ISO-8601 instant such as ``2026-05-10T09:00:00Z``.
+def parse_utc(text: str, where: str = "time") -> int:
+    """Parse an ISO-8601 time such as ``2026-05-10T09:00:00Z`` into nanoseconds since 1970-01-01T00:00:00Z.
 
-    Without an offset it is UTC. A date alone is its midnight. Up to nine decimals of a second are kept.
+    Without an offset it is UTC. A date alone is its midnight. Up to nine decimals of a second count.
 
     Args:
-        text: The instant.
-        what: Names it in the message (``--start``).
+        text: The time.
+        where: Its name in messages (``--start``).
 
     Raises:
-        UserError: It is not such an instant.
+        UserError: It is no such time.
     """
     match = _ISO.match(text.strip())
     refused = UserError(
-        f"{what}: {shown(text)} is not a time; wanted ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an "
+        f"{where}: {shown(text)} is not a time; expected ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an "
         "offset)"
     )
     if match is None:
@@ -68,7 +68,7 @@ def parse_utc(text: str, what: str = "time") -> int:
 
 
 def format_utc(unix_ns: int) -> str:
-    """ISO-8601 with ``Z`` and as many decimals of a second as `unix_ns` needs (none, 3, 6 or 9)."""
+    """Format ISO-8601 with ``Z`` and as many decimals of a second as `unix_ns` needs (none, 3, 6 or 9)."""
     seconds, nanos = divmod(unix_ns, 10**9)
     text = (_EPOCH + seconds * _SECOND).strftime("%Y-%m-%dT%H:%M:%S")
     if not nanos:
@@ -79,20 +79,20 @@ def format_utc(unix_ns: int) -> str:
     return f"{text}.{digits}Z"
 
 
-def parse_duration_ns(text: str, what: str) -> int:
-    """Nanoseconds of a duration such as ``0.01`` (seconds), ``10ms``, ``90s``, ``15m``, ``2h`` or ``7d``: above zero.
+def parse_duration_ns(text: str, where: str) -> int:
+    """Parse a duration such as ``0.01`` (seconds), ``10ms``, ``90s``, ``15m``, ``2h`` or ``7d`` into nanoseconds.
 
     Args:
         text: The duration.
-        what: Names it in the message (``--for``).
+        where: Its name in messages (``--for``).
 
     Raises:
-        UserError: It is not such a duration.
+        UserError: It is no such duration, or not above zero.
     """
     match = _DURATION.match(text.strip().lower())
-    found_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else 0
-    if found_ns <= 0:
+    duration_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else 0
+    if duration_ns <= 0:
         raise UserError(
-            f"{what}: {shown(text)} is not a duration; wanted seconds, or for example 10ms, 90s, 15m, 2h, 7d"
+            f"{where}: {shown(text)} is not a duration; expected seconds, or for example 10ms, 90s, 15m, 2h, 7d"
         )
-    return found_ns
+    return duration_ns
