@@ -16,7 +16,7 @@ import pytest
 
 from bentpipe import Profile
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import Emulated, Spec, emulate
+from bentpipe.execution.emulation.engine import EmulationResult, Spec, emulate
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
@@ -145,7 +145,7 @@ def echo(
     size: int = 100,
     family: int = 4,
     **options: Any,
-) -> tuple[list[float | None], Emulated]:
+) -> tuple[list[float | None], EmulationResult]:
     """RTTs of `n` packets through `profile` [ms], None if lost; and the emulation."""
     file = tmp_path / "rtts.json"
     command = [sys.executable, "-c", CLIENT, str(n), str(gap), str(size), str(family), str(file)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bentpipe.execution.emulation.engine import Emulated
+from bentpipe.execution.emulation.engine import EmulationResult
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Outcome, Row
@@ -92,7 +92,7 @@ def probed(count, known, lost_on_path=0):
         "ingress_wait_p99_ms": 0.0,
     }
     return traffic.Probe(
-        sent, arrived, 0, Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
+        sent, arrived, 0, EmulationResult(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
     )
 
 
@@ -105,7 +105,7 @@ def test_delays_count_only_if_nearly_all_packets_are_known(monkeypatch, known, l
     found = delays.under_udp()
     if counts:
         assert found.why_not is None
-        assert f"UDP, {known} packets, median" in found.rows[0].what
+        assert f"UDP, {known} packets, median" in found.rows[0].quantity
         assert all(row.within for row in found.rows)
     else:
         assert found.why_not == "of 1000 probes that the path let through only 980 arrived with both stamps"
@@ -129,7 +129,7 @@ def test_the_moment_of_a_reconfiguration_is_held_to_its_limit(monkeypatch, off_m
         return traffic.Probe(sent, arrived, 0, seen.emulated)
 
     monkeypatch.setattr(traffic, "probe", probe)
-    (row,) = [row for row in delays.reconfiguration(path).rows if "strikes at its time" in row.what]
+    (row,) = [row for row in delays.reconfiguration(path).rows if "strikes at its time" in row.quantity]
     assert row.within is holds, row.ours
 
 

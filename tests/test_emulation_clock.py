@@ -89,4 +89,4 @@ def test_a_report_says_that_a_run_was_longer_than_its_profile(tmp_path):
     run_program(short, ["sleep", "2.5"], out=tmp_path / "out", offset_s=0.0)
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")
     assert "Longer than the Profile" in text
-    assert re.search(r"1 of 1, played up to \d+ times: the events are those of the first time alone", text)
+    assert re.search(r"1 of 1, played up to \d+ times: the events are those of the first passage alone", text)

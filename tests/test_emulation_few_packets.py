@@ -1,4 +1,4 @@
-"""When a Run is valid: how late its packets were, how many are enough to tell, and what was lost beside the path."""
+"""Validity of a Run: lateness, the number of packets it takes to judge, and losses outside the path."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bentpipe.cli.run import summary_line
 from bentpipe.execution.emulation import lateness
 from bentpipe.execution.emulation.check import Lateness
-from bentpipe.execution.emulation.engine import Emulated
+from bentpipe.execution.emulation.engine import EmulationResult
 
 
 def run_of(delivered, p50_ms, most_ms, late=0, wakeups_late=0, waited_ms=0.1):
@@ -26,7 +26,7 @@ def run_of(delivered, p50_ms, most_ms, late=0, wakeups_late=0, waited_ms=0.1):
         "wakeup_p99_ms": 0.1,
         "ingress_wait_p99_ms": waited_ms,
     }
-    return Emulated(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
+    return EmulationResult(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_a_run_is_late_when_its_count_refutes_one_percent(n, most_late):
         (10**9, 10**9, "late"),
     ],
 )
-def test_what_a_count_says(late, n, verdict):
+def test_verdict_of_a_number_of_late_packets(late, n, verdict):
     assert lateness.verdict(late, n) == verdict
 
 
-def test_enough_is_the_least_number_of_which_none_late_bears_the_claim_out():
+def test_enough_is_the_smallest_number_that_confirms_the_claim():
     assert (
         (1 - lateness.SHARE) ** lateness.ENOUGH
         <= 1 - lateness.CONFIDENCE
@@ -66,7 +66,7 @@ def test_enough_is_the_least_number_of_which_none_late_bears_the_claim_out():
 
 
 @given(st.integers(0, 3000), st.data())
-def test_one_more_late_packet_never_makes_a_run_better(n, data):
+def test_one_more_late_packet_never_improves_the_verdict(n, data):
     late = data.draw(st.integers(0, n))
     order = ["in time", "too few", "undecided", "late"]
     found = [order.index(lateness.verdict(k, n)) for k in sorted({late, min(n, late + 1), n})]
@@ -74,7 +74,7 @@ def test_one_more_late_packet_never_makes_a_run_better(n, data):
 
 
 @pytest.mark.parametrize("n", [99, 100, 101])
-def test_one_late_packet_decides_no_more_in_100_packets_than_in_99(n):
+def test_99_and_100_packets_are_judged_alike(n):
     assert run_of(n, 0.04, 2.345, late=1).why_invalid is None
     assert run_of(n, 0.04, 2.345, late=4).why_invalid == (
         f"4 of {n} packets were over 1 ms late, with 95% confidence more than 1% of such packets, the latest 2.35 ms: "
@@ -82,7 +82,7 @@ def test_one_late_packet_decides_no_more_in_100_packets_than_in_99(n):
     )
 
 
-def test_of_a_few_packets_it_is_said_that_they_tell_little():
+def test_too_few_packets_are_reported():
     ping = run_of(6, 0.04, 2.69, late=1)
     assert ping.why_invalid is None
     assert ping.verdict == "too few"
@@ -96,7 +96,7 @@ def test_of_a_few_packets_it_is_said_that_they_tell_little():
 
 
 @pytest.mark.parametrize(("n", "bound_ms"), [(6, 10), (298, 10), (299, 100), (10_000_000, 100)])
-def test_one_packet_that_is_very_late_makes_a_run_invalid(n, bound_ms):
+def test_one_very_late_packet_makes_a_run_invalid(n, bound_ms):
     assert run_of(n, 0.04, bound_ms, late=1).why_invalid is None
     assert run_of(n, 0.04, bound_ms + 1, late=1).why_invalid == (
         f"one of {n} packets was {bound_ms + 1} ms late (bound {bound_ms} ms): the machine stalled"
@@ -105,34 +105,32 @@ def test_one_packet_that_is_very_late_makes_a_run_invalid(n, bound_ms):
 
 def test_a_relay_that_wakes_late_makes_a_run_invalid():
     assert run_of(100, 0.04, 0.2, wakeups_late=3).why_invalid is None
-    assert run_of(100, 0.04, 0.2, wakeups_late=4).why_invalid.startswith(
-        "the relay awoke over 1 ms late 4 of 100 times"
-    )
+    assert run_of(100, 0.04, 0.2, wakeups_late=4).why_invalid.startswith("the relay woke over 1 ms late 4 of 100 times")
     assert "99 % of them at most 0.2 ms late" in summary_line(run_of(1000, 0.04, 0.2))
 
 
-def test_packets_that_wait_before_the_path_make_a_run_invalid():
+def test_a_long_ingress_wait_makes_a_run_invalid():
     assert run_of(10_000, 0.04, 0.2, waited_ms=9.0).why_invalid is None
     assert run_of(10_000, 0.04, 0.2, waited_ms=440.0).why_invalid == (
-        "1 % of the packets may have waited 440 ms before the path began (bound 10 ms): the programs send more than "
-        "this machine can carry"
+        "1 % of the packets may have waited 440 ms before they entered the path (bound 10 ms): the programs send "
+        "more than this machine can carry"
     )
 
 
-def test_a_wall_clock_that_was_set_makes_a_run_invalid_that_is_to_follow_it():
+def test_wall_clock_drift_makes_a_run_invalid():
     run = run_of(10_000, 0.04, 0.2)
     for off_ms, says in ((None, None), (0.4, None), (2500.0, "it is 2.5e+03 ms off the Profile's")):
         run.done["relay"]["wall_clock_off_ms"] = off_ms
         assert run.why_invalid is None if says is None else says in run.why_invalid
 
 
-def test_records_of_sockets_that_cannot_be_read_make_a_run_invalid():
+def test_unreadable_socket_records_make_a_run_invalid():
     run = run_of(10_000, 0.04, 0.2)
     run.done["sockets_unreadable"] = 3
-    assert run.why_invalid == "3 of the kernel's records of sockets could not be read: samples lack some"
+    assert run.why_invalid == "3 of the kernel's socket records could not be read: `samples` is incomplete"
 
 
-def test_a_flow_that_begins_late_is_told():
+def test_a_late_start_of_a_flow_is_a_warning():
     run = run_of(10_000, 0.04, 0.2)
     run.done["start_late_max_ms"] = 0.2
     assert run.warning is None
@@ -141,46 +139,49 @@ def test_a_flow_that_begins_late_is_told():
     assert run.warning.startswith("a flow of the race began 4.1 ms after its time")
 
 
-def test_without_a_packet_there_is_nothing_to_be_late():
+def test_a_run_without_packets_is_valid():
     assert run_of(0, None, None).why_invalid is None
 
 
-def test_what_a_kernel_refuses_is_said_and_what_is_lost_by_it_makes_a_run_invalid():
+def test_refused_offload_is_a_warning_and_malformed_buffers_make_a_run_invalid():
     run = run_of(18, 0.04, 0.1)
     assert run.warning is None
     run.started = {"offload_refused": None}
     assert run.warning is None
     run.started = {"offload_refused": "Operation not supported (os error 95)"}
-    assert "(Operation not supported (os error 95)): of what the relay cannot take apart nothing enters" in run.warning
-    assert run.why_invalid is None  # nothing of the sort was sent
+    assert "(Operation not supported (os error 95)): buffers that the relay cannot split do not enter" in run.warning
+    assert run.why_invalid is None  # no such packet was sent
     run.started = {"offload_refused": None}
     run.done["relay"]["unnumbered"] = 9
-    assert run.warning.startswith("9 packets of TCP connections beyond those that are told apart")
+    assert run.warning.startswith("9 packets belong to TCP connections beyond the largest flow number")
     run.done["relay"] |= {"unnumbered": 0, "loops": 0}
     assert run.warning is None
     run.done["relay"]["loops"] = 3
     assert run.warning == (
-        "the Profile was played 4 times (--at-end loop): the events are those of the first time alone, and the links "
-        "lack what was inside when the next began"
+        "the Profile was played 4 times (--at-end loop): the events are those of the first passage alone"
     )
     run.done["relay"]["malformed"] = 3
-    assert run.why_invalid == "3 packets could not be taken apart, and were lost before the path"
+    assert run.why_invalid == "3 buffers could not be split into packets, and were dropped before the path"
 
 
 @pytest.mark.parametrize(
     ("where", "name", "says"),
     [
         ("relay", "too_large", "7 packets were larger than the path's MTU and did not enter it (--mtu)"),
-        ("relay", "malformed", "7 packets could not be taken apart, and were lost before the path"),
-        ("gateway", "dropped_limit", "7 SYNs and datagrams found no place at the gateway, which has 256 for"),
-        ("gateway", "flows_evicted", "7 flows of datagrams in use lost their place at the gateway to others"),
-        ("gateway", "dropped_outside", "7 packets were not taken by this machine's own network, behind the path"),
-        ("gateway", "dropped_echo_not_allowed", "7 echo requests were not let out by this machine"),
-        ("gateway", "dropped_fragments", "7 fragments were too many at once for the gateway to put together"),
-        ("gateway", "dropped_busy", "7 packets found the gateway to the Internet too busy"),
+        ("relay", "malformed", "7 buffers could not be split into packets, and were dropped before the path"),
+        (
+            "gateway",
+            "dropped_limit",
+            "7 SYNs and datagrams were dropped because the gateway has room for 256 connections",
+        ),
+        ("gateway", "flows_evicted", "7 datagram flows in use were evicted from the gateway by others"),
+        ("gateway", "dropped_outside", "7 packets were rejected by this machine's own network, behind the path"),
+        ("gateway", "dropped_echo_not_allowed", "7 echo requests were not allowed by this machine"),
+        ("gateway", "dropped_fragments", "7 fragments were dropped because the gateway had too many to reassemble"),
+        ("gateway", "dropped_busy", "7 packets were dropped because the gateway to the Internet was too busy"),
     ],
 )
-def test_what_is_lost_beside_the_path_makes_a_run_invalid(where, name, says):
+def test_losses_outside_the_path_make_a_run_invalid(where, name, says):
     run = run_of(1000, 0.04, 0.1)
     run.done["relay"]["not_forwarded"] = 9  # link-local multicast, as with every IPv6
     run.done["gateway"] = {"places": 256}
@@ -189,34 +190,34 @@ def test_what_is_lost_beside_the_path_makes_a_run_invalid(where, name, says):
     assert run.why_invalid.startswith(says)
 
 
-def test_rows_that_are_missing_make_a_run_invalid():
+def test_missing_rows_make_a_run_invalid():
     run = run_of(1000, 0.04, 0.1)
     run.done["rows_lost"] = 40
-    assert run.why_invalid == "40 rows of its tables are missing, since this command stood still"
+    assert run.why_invalid == "40 rows of its tables are missing, because this command was stopped"
 
 
 @pytest.mark.parametrize(
     ("stopped", "ending", "says"),
     [
         ("program", {"code": 0}, None),
-        ("profile_ended", {"signal": 15}, "the Profile was over (--at-end stop): the program was asked to end"),
-        ("requested", None, "it was requested: the program was asked to end, did not, and was ended"),
+        ("profile_ended", {"signal": 15}, "the Profile was over (--at-end stop): the program was stopped"),
+        ("requested", None, "by request: the program was killed, since it ignored the signal to stop"),
     ],
 )
-def test_who_ended_the_program_is_said(stopped, ending, says):
+def test_the_reason_of_a_stop_is_reported(stopped, ending, says):
     run = run_of(18, 0.04, 0.1)
     run.done |= {"stopped": stopped, "ending": ending}
     assert run.why_ended == says
 
 
-def test_what_a_capture_lacks_is_said():
+def test_missing_and_misplaced_packets_of_a_capture_are_reported():
     run = run_of(18, 0.04, 0.1)
     run.done["capture"] = {"written": [9, 9], "not_captured": 0, "out_of_order": 0, "failed": None}
     assert run.why_incomplete is None
     run.done["capture"] |= {"not_captured": 3, "out_of_order": 2}
     assert run.why_incomplete == (
         "3 packets came faster than they could be written, and are in neither file; 2 packets stand behind later ones, "
-        "which passed them inside the path"
+        "which overtook them on the path"
     )
     assert run.why_invalid is None
 
@@ -230,6 +231,6 @@ def test_what_a_capture_lacks_is_said():
         (1990, 2.3, "99 % of 1990 packets at most 2.3 ms late"),
     ],
 )
-def test_a_trial_says_of_how_many_packets_its_figure_is(delivered, ms, says):
+def test_a_trials_lateness_names_its_number_of_packets(delivered, ms, says):
     late = Lateness.of(run_of(delivered, 0.04 if delivered else None, 2.3 if delivered else None).done["relay"])
     assert (late.ms, str(late)) == (ms, says)

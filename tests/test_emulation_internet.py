@@ -326,7 +326,7 @@ def test_what_finds_no_place_at_the_gateway_makes_the_run_invalid(outside, path,
     assert (said["kept"], gateway(record)["places"]) == (40, 40)
     assert gateway(record)["dropped_limit"] >= 3
     assert gateway(record)["connections_unanswered"] == 0
-    assert "found no place at the gateway, which has 40 for connections" in record["why_invalid"]
+    assert "the gateway has room for 40 connections" in record["why_invalid"]
 
 
 def test_the_server_has_no_way_out_and_hears_it_at_once(through, tmp_path):

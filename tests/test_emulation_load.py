@@ -1,4 +1,4 @@
-"""Whether the machine, and not the path, was what the programs filled: the rule, and a Run of which it holds."""
+"""Whether the machine, rather than the path, limited the throughput: the rule, and a Run that it applies to."""
 
 import json
 import os
@@ -7,8 +7,7 @@ import sys
 import pytest
 from emulation import bentpipe, require_emulation
 
-from bentpipe.execution.emulation.load import Second
-from bentpipe.execution.emulation.load import bound as bound_of
+from bentpipe.execution.emulation.load import Second, machine_limit
 from bentpipe.execution.emulation.processors import ProcessorTime
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.parquet import write_profile
@@ -19,7 +18,7 @@ FULL = Second(1.0, relay=0.95, processors=0.97, count=2)
 
 
 def window(t_s=1.0, **other):
-    """A second's row: 1 Gbit/s over 10 Gbit/s, and nothing waits for more than the sender's bursts."""
+    """A second's row: 1 Gbit/s over 10 Gbit/s, with a backlog of no more than the sender's bursts."""
     row = {
         "t_s": t_s,
         "hop": "bottleneck",
@@ -36,36 +35,36 @@ def window(t_s=1.0, **other):
     return {**row, **other}
 
 
-def bound(links, seconds, *, tcp_bytes=10**12):
-    return bound_of(links, seconds, tcp_bytes=tcp_bytes)
+def limit_of(links, seconds, *, tcp_bytes=10**12):
+    return machine_limit(links, seconds, tcp_bytes=tcp_bytes)
 
 
 def columns(*rows):
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def test_a_full_machine_and_an_empty_path():
+def test_a_full_machine_and_an_idle_path_are_a_machine_limit():
     acknowledgements = window(direction="up", delivered_bytes=100_000, backlog_max_bytes=0)
-    found = bound(columns(window(), acknowledgements), [FULL])
-    assert (found.share, found.unknown_share) == (1.0, 0.0)
-    assert str(found) == (
-        "100% of the bytes passed while this machine was full (relay 95% of the time at work, processors 97%) and no "
-        "element of the path was: 1 Gbit/s of the path's 10 Gbit/s"
+    limit = limit_of(columns(window(), acknowledgements), [FULL])
+    assert (limit.share, limit.unknown_share) == (1.0, 0.0)
+    assert str(limit) == (
+        "100% of the bytes passed while this machine was full (relay 95% busy, processors 97%) and no hop of the "
+        "path was: 1 Gbit/s of the path's 10 Gbit/s"
     )
 
 
 @pytest.mark.parametrize(
     "limited",
     [
-        {"backlog_max_bytes": 10e9 / 8 * 1.1e-3},  # a millisecond's worth stood
-        {"capacity_bps": 1.1e9},  # nearly all of it was used
+        {"backlog_max_bytes": 10e9 / 8 * 1.1e-3},  # a millisecond of backlog
+        {"capacity_bps": 1.1e9},  # nearly fully used
         {"drops_queue": 1},
         {"drops_aqm": 1},
-        {"capacity_bps": 0.0},  # interrupted, and something waits
+        {"capacity_bps": 0.0},  # interrupted, with a backlog
     ],
 )
-def test_a_path_that_holds_back_is_the_limit(limited):
-    assert bound(columns(window(**limited)), [FULL]) is None
+def test_a_path_that_limits_is_no_machine_limit(limited):
+    assert limit_of(columns(window(**limited)), [FULL]) is None
 
 
 @pytest.mark.parametrize(
@@ -74,49 +73,49 @@ def test_a_path_that_holds_back_is_the_limit(limited):
         (Second(1.0, 0.85, 0.5, 8), True),  # the relay is one thread
         (Second(1.0, 0.5, 0.9, 2), True),
         (Second(1.0, 0.5, 0.7, 2), False),
-        (Second(1.0, 0.3, 1.0, 2), False),  # others' work
+        (Second(1.0, 0.3, 1.0, 2), False),  # other work
         (Second(1.0, 0.3, 1.0, 1), True),
     ],
 )
-def test_what_fills_a_machine(second, is_full):
+def test_a_second_is_full_by_relay_or_processors(second, is_full):
     assert second.is_full == is_full
 
 
 @pytest.mark.parametrize("chance", [{"drops_loss": 12}, {"drops_event": 12}])
-def test_what_is_lost_by_chance_does_not_hold_back(chance):
-    assert bound(columns(window(**chance)), [FULL]).share == 1.0
+def test_random_loss_does_not_limit(chance):
+    assert limit_of(columns(window(**chance)), [FULL]).share == 1.0
 
 
-def test_bytes_are_weighed_and_counters_are_taken_apart():
-    """Three seconds of 1 Gbit/s of which one was the machine's."""
+def test_shares_are_of_bytes_and_counters_are_differenced():
+    """Three seconds of 1 Gbit/s; in one of them the machine was full."""
     rows = window(), window(2.0, delivered_bytes=250_000_000), window(3.0, delivered_bytes=375_000_000)
-    assert bound(columns(*rows), [FULL]).share == pytest.approx(1 / 3)
+    assert limit_of(columns(*rows), [FULL]).share == pytest.approx(1 / 3)
     full = window(drops_queue=7), window(2.0, delivered_bytes=250_000_000, drops_queue=7)
-    assert bound(columns(*full), [FULL, Second(2.0, 0.95, 0.97, 2)]).share == pytest.approx(1 / 2)
+    assert limit_of(columns(*full), [FULL, Second(2.0, 0.95, 0.97, 2)]).share == pytest.approx(1 / 2)
 
 
-def test_what_paces_itself_is_told_of_by_its_lateness():
-    """Full processors beside UDP: only a relay that has no time left decides."""
+def test_only_a_full_relay_limits_paced_traffic():
+    """With UDP, full processors do not count, only a full relay."""
     busy = Second(1.0, relay=0.6, processors=1.0, count=2)
     links = columns(window())
-    assert bound(links, [busy], tcp_bytes=0) is None
-    assert bound(links, [busy], tcp_bytes=100_000_000).share == 1.0
-    assert bound(links, [FULL], tcp_bytes=0).share == 1.0
+    assert limit_of(links, [busy], tcp_bytes=0) is None
+    assert limit_of(links, [busy], tcp_bytes=100_000_000).share == 1.0
+    assert limit_of(links, [FULL], tcp_bytes=0).share == 1.0
 
 
-def test_of_a_path_without_a_rate_nobody_knows():
-    found = bound(columns(window(capacity_bps=None)), [FULL])
-    assert (found.share, found.unknown_share, found.capacity_bps) == (0.0, 1.0, None)
-    assert str(found).endswith("1 Gbit/s of a path without a limit")
+def test_the_limit_of_a_path_without_a_capacity_is_unknown():
+    limit = limit_of(columns(window(capacity_bps=None)), [FULL])
+    assert (limit.share, limit.unknown_share, limit.capacity_bps) == (0.0, 1.0, None)
+    assert str(limit).endswith("1 Gbit/s of a path without a limit")
 
 
-def test_nothing_passed_or_nothing_is_known():
-    assert bound({}, [FULL]) is None
-    assert bound(columns(window()), []) is None
-    assert bound(columns(window(delivered_bytes=0, backlog_max_bytes=0)), [FULL]) is None
+def test_no_limit_without_traffic_or_measurements():
+    assert limit_of({}, [FULL]) is None
+    assert limit_of(columns(window()), []) is None
+    assert limit_of(columns(window(delivered_bytes=0, backlog_max_bytes=0)), [FULL]) is None
 
 
-def test_time_of_some_processors():
+def test_processor_time_is_parsed_for_a_set_of_processors():
     text = "cpu  9 9 9 9 9 9 9 9\ncpu0 1 0 0 5 1 0 0 3 0 0\ncpu1 2 0 0 8 0 0 0 0 0 0\ncpu2 7 7 7 7 7 7 7 7\n"
     assert ProcessorTime.parse(text, {0, 1}) == ProcessorTime(stolen=3, idle=14, total=20)
     assert ProcessorTime.parse(text, {0, 5}) is None
@@ -142,7 +141,7 @@ def fill(path):
 
 @pytest.fixture
 def one_processor():
-    """All that happens is on one processor, which both ends and the relay fill, however many the machine has."""
+    """Confine the emulation to one processor, which both ends and the relay fill."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
     yield
@@ -150,26 +149,26 @@ def one_processor():
 
 
 @pytest.mark.usefixtures("one_processor")
-def test_a_path_that_is_faster_than_the_machine_makes_no_valid_run():
+def test_a_path_faster_than_the_machine_makes_the_run_invalid():
     require_emulation()
-    # So short that a send buffer of 4 MB is not the limit of a fast machine, which 10 ms make it.
+    # At 1 ms a send buffer of 4 MB does not limit a fast machine; at 10 ms it would.
     emulated = fill(preset_profile("dumbbell:rate=100gbit,rtt=1ms,queue=1bdp", 60.0, start_unix_ns=0, name="fast"))
-    assert "of the path's 100 Gbit/s: the figures are the machine's" in (emulated.why_invalid or "")
+    assert "of the path's 100 Gbit/s: the machine limited the throughput" in (emulated.why_invalid or "")
     assert json.loads(emulated.summary_json())["emulator"]["machine_bound"]["share"] > 0.25
 
 
 @pytest.mark.usefixtures("one_processor")
-def test_a_path_without_a_rate_says_so_and_is_no_fault():
+def test_a_full_machine_on_a_path_without_a_capacity_is_a_warning():
     require_emulation()
     emulated = fill(unlimited_path(1e-3))
-    assert "the figures are the machine's" not in (emulated.why_invalid or "")
-    assert "of a path without a limit: the throughput may be the machine's" in (emulated.warning or "")
+    assert "the machine limited the throughput" not in (emulated.why_invalid or "")
+    assert "of a path without a limit: the machine may have limited the throughput" in (emulated.warning or "")
 
 
-def test_a_path_that_the_programs_fill_is_not_the_machines():
+def test_a_path_that_the_programs_fill_is_no_machine_limit():
     require_emulation()
     emulated = fill(preset_profile("dumbbell:rate=20mbit,rtt=10ms,queue=1bdp", 60.0, start_unix_ns=0, name="slow"))
-    assert emulated.bound is None
+    assert emulated.limit is None
     assert json.loads(emulated.summary_json())["emulator"]["machine_bound"] is None
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.execution.emulation import processors
-from bentpipe.execution.emulation.proc import PROC, stat_fields, worked_s
+from bentpipe.execution.emulation.proc import PROC, cpu_time_s, stat_fields
 from bentpipe.execution.emulation.processors import ProcessorTime
 from bentpipe.validation.emulator.calm import Ticks
 
@@ -32,15 +32,15 @@ def test_a_name_may_have_brackets_and_spaces(tmp_path):
     (tmp_path / "stat").write_text("12 (a) R 1 (b) S 7 " + " ".join(map(str, range(9, 30))))
     assert stat_fields(tmp_path)[:3] == ["S", "7", "9"]
     ticks = 18 + 19  # fields 14 and 15
-    assert worked_s(tmp_path) == ticks / os.sysconf("SC_CLK_TCK")
+    assert cpu_time_s(tmp_path) == ticks / os.sysconf("SC_CLK_TCK")
 
 
 def test_the_time_of_a_process_is_what_the_system_says():
     if not PROC.exists():
         pytest.skip("no /proc")
-    before = worked_s(Path("/proc/self"))
+    before = cpu_time_s(Path("/proc/self"))
     times = os.times()
-    assert before <= times.user + times.system <= worked_s(Path("/proc/self")) + 2 / os.sysconf("SC_CLK_TCK")
+    assert before <= times.user + times.system <= cpu_time_s(Path("/proc/self")) + 2 / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_kernel_that_does_not_say_makes_no_share(tmp_path, monkeypatch):

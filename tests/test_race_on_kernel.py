@@ -41,7 +41,7 @@ class StandIn:
     def __init__(self):
         self.reasons, self.calls, self.late = [], [], None
 
-    def run(self, experiment, path, heard, capture=None):
+    def run(self, experiment, path, on_progress, capture=None):
         self.calls.append(
             ("+".join(flow.controller for flow in experiment.flows), experiment.seed, path.content_hash())
         )
@@ -81,8 +81,8 @@ def on_kernel(dumbbell, out, schemes=("reno", "cubic"), seeds=1, **more):
 def command(dumbbell, out, *more):
     file = out.parent / "dumbbell.parquet"
     write_profile(dumbbell, file)
-    asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 4, "-o", out, *more]
-    return CliRunner().invoke(app, list(map(str, asked)))
+    arguments = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 4, "-o", out, *more]
+    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 def page(out):

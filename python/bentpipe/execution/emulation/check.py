@@ -1,4 +1,4 @@
-"""What this machine's kernel can do for an emulation, found out by doing it."""
+"""Checks of this machine's kernel for emulation, by a trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import Emulated, EmulationError, Spec, emulate
+from bentpipe.execution.emulation.engine import EmulationError, EmulationResult, Spec, emulate
 from bentpipe.execution.emulation.lateness import BOUND_MS, ENOUGH
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
 
-#: 1000 small UDP packets, one a millisecond, to a port where nobody listens: enough for a 99th percentile. What the
-#: kernel does not send is not in the figure, and the relay's own count says of how many it is.
+#: 1000 small UDP packets, one a millisecond, to a closed port: enough for a 99th percentile. The relay counts those
+#: that the kernel sent.
 _TRIAL = """
 import socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -34,19 +34,26 @@ for i in range(1000):
         pass
 """
 
-#: The race's default schemes: what a kernel should have.
-_WANTED = ("reno", "cubic", "bbr")
+#: Controllers that a kernel should have: a race's default schemes.
+_EXPECTED = ("reno", "cubic", "bbr")
 
-#: Largest receive buffer below which long fat paths are limited by it (Linux 6.18's default `tcp_rmem[2]`).
+#: Receive buffer below which it limits long fat paths [bytes] (Linux 6.18's default `tcp_rmem[2]`).
 _RMEM_MAX = 33_554_432
 
 SIMULATED_SEGMENT_BYTES = 4352
-"""What a simulated host has (`wmem_segment_bytes` in docs/reference/experiment.md)."""
+"""Memory per segment of a simulated host (`wmem_segment_bytes` in docs/reference/experiment.md)."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing: whether it is `ok`, what was `found`, and what it `means` for a user."""
+    """One check.
+
+    Attributes:
+        name: What was checked.
+        ok: Whether it passed.
+        found: The result.
+        means: The consequence for a user.
+    """
 
     name: str
     ok: bool
@@ -54,20 +61,20 @@ class Check:
     means: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the check as plain data."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """All checks; `usable`: whether an emulation runs here."""
+    """All checks; `usable`: whether an emulation works here."""
 
     checks: list[Check]
     usable: bool
 
 
 def check_kernel(trial: Profile) -> KernelReport:
-    """Try an emulation over `trial`, a short constant path, and look at what else matters."""
+    """Run an emulation over `trial`, a short constant path, and check the kernel's settings."""
     checks = [
         Check(
             "kernel",
@@ -77,7 +84,7 @@ def check_kernel(trial: Profile) -> KernelReport:
         )
     ]
     begin = time.monotonic()
-    emulated: Emulated | None = None
+    emulated: EmulationResult | None = None
     try:
         emulated = _try(trial)
     except (UserError, EmulationError) as error:
@@ -97,9 +104,9 @@ def check_kernel(trial: Profile) -> KernelReport:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late `part` of so many packets were at most, and the `rest` at least [ms]; None: none passed.
+    """Lateness of a trial's packets: `part` of them at most, and the `rest` at least `ms` late; None: no packets.
 
-    Of fewer than `ENOUGH` a 99th percentile is nearly the latest, and it is half of them.
+    With fewer than `ENOUGH` packets it is the median, since a 99th percentile would be nearly the maximum.
     """
 
     ms: float | None
@@ -109,7 +116,7 @@ class Lateness:
 
     @classmethod
     def of(cls, relay: Mapping[str, Any]) -> Lateness:
-        """As the relay counted them."""
+        """Return the lateness from the relay's report."""
         packets = int(relay.get("delivered") or 0)
         few = packets < ENOUGH
         late_ms = relay.get("lateness_p50_ms" if few else "lateness_p99_ms")
@@ -117,30 +124,30 @@ class Lateness:
         return cls(None if late_ms is None else float(late_ms), packets, part, rest)
 
     def __str__(self) -> str:
-        """In words."""
+        """Describe it."""
         if self.ms is None:
             return "no packet passed"
         return f"{self.part} of {self.packets} packets at most {self.ms:.3g} ms late"
 
 
 def try_lateness(trial: Profile) -> Lateness:
-    """How late a second's small packets over `trial` are now.
+    """Measure the lateness of a second's small packets over `trial`.
 
     Raises:
-        UserError: no emulation runs here.
-        EmulationError: it failed after it had begun.
+        UserError: no emulation works here.
+        EmulationError: it failed after it had started.
     """
     return Lateness.of((_try(trial).done or {}).get("relay", {}))
 
 
-def _try(trial: Profile) -> Emulated:
-    # It is over in a second, and Ctrl-C is for whoever waits for it: a Python that still starts would answer it.
-    deaf = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", _TRIAL]
-    workload = {"program": {"command": deaf, "server": None, "server_log": None}}
+def _try(trial: Profile) -> EmulationResult:
+    # Ignore Ctrl-C, which is for the calling command: an interpreter that is starting would print a traceback.
+    ignoring_sigint = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", _TRIAL]
+    workload = {"program": {"command": ignoring_sigint, "server": None, "server_log": None}}
     return emulate(trial, Spec(workload=workload, offset_s=0.0))
 
 
-def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
+def _of_trial(emulated: EmulationResult, took_s: float) -> list[Check]:
     started, done = emulated.started or {}, emulated.done or {}
     relay = done.get("relay", {})
     how = "in a user namespace, without root" if started.get("user_namespace") else "with the rights of the process"
@@ -170,7 +177,7 @@ def _of_trial(emulated: Emulated, took_s: float) -> list[Check]:
 
 
 def _device(started: Mapping[str, Any] | None) -> Check:
-    """TUN, or what stands in for it: not an alarm, as long as one of them works."""
+    """Check for a TUN device; a veth pair in its place is no failure."""
     file = Path("/dev/net/tun")
     tun = f"{file} mode {file.stat().st_mode & 0o777:04o}" if file.exists() else f"no {file}"
     kind = (started or {}).get("device")
@@ -187,7 +194,7 @@ def _device(started: Mapping[str, Any] | None) -> Check:
 
 def _controllers() -> Check:
     available = _sysctl("tcp_available_congestion_control").split()
-    missing = [name for name in _WANTED if name not in available]
+    missing = [name for name in _EXPECTED if name not in available]
     found = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
     more = "" if {"bbr", "hybla"} <= set(available) else "; as root `modprobe -a tcp_bbr tcp_hybla` may give more"
     return Check(
@@ -195,32 +202,32 @@ def _controllers() -> Check:
     )
 
 
-def _buffer(name: str, wanted: int, means: str) -> Check:
+def _buffer(name: str, expected: int, means: str) -> Check:
     largest = _sysctl(name).split()[-1:]
     return Check(
         name,
-        bool(largest) and int(largest[0]) >= wanted,
+        bool(largest) and int(largest[0]) >= expected,
         f"largest {largest[0] if largest else 'unknown'} bytes",
-        means if not largest or int(largest[0]) < wanted else "enough for a flow over a long fat path",
+        means if not largest or int(largest[0]) < expected else "enough for a flow over a long fat path",
     )
 
 
 def _segment() -> Check:
-    """Nothing that can be missing: what the simulator has to be told to do as this kernel does."""
-    found = wmem_segment_bytes()
-    if found is None:
-        return Check("send buffer", True, "not told", "how it grows with the window is built into a kernel")
+    """Compare the send buffer's growth with the simulator's; always passes."""
+    per_segment = wmem_segment_bytes()
+    if per_segment is None:
+        return Check("send buffer", True, "unknown", "a kernel's build decides how it grows with the window")
     means = "as the simulator's"
-    if found != SIMULATED_SEGMENT_BYTES:
+    if per_segment != SIMULATED_SEGMENT_BYTES:
         means = (
             f"the simulator's hosts have {SIMULATED_SEGMENT_BYTES}; to compare with this kernel, `wmem_segment_bytes = "
-            f"{found}` in an Experiment's [hosts]"
+            f"{per_segment}` in an Experiment's [hosts]"
         )
-    return Check("send buffer", True, f"{found} bytes for each segment of the window", means)
+    return Check("send buffer", True, f"{per_segment} bytes for each segment of the window", means)
 
 
 def _echo() -> Check:
-    """Echo requests to the Internet leave by a ping socket of the user's; those to `server` need none."""
+    """Check for ping sockets, which echo requests to the Internet need; those to `server` do not."""
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP).close()
     except OSError:

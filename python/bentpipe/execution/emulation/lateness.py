@@ -1,9 +1,9 @@
-"""Whether a Run's packets were late: what is tested, with what confidence, and when there are too few to tell.
+"""Test of a Run's lateness.
 
-The claim about a Run is that at most `SHARE` of its packets are handed on more than `BOUND_MS` after they are due. Late
-packets are counted, and the count is held against a binomial distribution: it refutes the claim, bears it out, or does
-neither, and of fewer than `ENOUGH` packets no count can bear it out. Packets of one moment are late together, so the
-true confidence is a little lower than `CONFIDENCE`.
+The claim is that at most `SHARE` of a Run's packets are delivered more than `BOUND_MS` after they are due. The number
+of late packets is tested against a binomial distribution: it refutes the claim, confirms it, or does neither. With
+fewer than `ENOUGH` packets no number can confirm it. Packets of one instant are late together, so the true confidence
+is a little lower than `CONFIDENCE`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Literal
 Verdict = Literal["in time", "late", "too few", "undecided"]
 
 BOUND_MS = 1.0
-"""A packet that is handed on so long after it is due is late: ten times what an idle machine needs. Chosen here."""
+"""Lateness above which a packet counts as late [ms]: ten times that of an idle machine. Chosen here."""
 
 SHARE = 0.01
-"""Of all packets, most that may be late. Chosen here."""
+"""Largest valid share of late packets. Chosen here."""
 
 CONFIDENCE = 0.95
-"""With which a count must refute the claim, or bear it out."""
+"""Confidence with which a number refutes or confirms the claim."""
 
 ENOUGH = 299
-"""Packets of which none is late that bear the claim out: the least n with (1 - SHARE)^n ≤ 1 - CONFIDENCE."""
+"""Packets that confirm the claim if none is late: the smallest n with (1 - SHARE)^n ≤ 1 - CONFIDENCE."""
 
 LARGEST_MS = 100.0
-"""One packet that is so late makes a Run not valid, however many there were: half of Linux's least retransmission
-timeout (200 ms), so a longer stall of the machine can start one that the path did not cause. Chosen here."""
+"""Lateness of one packet above which a Run is invalid [ms]: half of Linux's smallest retransmission timeout (200 ms),
+since a longer stall of the machine can cause one. Chosen here."""
 
 LARGEST_OF_FEW_MS = 10.0
-"""The same of fewer than `ENOUGH` packets, where one is a fair part of the result. Chosen here: ten times the bound."""
+"""The same with fewer than `ENOUGH` packets, where one matters more [ms]. Chosen here: ten times the bound."""
 
 
 def verdict(late: int, n: int) -> Verdict:
-    """Return what `late` of `n` packets say about the claim."""
+    """Return the verdict on the claim for `late` of `n` packets."""
     if _at_least(late, n, SHARE) < 1 - CONFIDENCE:
         return "late"
     if _at_least(n - late, n, 1 - SHARE) <= 1 - CONFIDENCE:
@@ -48,7 +48,7 @@ def largest_bound_ms(n: int) -> float:
 
 
 def _at_least(k: int, n: int, share: float) -> float:
-    """Probability of `k` or more in `n` independent draws; 1 where `k` is no more than expected, and so not rare."""
+    """Return the probability of `k` or more successes in `n` draws; 1 where `k` is at most the expected number."""
     if k <= n * share:
         return 1.0
     log_term = (

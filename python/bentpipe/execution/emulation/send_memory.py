@@ -1,4 +1,4 @@
-"""How much memory this machine's kernel allows for each segment when a send buffer grows."""
+"""Memory per segment that this machine's kernel allows when a send buffer grows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MSS_BYTES = 1460
 TCP_WMEM = Path("/proc/sys/net/ipv4/tcp_wmem")
 
 SKB_BYTES = range(192, 513)
-"""What `struct sk_buff` takes, on top of a power of two for data, headers and `skb_shared_info` (256 on x86-64)."""
+"""Sizes of `struct sk_buff`, besides a power of two for data, headers and `skb_shared_info` (256 on x86-64) [bytes]."""
 
 
 def wmem_segment_bytes() -> int | None:
-    """Asked of a connection over loopback.
+    """Measure the memory per segment with a connection over loopback [bytes].
 
-    It depends on how the kernel was built: 4352 with drivers for wireless networks, 2304 without (x86-64). None: the
-    kernel does not tell, or `net.ipv4.tcp_wmem` begins with more room than that, or ends below it.
+    It depends on the kernel's build: 4352 with drivers for wireless networks, 2304 without (x86-64). None: unknown,
+    since the kernel does not report it, or `net.ipv4.tcp_wmem` starts above it or ends below it.
     """
     try:
         _, begin, most = (int(word) for word in TCP_WMEM.read_text(encoding="ascii").split())
@@ -35,12 +35,12 @@ def wmem_segment_bytes() -> int | None:
         return None
     per_segment, rest = divmod(size, INITIAL_SEGMENTS)
     data = 1 << max(per_segment.bit_length() - 1, 0)
-    told = rest == 0 and per_segment > MSS_BYTES and per_segment - data in SKB_BYTES
-    return per_segment if told and begin < size < most else None
+    is_plausible = rest == 0 and per_segment > MSS_BYTES and per_segment - data in SKB_BYTES
+    return per_segment if is_plausible and begin < size < most else None
 
 
 def _sndbuf() -> int:
-    """The send buffer of a new connection [bytes]."""
+    """Return the send buffer of a new connection [bytes]."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, MSS_BYTES)

@@ -1,10 +1,9 @@
-"""The process that leaves the machine's namespaces.
+"""The supervisor: the process that leaves the machine's namespaces.
 
-``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT`` starts it.
+``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT`` starts it; both arguments are descriptors.
 
-Both are descriptors. A user namespace can be entered by a process with one thread only, so this one loads nothing that
-starts threads. Its child is process 1 of a PID namespace and does everything else; when it ends, the kernel ends all
-that runs inside.
+Only a process with one thread can enter a user namespace, so this one loads nothing that starts threads. Its child is
+process 1 of a PID namespace and runs the emulation; when the child ends, the kernel kills all processes inside.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from bentpipe.execution.emulation.engine import SIGNALS
 
 
 def main() -> None:
-    """Isolate, fork, wait."""
-    # Signals to the whole group are for the program and for the command, whose end ends this one. A handler, unlike
-    # SIG_IGN, is not passed on to the program; what the caller ignores is to be (nohup). The interpreter itself ignores
-    # SIGPIPE and SIGXFSZ, which must neither be the program's nor end this process.
+    """Enter the namespaces, fork, and wait for the child."""
+    # Signals to the process group are for the program and the command; this process ends with the command. Programs
+    # inherit SIG_IGN but not handlers: a signal that the caller ignores (nohup) stays ignored. The interpreter ignores
+    # SIGPIPE and SIGXFSZ; the program must not inherit that, and they must not end this process.
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # they wait since before this process was started
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked since before this process was started
     control, report = int(sys.argv[1]), int(sys.argv[2])
     for descriptor in (control, report):
         os.set_inheritable(descriptor, False)
@@ -44,7 +43,7 @@ def main() -> None:
         os.close(hold)
         status = 1
         try:
-            # Whoever watches how busy it is wants its number outside, which is what this /proc, not yet its own, says.
+            # The load monitor needs the PID outside; this /proc still belongs to the outer namespace.
             pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - not a path
             os.write(report, json.dumps({"kind": "process", "pid": pid}).encode() + b"\n")
             status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report))

@@ -1,4 +1,4 @@
-"""The terminal's foreground group, which a shell inside an emulation takes and cannot give back."""
+"""The terminal's foreground process group, which a shell inside an emulation takes and cannot restore."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def foreground_kept() -> Iterator[None]:
-    """After the block the terminal's foreground group is this process's again, if it was before.
+def restore_foreground() -> Iterator[None]:
+    """Make this process's group the terminal's foreground group again after the block, if it was before.
 
-    A shell with job control makes its own group the foreground and, when it ends, the one from before. Behind a path
-    that one is outside its PID namespace, where it is called 0: the terminal would stay with a group that is dead, and
-    the next read from it, by whoever comes after, fails (EIO).
+    A shell with job control makes its own group the foreground group, and restores the earlier one at its end. Inside
+    an emulation that group is outside its PID namespace, where its number is 0. So the terminal would stay with a dead
+    group, and the next process that reads from it would fail (EIO).
     """
     terminal = _terminal()
-    ours = terminal is not None and os.tcgetpgrp(terminal) == os.getpgrp()
+    is_foreground = terminal is not None and os.tcgetpgrp(terminal) == os.getpgrp()
     try:
         yield
     finally:
-        if terminal is not None and ours:
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})  # a background group may not ask
+        if terminal is not None and is_foreground:
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})  # sent to a background group
             with contextlib.suppress(OSError):  # the terminal hung up
                 os.tcsetpgrp(terminal, os.getpgrp())
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _terminal() -> int | None:
-    """Descriptor of the standard input if it is this session's terminal."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none at all
+    """Return the descriptor of standard input if it is this session's terminal."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or missing
         terminal = sys.stdin.fileno()
         os.tcgetpgrp(terminal)
         return terminal
