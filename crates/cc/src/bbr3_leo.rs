@@ -1,6 +1,6 @@
 //! `bbr3-leo`: BBR version 3 for a path that is reconfigured every few seconds.
 //!
-//! BBR's model of such a path is often that of an earlier slot (docs/design/007-ours.md has the measurements):
+//! BBR's model of such a path is often that of an earlier slot (docs/design/007-leo-controllers.md has the measurements):
 //! - its bandwidth is the greatest of two probing cycles, four to six seconds in which a beam's share changes by half, so that rate and window overshoot;
 //! - its minimum RTT is up to ten seconds old, its long-term bound has any age;
 //! - a loss is a sign of congestion, though nine of ten come in bursts at reconfigurations and in fades, beside an empty queue.
@@ -25,7 +25,7 @@ pub const ENTRY: Entry = Entry {
     name: "bbr3-leo",
     status: "by bentpipe, experimental",
     description: "BBR v3 with a model of the current slot, which ignores losses in handovers and fades",
-    citation: "bentpipe, docs/design/007-ours.md; draft-ietf-ccwg-bbr-06",
+    citation: "bentpipe, docs/design/007-leo-controllers.md; draft-ietf-ccwg-bbr-06",
     needs: Needs::Learned,
     options: &OPTIONS,
     build: |config, options| Box::new(Bbr3Leo::new(config, options)),
@@ -38,7 +38,7 @@ const OWN_OPTIONS: [OptionSpec; 9] = [
         description: "target queue delay, which bridges changes of the capacity",
         default: 8.0,
         allowed: Allowed::Range(1.0, 1000.0),
-        source: "chosen here: docs/design/007-ours.md",
+        source: "chosen here: docs/design/007-leo-controllers.md",
     },
     OptionSpec {
         name: "queue_jitters",
@@ -46,7 +46,7 @@ const OWN_OPTIONS: [OptionSpec; 9] = [
         description: "multiple of the RTT's jitter added to queue_ms",
         default: 1.4,
         allowed: Allowed::Range(0.0, 8.0),
-        source: "chosen here: docs/design/007-ours.md",
+        source: "chosen here: docs/design/007-leo-controllers.md",
     },
     OptionSpec {
         name: "queue_part",
@@ -54,7 +54,7 @@ const OWN_OPTIONS: [OptionSpec; 9] = [
         description: "smallest target queue delay, in base RTTs",
         default: 0.25,
         allowed: Allowed::Range(0.0, 2.0),
-        source: "chosen here: docs/design/007-ours.md",
+        source: "chosen here: docs/design/007-leo-controllers.md",
     },
     OptionSpec {
         name: "bw_rounds",
@@ -62,7 +62,7 @@ const OWN_OPTIONS: [OptionSpec; 9] = [
         description: "rounds in the maximum filter of the delivery rate",
         default: 2.0,
         allowed: Allowed::Count(1, 63),
-        source: "chosen here: docs/design/007-ours.md",
+        source: "chosen here: docs/design/007-leo-controllers.md",
     },
     HINTS,
     PERIOD,

@@ -18,7 +18,7 @@ pub const ENTRY: Entry = Entry {
     name: "cubic-leo",
     status: "by bentpipe, experimental",
     description: "CUBIC that does not lower its window for losses in handovers and fades",
-    citation: "bentpipe, docs/design/007-ours.md; RFC 9438",
+    citation: "bentpipe, docs/design/007-leo-controllers.md; RFC 9438",
     needs: Needs::Learned,
     options: &[
         OptionSpec {
@@ -27,7 +27,7 @@ pub const ENTRY: Entry = Entry {
             description: "queue from which on a loss is treated as congestion",
             default: 30.0,
             allowed: Allowed::Range(1.0, 1000.0),
-            source: "chosen here: docs/design/007-ours.md",
+            source: "chosen here: docs/design/007-leo-controllers.md",
         },
         HINTS,
         PERIOD,
