@@ -212,7 +212,7 @@ def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
         ({"duration_s": -1.0}, "duration: -1 s"),
         ({"seed": -1}, "seed: -1"),
         ({"seed": 2**64}, "seed"),
-        ({"policy": "best"}, "no scheduling policy 'best'"),
+        ({"policy": "best"}, "policy: 'best' is unknown"),
         ({"loss": "idel"}, "unknown loss process 'idel'; did you mean 'idle'"),
         ({"constellation": "starlink-s2"}, "starlink-s1"),
         ({"elements": "none.tle", "start_unix_ns": START}, "none.tle: no such file"),

@@ -135,14 +135,14 @@ def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("lat_deg = -1.29", "lat_deg = -91", "gateways[0]: lat_deg is -91; wanted a number from -90 to 90"),
-        ("lat_deg = -1.29", "lat_deg = nan", "gateways[0]: lat_deg is nan; wanted a number from -90 to 90"),
+        ("lat_deg = -1.29", "lat_deg = -91", "gateways[0]: lat_deg is -91; expected a number from -90 to 90"),
+        ("lat_deg = -1.29", "lat_deg = nan", "gateways[0]: lat_deg is nan; expected a number from -90 to 90"),
         ("lat_deg", "latitude", "gateways[0]: key 'lat_deg' is missing"),
         ('bands = ["Ka"]', 'bands = ["Ku"]', "gateways[0]: bands ['Ku'] with antennas [8]"),
         ("antennas = [8] }", "antennas = [8], height = 3 }", "gateways[0]: unknown key 'height'"),
-        ('"nearest-by-fibre"', '"mine"', "pop_rule is 'mine'; wanted 'nearest-by-fibre'"),
+        ('"nearest-by-fibre"', '"mine"', "pop_rule is 'mine'; expected 'nearest-by-fibre'"),
         ('source = "assumed"', "", "key 'source' is missing"),
-        ("gateways = [", "gateways = 3 #", "gateways is 3; wanted a list of tables"),
+        ("gateways = [", "gateways = 3 #", "gateways is 3; expected a list of tables"),
         ("source", "[", "not valid TOML"),
         ("source", "\udcff", "own.toml:2: is not UTF-8 text"),
         ("source", "#" * (1 << 20), "is too large"),
@@ -569,7 +569,7 @@ def test_what_is_no_place_is_refused_in_one_line(values):
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ((91.0, 0.0), "place '(91.0, 0.0)': latitude is 91.0; wanted -90 to 90 degrees"),
+        ((91.0, 0.0), "place '(91.0, 0.0)': latitude is 91.0; expected -90 to 90 degrees"),
         ((0.0, math.nan), "longitude is nan"),
         (3, "place 3: expected a site name"),
         (("a", "b"), "place ('a', 'b'): expected a site name"),

@@ -1,4 +1,4 @@
-"""Shortest paths through a constellation with inter-satellite links; light travels straight at c in vacuum."""
+"""Shortest paths through a constellation with inter-satellite links, at the speed of light in vacuum."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bentpipe.orbits.elements import (
 from bentpipe.orbits.sky import _point, _times
 from bentpipe.scenarios.places import PlaceLike
 
-#: Most steps of a series of routes or states. Chosen here, to catch slips of the keyboard: a week at one a second.
+#: Largest number of steps of a series. Chosen here, to catch typing errors: a week at one a second.
 MAX_STEPS = 7 * 86_400
 
 _GRID = re.compile(r"grid:([1-9][0-9]{0,4})x([1-9][0-9]{0,4})\Z")
@@ -50,13 +50,13 @@ class AllPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Routes:
-    """The shortest way between two places, step by step.
+    """Shortest paths between two places over time.
 
     Attributes:
-        t_s: Seconds since the start.
-        rtt_ms: Twice the path at the speed of light; NaN where there is no way.
-        hops: Links traversed one way: satellites + 1; 0 where there is no way, and from a place to itself.
-        satellites: Catalogue numbers in order from the first place to the second.
+        t_s: Times [s since the start]; shape (n,).
+        rtt_ms: RTT at the speed of light [ms]; NaN: no path; shape (n,).
+        hops: Links traversed one way: satellites + 1; 0 without a path, and from a place to itself; shape (n,).
+        satellites: Catalogue numbers from the first place to the second; one list a step.
     """
 
     t_s: Floats
@@ -65,7 +65,7 @@ class Routes:
     satellites: list[list[int]]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A list of ``{t_s, rtt_ms, hops, satellites}``; `rtt_ms` is None where there is no way."""
+        """Return a list of ``{t_s, rtt_ms, hops, satellites}``; `rtt_ms` is None without a path."""
         return [
             {
                 "t_s": float(t),
@@ -77,13 +77,13 @@ class Routes:
         ]
 
     def to_csv(self) -> str:
-        """``t_s,rtt_ms,hops,satellites`` with a header; `rtt_ms` with six decimals, empty where there is no way."""
+        """Return CSV ``t_s,rtt_ms,hops,satellites`` with a header; `rtt_ms` has six decimals, empty without a path."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["t_s", "rtt_ms", "hops", "satellites"])
         for t, rtt, hops, satellites in zip(self.t_s, self.rtt_ms, self.hops, self.satellites, strict=True):
-            shown = "" if math.isnan(rtt) else f"{rtt:.6f}"
-            writer.writerow([f"{t:.9f}".rstrip("0").rstrip("."), shown, int(hops), " ".join(map(str, satellites))])
+            rtt_text = "" if math.isnan(rtt) else f"{rtt:.6f}"
+            writer.writerow([f"{t:.9f}".rstrip("0").rstrip("."), rtt_text, int(hops), " ".join(map(str, satellites))])
         return text.getvalue()
 
 
@@ -100,28 +100,36 @@ def route(
     min_elevation_deg: float = 25.0,
     on_progress: OnProgress | None = None,
 ) -> Routes:
-    """The shortest way between two places through a constellation, at every step from the start until before the end.
+    """Find the shortest path between two places through a constellation, at every step in [start, end).
 
     Args:
         origin: One end: a `Place`, a site's name, ``"lat,lon[,alt_m]"`` or ``(lat, lon)``.
-        to: The other.
-        start_unix_ns: The first step [ns since 1970, UTC]. Needed with `elements`; otherwise `DEFAULT_START_UTC`.
-        duration_s: How long [s].
+        to: The other end.
+        start_unix_ns: The first step [ns since 1970, UTC]. Required with `elements`; default: `DEFAULT_START_UTC`.
+        duration_s: Duration [s].
         step_s: Time between steps [s].
-        elements: A file of elements; or
-        constellation: a built-in constellation, by default `DEFAULT_ROUTE`.
-        isl: Links: ``grid:PLANESxPER_PLANE`` over elements in plane-major order, or ``none``. By default a built-in
-            constellation's own, and none for elements: then a way has one satellite.
-        min_elevation_deg: Lowest elevation at which a place uses a satellite.
-        on_progress: Called with the part done, 0 to 1.
+        elements: A file of elements; not together with `constellation`.
+        constellation: A built-in constellation; default: `DEFAULT_ROUTE`.
+        isl: Inter-satellite links: ``grid:PLANESxPER_PLANE`` over elements in plane-major order, or ``none``. Default:
+            those of the built-in constellation, and none for elements, where a path then has one satellite.
+        min_elevation_deg: Minimum elevation at which a place uses a satellite [deg].
+        on_progress: Called with the fraction done, 0 to 1.
+
+    Returns:
+        RTT [ms], hops and satellites at each step.
 
     Warns:
-        StaleElementsWarning, OrbitWarning: As `load_satellites`; and where no satellite sees both places and there are
-            no links.
+        StaleElementsWarning, OrbitWarning: As `load_satellites`; and if there are no links and no satellite sees both
+            places.
 
     Raises:
         UserError: A duration or step that is not above zero, an unreadable file, a grid of another size, a link that
             passes through the Earth.
+
+    Example:
+        >>> result = route("london", "new-york", duration_s=2.0)
+        >>> len(result.rtt_ms), bool(result.rtt_ms[0] > 37)
+        (2, True)
     """
     if start_unix_ns is None:
         start_unix_ns = default_start_unix_ns(elements)
@@ -134,8 +142,8 @@ def route(
     missing = int(np.isnan(rtt_ms).sum())
     if missing and isl is None and not satellites.has_links:
         warnings.warn(
-            f"no way in {missing} of {times.size} steps: the satellites have no links, so one must see both places; "
-            "isl grid:PLANESxPER_PLANE links them",
+            f"no path in {missing} of {times.size} steps: the satellites have no links, so one must see both places; "
+            "try isl grid:PLANESxPER_PLANE",
             OrbitWarning,
             stacklevel=2,
         )
@@ -151,16 +159,16 @@ def constellation(
     threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> AllPairs:
-    """The state of a whole constellation: shortest paths between all pairs of places at each time.
+    """Find the shortest paths between all pairs of places through a constellation, at each time.
 
     Args:
         places: The ground stations.
-        times_unix_ns: Integer nanoseconds since 1970.
-        satellites: With their links: `load_satellites` of a built-in constellation, or
+        times_unix_ns: Times [integer ns since 1970]; shape (n,).
+        satellites: Satellites with links: `load_satellites` of a built-in constellation, or
             ``.with_grid(planes, per_plane)``.
-        min_elevation_deg: Lowest elevation at which a place uses a satellite.
-        threads: Cores to use; all of them by default.
-        on_progress: Called with the part done, 0 to 1.
+        min_elevation_deg: Minimum elevation at which a place uses a satellite [deg].
+        threads: Number of threads; default: one for each core.
+        on_progress: Called with the fraction done, 0 to 1.
 
     Raises:
         UserError: A link that passes through the Earth, an elevation outside 0 to 90.
@@ -176,20 +184,22 @@ def _linked(satellites: Satellites, isl: str | None) -> Satellites:
         return satellites.without_links()
     match = _GRID.match(isl)
     if match is None:
-        raise UserError(f"isl: {shown(isl)}; wanted grid:PLANESxPER_PLANE such as grid:72x22, or none")
+        raise UserError(f"isl: {shown(isl)}; expected grid:PLANESxPER_PLANE such as grid:72x22, or none")
     return satellites.with_grid(int(match[1]), int(match[2]))
 
 
 def _steps(start_unix_ns: int, duration_s: float, step_s: float) -> NDArray[np.int64]:
-    for what, value in (("duration", duration_s), ("step", step_s)):
+    for label, value in (("duration", duration_s), ("step", step_s)):
         if not 0 < value < math.inf:
-            raise UserError(f"{what}: {value:g} s; wanted more than 0")
+            raise UserError(f"{label}: {value:g} s; expected more than 0")
         if value * _NANOS >= _END_OF_TIME_NS:
-            raise UserError(f"{what}: {value:g} s from the start is beyond the year 2262")
+            raise UserError(f"{label}: {value:g} s from the start is beyond the year 2262")
     steps = round(duration_s / step_s, 9)
     step_ns = round(step_s * _NANOS)
     if steps > MAX_STEPS or step_ns == 0:
-        raise UserError(f"{duration_s:g} s in steps of {step_s:g} s are {steps:.10g} steps; wanted at most {MAX_STEPS}")
+        raise UserError(
+            f"{duration_s:g} s in steps of {step_s:g} s are {steps:.10g} steps; expected at most {MAX_STEPS}"
+        )
     count = math.ceil(steps)
     if start_unix_ns + count * step_ns >= 2**63:
         raise UserError(f"duration: {duration_s:g} s from the start is beyond the year 2262")

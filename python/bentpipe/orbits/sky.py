@@ -1,4 +1,4 @@
-"""Look angles of satellites from a place, and the schedule of which one serves it.
+"""Look angles of satellites from a place, and its serving schedule.
 
 Conventions (``docs/concepts/geometry.md``): SGP4 with WGS72 constants, IAU 1982 sidereal time with UTC as UT1, no polar
 motion, places on the WGS84 ellipsoid, elevation from the plane normal to it without refraction. Times are nanoseconds
@@ -21,12 +21,12 @@ from bentpipe.orbits.elements import _NANOS, Floats, OnProgress
 from bentpipe.scenarios.places import PlaceLike, as_place
 from bentpipe.scenarios.sites import Place
 
-#: The scheduling policy unless one is given.
+#: Default scheduling policy.
 DEFAULT_POLICY = "starlink-like"
 
 
 class LookAngles(NamedTuple):
-    """Where satellites stand, each array of shape (satellites, times); NaN where one cannot be propagated."""
+    """Azimuth, elevation [deg] and range [km], each of shape (satellites, times); NaN where propagation fails."""
 
     azimuth_deg: Floats
     elevation_deg: Floats
@@ -36,27 +36,41 @@ class LookAngles(NamedTuple):
 def sky(
     satellites: Satellites, place: PlaceLike, at_unix_ns: int, *, min_elevation_deg: float = 25.0
 ) -> list[dict[str, Any]]:
-    """Who stands above `min_elevation_deg` at a place and moment, highest first.
+    """Return the satellites above a minimum elevation at a place and time, highest first.
+
+    Args:
+        satellites: From `read_elements` or `load_satellites`.
+        place: The observer.
+        at_unix_ns: Time [ns since 1970].
+        min_elevation_deg: Minimum elevation [deg].
 
     Returns:
         A list of ``{norad_id, name, azimuth_deg, elevation_deg, range_km, sunlit}``: azimuth clockwise from north,
-        elevation from the ellipsoid's horizontal plane; sunlit is outside the Earth's umbra.
+        elevation from the ellipsoid's horizontal plane; sunlit means outside the Earth's umbra.
 
     Raises:
-        UserError: An elevation outside -90 to 90.
+        UserError: The elevation is outside -90 to 90.
+
+    Example:
+        >>> from bentpipe.orbits.elements import load_satellites
+        >>> from bentpipe.times import parse_utc
+        >>> at_unix_ns = parse_utc("2026-05-10T00:00:00Z")
+        >>> visible = sky(load_satellites(None, "starlink-gen1", at_unix_ns), "london", at_unix_ns)
+        >>> visible[0]["elevation_deg"] >= visible[-1]["elevation_deg"] >= 25.0
+        True
     """
     return satellites.sky(_point(place), at_unix_ns, min_elevation_deg)
 
 
 def look_angles(satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike) -> LookAngles:
-    """Where every satellite stands at every time, SGP4 at each step, on all cores.
+    """Compute the look angles of every satellite at every time with SGP4, on all cores.
+
+    This needs 24 bytes for each satellite and time; `look_angle_blocks` needs less.
 
     Args:
-        satellites: As of `read_elements` or `load_satellites`.
+        satellites: From `read_elements` or `load_satellites`.
         place: The observer.
-        times_unix_ns: Integer nanoseconds since 1970, one-dimensional.
-
-    24 bytes for each satellite and time are needed; `look_angle_blocks` needs less.
+        times_unix_ns: Times [integer ns since 1970]; shape (n,).
     """
     times = _times(times_unix_ns)
     out = LookAngles(*(np.empty((len(satellites), times.size)) for _ in range(3)))
@@ -67,13 +81,12 @@ def look_angles(satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLi
 def look_angle_blocks(
     satellites: Satellites, place: PlaceLike, times_unix_ns: ArrayLike, *, satellites_per_block: int = 128
 ) -> Iterator[tuple[slice, LookAngles]]:
-    """`look_angles` in portions: which satellites, and theirs.
+    """Yield `look_angles` in blocks: a slice of the satellites, and their angles.
 
-    The arrays are the same memory every time, so that nothing is allocated on the way: use or copy them before the
-    next.
+    All blocks share the same memory to avoid allocation: use or copy the arrays before the next block.
     """
     if satellites_per_block < 1:
-        raise UserError(f"satellites_per_block is {satellites_per_block}; wanted 1 or more")
+        raise UserError(f"satellites_per_block is {satellites_per_block}; expected 1 or more")
     times = _times(times_unix_ns)
     arrays = [np.empty((min(satellites_per_block, len(satellites)), times.size)) for _ in range(3)]
     for first in range(0, len(satellites), satellites_per_block):
@@ -98,39 +111,38 @@ def schedule(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> str:
-    """Which satellite and gateway serve a terminal, slot by slot, with the geometry of both legs.
+    """Choose serving satellite and gateway of a terminal for each slot, with the geometry of both legs.
 
-    A satellite is a candidate in a slot if it stands above the mask and clear of the geostationary arc at the slot's
-    begin and end, and a gateway sees it at both. A slot without candidates is an outage. The decision about a slot
-    depends on the slot, the satellites, the policy and the seed: not on where the schedule begins.
+    A satellite is a candidate in a slot if it is above the minimum elevation and clear of the geostationary arc at the
+    slot's begin and end, and a gateway sees it at both. A slot without candidates is an outage. The choice for a slot
+    depends on slot, satellites, policy and seed, not on the start of the schedule.
 
     Args:
         satellites: The constellation.
         place: The terminal.
-        gateways: Name, place and one-way delay to the point of presence [ms] of each.
-        start_unix_ns: Begin.
-        duration_ns: Length.
-        min_elevation_deg: Mask at the terminal.
-        gateway_min_elevation_deg: Mask at the gateways.
-        gso_exclusion_deg: Smallest angle to the geostationary arc at the terminal; Starlink keeps 18 to 22
-            (arXiv 2307.00402); 0 ignores it.
-        slot_s: Length of a slot and its begin past a multiple of the length [s]; by default 15 and 12, that is :12,
-            :27, :42 and :57.
+        gateways: Name, place and one-way delay to the PoP [ms] of each gateway.
+        start_unix_ns: Start [ns since 1970].
+        duration_ns: Duration [ns].
+        min_elevation_deg: Minimum elevation at the terminal [deg].
+        gateway_min_elevation_deg: Minimum elevation at the gateways [deg].
+        gso_exclusion_deg: Smallest angle to the geostationary arc at the terminal [deg]; Starlink uses 18 to 22
+            (arXiv 2307.00402); 0: no exclusion.
+        slot_s: Period of the slots and their phase [s]; default: 15 and 12, that is edges at :12, :27, :42 and :57.
         policy: One of `policies`.
-        seed: Of the policy's draws.
-        on_progress: Called with the part done, 0 to 1.
+        seed: Seed of the policy's random choices.
+        on_progress: Called with the fraction done, 0 to 1.
 
     Returns:
-        A serving schedule as JSON, as ``bentpipe._native.build_profile`` takes it (``docs/concepts/geometry.md``).
+        A serving schedule as JSON, for ``bentpipe._native.build_profile`` (``docs/concepts/geometry.md``).
 
     Raises:
         UserError: An unknown policy, a length that is not above zero, an angle out of range.
     """
     known = policies()
     if policy not in known:
-        raise UserError(f"no scheduling policy {shown(policy)}; there are {', '.join(known)}")
+        raise UserError(f"policy: {shown(policy)} is unknown; expected {', '.join(known)}")
     if duration_ns <= 0:
-        raise UserError(f"duration: {duration_ns / _NANOS:g} s; wanted more than 0")
+        raise UserError(f"duration: {duration_ns / _NANOS:g} s; expected more than 0")
     rows = [
         {
             "name": name,
@@ -143,7 +155,7 @@ def schedule(
     slot_ns = None
     if slot_s is not None:
         if not all(0 <= s < 1e6 for s in slot_s):
-            raise UserError(f"slot: period {slot_s[0]:g} s, phase {slot_s[1]:g} s; wanted 0 or more")
+            raise UserError(f"slot: period {slot_s[0]:g} s, phase {slot_s[1]:g} s; expected 0 or more")
         slot_ns = (round(slot_s[0] * _NANOS), round(slot_s[1] * _NANOS))
     return satellites.schedule(
         _point(place),
@@ -160,7 +172,7 @@ def schedule(
 
 
 def policies() -> dict[str, str]:
-    """The scheduling policies: name and one line with the source."""
+    """Return the scheduling policies: name → one line with the source."""
     return dict(_native.scheduling_policies())
 
 
@@ -168,7 +180,7 @@ def _times(times_unix_ns: ArrayLike) -> NDArray[np.int64]:
     times = np.ascontiguousarray(times_unix_ns)
     if times.ndim != 1 or times.dtype.kind not in "iu":
         raise UserError(
-            f"times: {times.ndim}-dimensional {times.dtype}; wanted one dimension of integer nanoseconds since 1970"
+            f"times: {times.ndim}-dimensional {times.dtype}; expected one dimension of integer nanoseconds since 1970"
         )
     return times.astype(np.int64)
 

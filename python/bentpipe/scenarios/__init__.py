@@ -1,13 +1,13 @@
-"""Scenario data: constellations, sites, gateways and PoPs, fibre, presets; and the loaders that check them.
+"""Scenario data: constellations, sites, gateways, PoPs, fibre and presets, with loaders that check them.
 
-The TOML files lie beside this module and are part of the wheel. ``docs/reference/scenarios.md`` describes their keys.
+The TOML files are in this package and part of the wheel. ``docs/reference/scenarios.md`` describes their keys.
 
 - `load_constellation`, `constellation_names`: Walker shells from published filings.
 - `load_sites`, `parse_place`, `as_place`: named places, and ``lat,lon[,alt_m]``.
-- `load_gateways`, `read_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: where a satellite path comes down.
+- `load_gateways`, `read_gateways`, `load_pops`, `nearest_pop`, `pop_by_code`: gateways and PoPs.
 - `country_at`: the country of the nearest site, gateway or PoP.
-- `fibre_one_way_ms`: delay between two points over fibre.
-- `load_presets`, `parse_preset`: static paths. `load_services`: published paths over satellites.
+- `fibre_one_way_ms`: fibre delay between two points.
+- `load_presets`, `parse_preset`: static paths. `load_services`: published satellite paths.
 - `load_traffic`, `find_traffic`: cross traffic on a path.
 """
 

@@ -1,15 +1,15 @@
-"""Delay over fibre between two points: measured city pairs first, cables next, great circles only where neither exists.
+"""Fibre delay between two points: from measured city pairs, else cables, else great circles.
 
-A packet from Melbourne to Sao Paulo needs 2.4 times what the great circle would cost, because no cable follows it. So
-the delay comes from ``fibre.toml``, a graph of cities whose links are published RTTs or cable lengths:
+A packet from Melbourne to Sao Paulo takes 2.4 times as long as along the great circle, which no cable follows. So the
+delay comes from ``fibre.toml``, a graph of cities whose links are published RTTs or cable lengths:
 
 1. Ends closer together than the access radius: great circle x path factor.
-2. Otherwise each end goes to its nearest city (a *tail*, great circle x path factor), and between the cities stands the
-   measured RTT if there is one, else the shortest path over all links. Half an RTT is taken as one way.
-3. Where an end is beyond the access radius of every city, the great circle x path factor between the ends is tried as
-   well and the smaller delay taken; where no path exists, it is all there is.
+2. Otherwise each end connects to its nearest city (a *tail*, great circle x path factor). Between the cities the
+   measured RTT is used if there is one, else the shortest path over all links. One-way delays are half of RTTs.
+3. If an end is beyond the access radius of every city, the great circle x path factor between the ends is computed too,
+   and the smaller delay is used. If no path exists, only the great circle remains.
 
-`FibreDelay.basis` says what the delay rests on, at its weakest link.
+`FibreDelay.basis` is the weakest basis on the path.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class FibreDelay:
 
     Attributes:
         one_way_ms: The delay [ms].
-        basis: ``"table"`` if it rests on published RTTs, ``"cable"`` if on published cable lengths somewhere on
-            the way, ``"great-circle"`` if some long part is only a stretched great circle.
-        detail: One line for people and for provenance: the cities passed, the sources, the tails.
+        basis: ``"table"`` for published RTTs, ``"cable"`` if some part uses published cable lengths, ``"great-circle"``
+            if some long part is a stretched great circle.
+        detail: One line for display and provenance: the cities, the sources, the tails.
 
     """
 
@@ -55,7 +55,7 @@ class FibreDelay:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of the graph: one-way delay [ms], what it rests on, and its source's key."""
+    """A link of the graph: one-way delay [ms], basis, and key of its source."""
 
     one_way_ms: float
     basis: Basis
@@ -68,9 +68,9 @@ class FibreTable:
 
     Attributes:
         speed_km_per_ms: Signal speed in fibre.
-        path_factor: Fibre path over great circle, where nothing better is known.
-        access_radius_km: How near an end must be to a city to count as there.
-        sources: Key → where the figures come from.
+        path_factor: Ratio of fibre path to great circle, where no better value is known.
+        access_radius_km: Largest distance at which an end counts as in a city.
+        sources: Key → source of the values.
         cities: Name → (lat_deg, lon_deg).
         links: City → neighbour → link; symmetric.
 
@@ -84,7 +84,7 @@ class FibreTable:
     links: Mapping[str, Mapping[str, Link]]
 
     def stretched_ms(self, distance_km: float) -> float:
-        """One-way delay [ms] over a great-circle distance, stretched by the path factor."""
+        """Return the one-way delay [ms] over a great-circle distance, stretched by the path factor."""
         return distance_km * self.path_factor / self.speed_km_per_ms
 
 
@@ -104,9 +104,19 @@ def great_circle_km(a: Point, b: Point) -> float:
 
 
 def fibre_one_way_ms(a: Point, b: Point, fibre: FibreTable | None = None) -> FibreDelay:
-    """One-way delay over fibre between two (lat_deg, lon_deg) points; the same in both directions.
+    """Return the one-way fibre delay between two points; it is the same in both directions.
 
-    `fibre` is the table to use, by default the packaged one. See the module's text for the rule.
+    The module's docstring describes the rule.
+
+    Args:
+        a: Latitude and longitude of one point [deg].
+        b: Latitude and longitude of the other point [deg].
+        fibre: The table; default: the packaged one.
+
+    Example:
+        >>> delay = fibre_one_way_ms((-33.87, 151.21), (35.68, 139.76))  # Sydney to Tokyo
+        >>> delay.basis, round(delay.one_way_ms) > 50
+        ('table', True)
     """
     table = load_fibre() if fibre is None else fibre
     direct_km = great_circle_km(a, b)
@@ -123,8 +133,8 @@ def fibre_one_way_ms(a: Point, b: Point, fibre: FibreTable | None = None) -> Fib
     total_ms = table.stretched_ms(tail_a_km) + sum(link.one_way_ms for _, link in route) + table.stretched_ms(tail_b_km)
     cities = " - ".join([city_a, *(city for city, _ in route)])
     stretched = f"great circle x {table.path_factor:g}"
-    rests_on = [stretched if link.basis == "great-circle" else link.source for _, link in route]
-    sources = ", ".join(dict.fromkeys(rests_on)) or "same city"
+    bases = [stretched if link.basis == "great-circle" else link.source for _, link in route]
+    sources = ", ".join(dict.fromkeys(bases)) or "same city"
     tails = f"{tail_a_km:.0f} km to the first city and {tail_b_km:.0f} km from the last x {table.path_factor:g}"
     detail = f"{cities} ({sources}), with {tails}"
     if max(tail_a_km, tail_b_km) > table.access_radius_km:
@@ -144,7 +154,7 @@ def _nearest_city(table: FibreTable, point: Point) -> tuple[str, float]:
 
 
 def _route(table: FibreTable, start: str, end: str) -> list[tuple[str, Link]] | None:
-    """Hops (city reached, link taken): the direct measurement, else the shortest path, None if there is none."""
+    """Return hops (city, link): the direct measurement, else the shortest path, None without a path."""
     if start == end:
         return []
     direct = table.links[start].get(end)
@@ -205,7 +215,7 @@ def _city(entry: Table) -> Point:
 
 
 class _Graph:
-    """Links while a file is read: refuses unknown names, a pair given twice, a delay below light's in fibre."""
+    """Collects links from a file; refuses unknown names, repeated pairs, and delays below that of light in fibre."""
 
     def __init__(
         self,
@@ -223,7 +233,7 @@ class _Graph:
         self.links: dict[str, dict[str, Link]] = {name: {} for name in cities}
 
     def measured(self, block: Table) -> None:
-        """RTTs from each row's city to the cities of `to`."""
+        """Add the RTTs from each row's city to the cities of `to`."""
         source = self._source(block)
         to = [self._known(block, name) for name in block.texts("to")]
         for row in block.tables("rows"):
@@ -231,7 +241,7 @@ class _Graph:
             rtts_ms = row.numbers_or_nan("rtt_ms", 0.1, 2000.0)
             if len(rtts_ms) > len(to):
                 raise UserError(
-                    f"{row.where}: {len(rtts_ms)} RTTs; wanted at most {len(to)}, one for each city of `to`"
+                    f"{row.where}: {len(rtts_ms)} RTTs; expected at most {len(to)}, one for each city of `to`"
                 )
             row.done()
             for end, rtt_ms in zip(to, rtts_ms, strict=False):
@@ -240,7 +250,7 @@ class _Graph:
         block.done()
 
     def single(self, entry: Table) -> None:
-        """One link: a latency, a cable's length with its land ends, or just the great circle."""
+        """Add one link: an RTT, a cable length with its land ends, or a great circle."""
         source = self._source(entry)
         a, b = self._known(entry, entry.text("a")), self._known(entry, entry.text("b"))
         if entry.has("rtt_ms"):
@@ -268,7 +278,7 @@ class _Graph:
 
     def _add(self, entry: Table, a: str, b: str, link: Link) -> None:
         if a == b:
-            raise UserError(f"{entry.where}: link from {shown(a)} to itself; wanted two cities")
+            raise UserError(f"{entry.where}: link from {shown(a)} to itself; expected two cities")
         if b in self.links[a]:
             raise UserError(f"{entry.where}: {a} to {b} is given twice; keep one")
         distance_km = great_circle_km(self._cities[a], self._cities[b])

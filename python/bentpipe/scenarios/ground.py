@@ -1,4 +1,4 @@
-"""Gateways and PoPs: where a satellite path comes down, and where it meets the Internet."""
+"""Gateways, where satellite paths reach the ground, and PoPs, where they reach the Internet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bentpipe.scenarios.fibre import FibreTable, fibre_one_way_ms, great_circle_
 from bentpipe.scenarios.sites import Place, load_sites
 from bentpipe.scenarios.tables import Table, packaged_names, packaged_text, unknown_name
 
-#: Largest gateway list that is read [bytes]: the packaged one has 30 kB.
+#: Size limit of a gateway list [bytes]: the packaged one has 30 kB.
 MAX_GATEWAYS_BYTES = 1 << 20
 
 
@@ -51,9 +51,14 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class GatewayList:
-    """One operator's gateways with what the file says about all of them (angles in degrees).
+    """An operator's gateways.
 
-    `file` and `sha256` are the name and the hash of a user's own file, and None for a packaged list.
+    Attributes:
+        gateways: The gateways.
+        min_elevation_deg: Minimum elevation at which they track a satellite [deg].
+        source: Source of the list.
+        file: Name of a user's own file; None for a packaged list.
+        sha256: Hash of that file.
     """
 
     gateways: tuple[Gateway, ...]
@@ -101,8 +106,8 @@ def read_gateways(path: str | os.PathLike[str]) -> GatewayList:
         UserError: The file is missing, too large, not TOML, or not a gateway list; the message names file and key.
     """
     data = read_bytes(path, MAX_GATEWAYS_BYTES)
-    found = parse_gateways(text_of(data, path), str(path))
-    return replace(found, file=Path(path).name, sha256=hashlib.sha256(data).hexdigest())
+    gateways = parse_gateways(text_of(data, path), str(path))
+    return replace(gateways, file=Path(path).name, sha256=hashlib.sha256(data).hexdigest())
 
 
 @cache
@@ -117,21 +122,21 @@ def parse_gateways(text: str, where: str) -> GatewayList:
     source = table.text("source")
     table.choice("pop_rule", ["nearest-by-fibre"])
     min_elevation_deg = table.number("min_elevation_deg", 0.0, 90.0)
-    found = tuple(_gateway(entry) for entry in table.tables("gateways"))
+    gateways = tuple(_gateway(entry) for entry in table.tables("gateways"))
     table.done()
     labels: set[str] = set()
-    for gateway in found:
+    for gateway in gateways:
         if gateway.label in labels:
             raise UserError(f"{where}: gateway {gateway.label!r} is listed twice; give one of them another name")
         labels.add(gateway.label)
-    return GatewayList(found, min_elevation_deg, source)
+    return GatewayList(gateways, min_elevation_deg, source)
 
 
 def parse_pops(text: str, where: str) -> dict[str, Pop]:
     """Read TOML text shaped like ``pops.toml``; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
     table.text("source")
-    found: dict[str, Pop] = {}
+    pops: dict[str, Pop] = {}
     for entry in table.tables("pops"):
         pop = Pop(
             code=entry.text("code"),
@@ -142,11 +147,11 @@ def parse_pops(text: str, where: str) -> dict[str, Pop]:
             lon_deg=entry.number("lon_deg", -180.0, 180.0),
         )
         entry.done()
-        if pop.code in found:
+        if pop.code in pops:
             raise UserError(f"{entry.where}: PoP code {pop.code!r} is listed twice; codes are unique")
-        found[pop.code] = pop
+        pops[pop.code] = pop
     table.done()
-    return found
+    return pops
 
 
 def pop_by_code(code: str) -> Pop:
@@ -170,12 +175,12 @@ def nearest_pop(
 ) -> Pop:
     """Return the PoP with the least one-way fibre delay from a point; ties go to the first code in the alphabet.
 
-    This is the rule ``pop_rule = "nearest-by-fibre"`` for a terminal or gateway without a published PoP. `among` are
-    the PoPs to choose from (at least one; by default the packaged ones).
+    This is the rule ``pop_rule = "nearest-by-fibre"`` for a terminal without a published PoP. `among` are the PoPs to
+    choose from (at least one); default: the packaged ones.
     """
     choices = list(load_pops().values() if among is None else among)
     if not choices:
-        raise UserError("no PoP to choose from; wanted at least one")
+        raise UserError("no PoP to choose from; expected at least one")
     here = (lat_deg, lon_deg)
     return min(choices, key=lambda p: (fibre_one_way_ms(here, (p.lat_deg, p.lon_deg), fibre).one_way_ms, p.code))
 
@@ -185,7 +190,7 @@ def _gateway(entry: Table) -> Gateway:
     antennas = tuple(entry.integers("antennas", 1, 1000))
     if not bands or any(band not in ("Ka", "E") for band in bands) or len(antennas) != len(bands):
         raise UserError(
-            f"{entry.where}: bands {list(bands)} with antennas {list(antennas)}; wanted Ka or E and one count for each"
+            f"{entry.where}: bands {list(bands)} with antennas {list(antennas)}; expected Ka or E, one count for each"
         )
     gateway = Gateway(
         name=entry.text("name"),

@@ -1,4 +1,4 @@
-"""Places on the Earth as a user types them: a known site's name, or ``lat,lon[,alt_m]``."""
+"""Parse places: the name of a known site, or ``lat,lon[,alt_m]``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
 from bentpipe.scenarios.tables import unknown_name
 
-#: What each coordinate is called, its bounds and its unit.
+#: Name, bounds and unit of each coordinate.
 _BOUNDS = (
     ("latitude", (-90.0, 90.0), "degrees"),
     ("longitude", (-180.0, 360.0), "degrees"),
@@ -22,11 +22,18 @@ _LOOKS_NUMERIC = re.compile(r"[\s0-9.,+eE-]+\Z")
 
 
 PlaceLike = str | Place | tuple[float, float] | tuple[float, float, float]
-"""A place as a caller may give it: a `Place`, what `parse_place` takes, or ``(lat, lon)`` or ``(lat, lon, alt_m)``."""
+"""A place: a `Place`, text for `parse_place`, or ``(lat, lon)`` or ``(lat, lon, alt_m)``."""
 
 
 def as_place(given: PlaceLike) -> Place:
-    """Return the place that a caller means. Raise `UserError` if it is none."""
+    """Convert a place in any form of `PlaceLike` to a `Place`. Raises `UserError` for anything else.
+
+    Example:
+        >>> as_place("london").lat_deg
+        51.51
+        >>> as_place((51.5, 0.0)).name
+        '51.5N0E'
+    """
     if isinstance(given, Place):
         return given
     if isinstance(given, str):
@@ -44,12 +51,12 @@ def _is_number(value: object) -> bool:
 
 
 def parse_place(text: str, sites: Mapping[str, Place] | None = None) -> Place:
-    """Return the place that `text` means: a site's name (any case), or ``lat,lon[,alt_m]`` in degrees and metres.
+    """Parse a place: a site's name (any case), or ``lat,lon[,alt_m]`` in degrees and metres.
 
     Latitude is -90 to 90, longitude -180 to 360 (normalised to (-180, 180]), altitude as in `ALTITUDE_RANGE_M`; decimal
-    numbers without exponent. `sites` are the known names; by default those of the package.
+    numbers without exponent. `sites` are the known names; default: those of the package.
 
-    Raise `UserError` if it is neither.
+    Raises `UserError` if it is neither.
     """
     if sites is None:
         sites = load_sites()
@@ -65,31 +72,33 @@ def _coordinates(text: str) -> Place:
     parts = [part.strip() for part in text.split(",")]
     words = text.split()
     if len(parts) == 1 and len(words) in (2, 3):
-        raise UserError(f"place {shown(text)}: has no comma; wanted {','.join(words)}")
+        raise UserError(f"place {shown(text)}: has no comma; expected {','.join(words)}")
     if len(parts) not in (2, 3):
-        raise UserError(f"place {shown(text)}: {len(parts)} number(s); wanted lat,lon or lat,lon,alt_m")
-    for part, (what, bounds, unit) in zip(parts, _BOUNDS, strict=False):
+        raise UserError(f"place {shown(text)}: {len(parts)} number(s); expected lat,lon or lat,lon,alt_m")
+    for part, (coordinate, bounds, unit) in zip(parts, _BOUNDS, strict=False):
         if not _NUMBER.match(part):
-            raise _bad(text, what, part, bounds, unit)
+            raise _bad(text, coordinate, part, bounds, unit)
     lat_deg, lon_deg, alt_m = (float(part) for part in (*parts, "0")[:3])
     return _place(text, lat_deg, lon_deg, alt_m, parts)
 
 
 def _place(given: str, lat_deg: float, lon_deg: float, alt_m: float, parts: Sequence[str] = ()) -> Place:
-    """Coordinates as a place; messages name `given`, and each coordinate as it stands in `parts`, if there are any."""
+    """Make a place of coordinates; messages quote `given`, and the coordinates as written in `parts`, if any."""
     values = (lat_deg, lon_deg, alt_m)
-    for number, (value, (what, bounds, unit)) in enumerate(zip(values, _BOUNDS, strict=True)):
+    for number, (value, (coordinate, bounds, unit)) in enumerate(zip(values, _BOUNDS, strict=True)):
         if not bounds[0] <= value <= bounds[1]:
-            raise _bad(given, what, parts[number] if parts else value, bounds, unit)
+            raise _bad(given, coordinate, parts[number] if parts else value, bounds, unit)
     lon_deg = normalised_lon_deg(lon_deg)
     return Place(name=_name(lat_deg, lon_deg, alt_m), lat_deg=lat_deg, lon_deg=lon_deg, alt_m=alt_m)
 
 
 def _name(lat_deg: float, lon_deg: float, alt_m: float) -> str:
-    """Coordinates as a name that may be part of a file's: ``40.44N79.99W``, or ``40.44N79.99W100m``."""
+    """Return a name of coordinates that is valid in a file name: ``40.44N79.99W``, or ``40.44N79.99W100m``."""
     north, east = "S" if lat_deg < 0 else "N", "W" if lon_deg < 0 else "E"
     return f"{abs(lat_deg):.9g}{north}{abs(lon_deg):.9g}{east}" + (f"{alt_m:.9g}m" if alt_m else "")
 
 
-def _bad(given: str, what: str, found: object, bounds: tuple[float, float], unit: str) -> UserError:
-    return UserError(f"place {shown(given)}: {what} is {shown(found)}; wanted {bounds[0]:g} to {bounds[1]:g} {unit}")
+def _bad(given: str, coordinate: str, value: object, bounds: tuple[float, float], unit: str) -> UserError:
+    return UserError(
+        f"place {shown(given)}: {coordinate} is {shown(value)}; expected {bounds[0]:g} to {bounds[1]:g} {unit}"
+    )

@@ -1,4 +1,4 @@
-"""Static path presets: ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp`` to a typed path."""
+"""Parse static path presets such as ``dumbbell:rate=100mbit,rtt=40ms,queue=1bdp``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bentpipe.scenarios.units import QueueLimit, parse_probability, parse_queue,
 
 Kind = Literal["rate", "time", "queue", "probability"]
 
-#: Parameters a preset may have, and their kind: `rate`, or `down` and `up`; and `rtt`, `queue`, `loss`.
+#: Parameters of presets and their kinds: `rate`, or `down` and `up`; and `rtt`, `queue`, `loss`.
 _KINDS: Mapping[str, Kind] = {
     "rate": "rate",
     "down": "rate",
@@ -28,7 +28,7 @@ _SETS = ({"rate", "rtt", "queue", "loss"}, {"down", "up", "rtt", "queue", "loss"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A preset's parameter: its kind, its default as a user would type it, and one line."""
+    """A preset's parameter: kind, default as typed by a user, and description."""
 
     kind: Kind
     default: str
@@ -40,9 +40,9 @@ class Preset:
     """A named static path with defaults.
 
     Attributes:
-        name: As ``--preset`` takes it.
+        name: Value of ``--preset``.
         description: One line.
-        source: Where the defaults come from: one line.
+        source: Source of the defaults: one line.
         parameters: Name → parameter.
 
     """
@@ -61,10 +61,10 @@ class PresetPath:
         preset: The preset's name.
         down_bps: Rate towards the user [bit/s].
         up_bps: Rate from the user [bit/s].
-        rtt_ns: RTT propagation delay [ns].
-        queue: Limit of the queue before each direction's rate.
-        loss: Probability that a packet is lost behind the queue, each packet for itself, in each direction.
-        text: The whole preset with every parameter spelt out, for provenance; parses to this same path.
+        rtt_ns: Propagation RTT [ns].
+        queue: Queue limit of each direction.
+        loss: Probability that a packet is lost after the queue, independent for each packet and direction.
+        text: The preset with all parameters, for provenance; parses to the same path.
 
     """
 
@@ -86,23 +86,23 @@ def load_presets() -> Mapping[str, Preset]:
 def parse_presets(text: str, where: str) -> dict[str, Preset]:
     """Read TOML text shaped like ``presets.toml``; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
-    found: dict[str, Preset] = {}
+    presets: dict[str, Preset] = {}
     for name, entry in table.named_tables("presets").items():
         parameters = {key: _parameter(key, value) for key, value in entry.named_tables("parameters").items()}
         if set(parameters) not in _SETS:
-            wanted = " or ".join(", ".join(sorted(s)) for s in _SETS)
-            raise UserError(f"{entry.where}: parameters are {', '.join(sorted(parameters))}; wanted {wanted}")
-        found[name] = Preset(name, entry.text("description"), entry.text("source"), MappingProxyType(parameters))
+            expected = " or ".join(", ".join(sorted(s)) for s in _SETS)
+            raise UserError(f"{entry.where}: parameters are {', '.join(sorted(parameters))}; expected {expected}")
+        presets[name] = Preset(name, entry.text("description"), entry.text("source"), MappingProxyType(parameters))
         entry.done()
-        _path(found[name], {}, f"{entry.where}: default of ")
+        _path(presets[name], {}, f"{entry.where}: default of ")
     table.done()
-    return found
+    return presets
 
 
 def parse_preset(text: str, presets: Mapping[str, Preset] | None = None) -> PresetPath:
-    """Return the path that ``NAME`` or ``NAME:key=value,...`` means; what is not given keeps its default.
+    """Parse ``NAME`` or ``NAME:key=value,...``; other parameters keep their defaults.
 
-    `presets` are the known ones, by default the packaged ones. Raise `UserError` that names the preset and the key.
+    `presets` are the known ones; default: the packaged ones. Raises `UserError` that names the preset and the key.
     """
     known = load_presets() if presets is None else presets
     name, colon, rest = text.strip().partition(":")
@@ -114,7 +114,7 @@ def parse_preset(text: str, presets: Mapping[str, Preset] | None = None) -> Pres
     for item in rest.split(",") if colon else []:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not key or not value:
-            raise UserError(f"preset {name}: {shown(item)} is not key=value; wanted for example {_example(preset)}")
+            raise UserError(f"preset {name}: {shown(item)} is not key=value; expected for example {_example(preset)}")
         key = key.lower()
         if key not in preset.parameters:
             raise unknown_name(
@@ -152,10 +152,10 @@ def _example(preset: Preset) -> str:
 def _parameter(name: str, entry: Table) -> Parameter:
     if name not in _KINDS:
         raise unknown_name("parameter", name, _KINDS, f"known: {', '.join(_KINDS)}", entry.where)
-    found = Parameter(
+    parameter = Parameter(
         kind=cast(Kind, entry.choice("kind", [_KINDS[name]])),
         default=entry.text("default"),
         description=entry.text("description"),
     )
     entry.done()
-    return found
+    return parameter

@@ -1,4 +1,4 @@
-"""Published paths over satellites by name: terminal, PoP, server, shells and moment, each with its source."""
+"""Published satellite paths by name: terminal, PoP, server, constellation and start, each with its source."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A published path over satellites.
+    """A published satellite path.
 
     Attributes:
-        name: As ``--preset`` takes it.
+        name: Value of ``--preset``.
         description: One line.
-        source: Who measured on it: one line.
-        chosen: What the source leaves open, and why it is as it is here: one line.
-        terminal: Where the dish stands, with its PoP where that is known.
-        server: The other end.
-        constellation: Built-in shells.
-        start: When it begins (ISO 8601, UTC).
+        source: Source of the measurement: one line.
+        chosen: Choices where the source is silent, with reasons: one line.
+        terminal: Place of the terminal, with its PoP if known.
+        server: Place of the server.
+        constellation: Built-in constellation.
+        start: Start (ISO 8601, UTC).
     """
 
     name: str
@@ -49,9 +49,9 @@ def load_services() -> Mapping[str, Service]:
 def parse_services(text: str, where: str) -> dict[str, Service]:
     """Read TOML text shaped like ``services.toml``; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
-    found = {name: _service(name, entry) for name, entry in table.named_tables("services").items()}
+    services = {name: _service(name, entry) for name, entry in table.named_tables("services").items()}
     table.done()
-    return found
+    return services
 
 
 def _service(name: str, entry: Table) -> Service:
@@ -67,7 +67,7 @@ def _service(name: str, entry: Table) -> Service:
     constellation = entry.text("constellation")
     if constellation not in shells:
         raise unknown_name("constellation", constellation, shells, f"known: {', '.join(shells)}", entry.where)
-    found = Service(
+    service = Service(
         name=name,
         description=entry.text("description"),
         source=entry.text("source"),
@@ -78,7 +78,7 @@ def _service(name: str, entry: Table) -> Service:
         start=entry.text("start"),
     )
     entry.done()
-    return found
+    return service
 
 
 def _place(entry: Table, key: str) -> Place:

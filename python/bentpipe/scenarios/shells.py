@@ -1,8 +1,8 @@
-"""Constellations as Walker shells, from ``constellations/*.toml``.
+"""Constellations as Walker shells, read from ``constellations/*.toml``.
 
 **Altitude** is the height of a circular orbit above the equatorial radius of WGS72, `WGS72_RADIUS_KM`; with WGS72's
-gravitational parameter it gives the mean motion, `mean_motion_rev_per_day`, as a two-line element set states it (550 km
-is 15.055 revolutions a day). WGS72 because SGP4 is defined with it.
+gravitational parameter it gives the mean motion, `mean_motion_rev_per_day`, as in a two-line element set (550 km
+is 15.055 revolutions a day). WGS72 is used because SGP4 is defined with it.
 
 **Phasing** is Walker's F: satellite s of plane p has right ascension of the ascending node ``raan_spread * p / planes``
 and argument of latitude ``360 s / S + 360 F p / (planes * S)`` degrees, S satellites per plane (J. G. Walker, Satellite
@@ -31,17 +31,17 @@ PhasingBasis = Literal["filing", "chosen"]
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Satellites of one altitude and inclination in evenly spaced planes.
+    """Satellites of equal altitude and inclination in evenly spaced planes.
 
     Attributes:
         name: Unique within its constellation.
-        altitude_km: Above `WGS72_RADIUS_KM`; see the module's text.
+        altitude_km: Above `WGS72_RADIUS_KM`; see the module's docstring.
         inclination_deg: 0 to 180.
         planes: Number of planes.
         satellites_per_plane: Number of satellites in each.
         raan_spread_deg: Right ascension covered by all planes together, 360 (delta) or about 180 (star).
         phasing: Walker's F, 0 to planes - 1.
-        phasing_basis: Whether F is in the filing or was chosen here.
+        phasing_basis: ``"filing"`` if F is in the filing, ``"chosen"`` if it was chosen here.
         min_elevation_deg: Lowest elevation at which a terminal may use a satellite.
         gso_exclusion_deg: Smallest angle to the geostationary arc, None where the source has none.
         isl: ``"grid"`` for +Grid inter-satellite links, ``"none"`` for no links.
@@ -70,12 +70,12 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Constellation:
-    """Shells that fly together.
+    """A constellation of one or more shells.
 
     Attributes:
-        name: The file's name, as ``--constellation`` takes it.
+        name: File name, the value of ``--constellation``.
         description: One line.
-        source: Where the shells come from: one line.
+        source: Source of the shells: one line.
         sources: Further sources by subject (``phasing``, ``min_elevation``, ...).
         shells: At least one.
 
@@ -111,7 +111,7 @@ def load_constellation(name: str) -> Constellation:
 def parse_constellation(text: str, name: str, where: str) -> Constellation:
     """Read a constellation from TOML text; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
-    found = Constellation(
+    constellation = Constellation(
         name=name,
         description=table.text("description"),
         source=table.text("source"),
@@ -119,10 +119,10 @@ def parse_constellation(text: str, name: str, where: str) -> Constellation:
         shells=tuple(_shell(entry) for entry in table.tables("shells")),
     )
     table.done()
-    names = [shell.name for shell in found.shells]
+    names = [shell.name for shell in constellation.shells]
     if len(set(names)) != len(names):
-        raise UserError(f"{where}: shells are named {names}; names are unique")
-    return found
+        raise UserError(f"{where}: shells are named {names}; expected unique names")
+    return constellation
 
 
 def mean_motion_rev_per_day(altitude_km: float) -> float:

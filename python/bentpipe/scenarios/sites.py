@@ -1,4 +1,4 @@
-"""The named sites of ``sites.toml``: places usable as a terminal's and as a server's."""
+"""The named sites of ``sites.toml``, for terminals and servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bentpipe.scenarios.tables import Table, packaged_text
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point where a terminal or a server stands.
+    """The place of a terminal or server.
 
     Attributes:
         name: The site's name, or the coordinates as in ``40.44N79.99W``.
@@ -49,7 +49,7 @@ def load_sites() -> Mapping[str, Place]:
 
 
 def sites_source() -> str:
-    """Say where the packaged sites' coordinates come from, in one line."""
+    """Return the source of the packaged sites' coordinates, in one line."""
     return Table.parse(packaged_text("sites.toml"), "sites.toml").text("source")
 
 
@@ -57,9 +57,9 @@ def parse_sites(text: str, where: str) -> dict[str, Place]:
     """Read TOML text shaped like ``sites.toml``; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
     table.text("source")
-    found = {name: _site(name, entry) for name, entry in table.named_tables("sites").items()}
+    sites = {name: _site(name, entry) for name, entry in table.named_tables("sites").items()}
     table.done()
-    return found
+    return sites
 
 
 def _site(name: str, entry: Table) -> Place:

@@ -1,4 +1,4 @@
-"""cross traffic by name: how much of a path it brings, in transfers of what sizes."""
+"""Cross traffic by name: its share of the path's capacity, and the sizes of its transfers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Transfers that share a path with what is studied.
+    """Transfers that share a path with the studied flows.
 
     Attributes:
-        name: As ``--traffic`` takes it.
+        name: Value of ``--traffic``.
         description: One line.
-        source: Where the figures come from: one line.
-        share: What new transfers bring, of the path's mean capacity in their direction; None: what the access model's
-            busiest hour lacks of its quietest's capacity (`bentpipe.experiments.traffic.traffic_share`).
-        controller: Theirs.
-        least_bytes: No transfer is smaller.
-        most_bytes: None is larger.
-        tail_index: Of the Pareto distribution between the two.
+        source: Source of the values: one line.
+        share: Offered load of new transfers, as a share of the path's mean capacity in their direction; None: the
+            capacity difference of the access model's quietest and busiest hour
+            (`bentpipe.experiments.traffic.traffic_share`).
+        controller: Congestion controller of the transfers.
+        least_bytes: Smallest transfer [bytes].
+        most_bytes: Largest transfer [bytes].
+        tail_index: Index of the bounded Pareto distribution of sizes.
     """
 
     name: str
@@ -44,7 +45,7 @@ def load_traffic() -> Mapping[str, Traffic]:
 
 
 def find_traffic(name: str) -> Traffic:
-    """Traffic by its name. Raise `UserError` with the nearest name."""
+    """Return traffic by name. Raises `UserError` with the nearest name."""
     known = load_traffic()
     if name not in known:
         raise unknown_name("traffic", name, known, f"known: {', '.join(known)}")
@@ -54,14 +55,14 @@ def find_traffic(name: str) -> Traffic:
 def parse_traffic(text: str, where: str) -> dict[str, Traffic]:
     """Read TOML text shaped like ``traffic.toml``; `where` names it in messages. Raise `UserError`."""
     table = Table.parse(text, where)
-    found = {name: _traffic(name, entry) for name, entry in table.named_tables("traffic").items()}
+    traffic = {name: _traffic(name, entry) for name, entry in table.named_tables("traffic").items()}
     table.done()
-    return found
+    return traffic
 
 
 def _traffic(name: str, entry: Table) -> Traffic:
     busiest_hour = entry.has("busiest_hour") and entry.boolean("busiest_hour")
-    found = Traffic(
+    traffic = Traffic(
         name=name,
         description=entry.text("description"),
         source=entry.text("source"),
@@ -71,7 +72,7 @@ def _traffic(name: str, entry: Table) -> Traffic:
         most_bytes=entry.integer("most_bytes", 1, 10**12),
         tail_index=entry.number("tail_index", 0.1, 10.0),
     )
-    if found.most_bytes < found.least_bytes:
-        raise UserError(f"{entry.where}: most_bytes is {found.most_bytes}; wanted at least least_bytes")
+    if traffic.most_bytes < traffic.least_bytes:
+        raise UserError(f"{entry.where}: most_bytes is {traffic.most_bytes}; expected at least least_bytes")
     entry.done()
-    return found
+    return traffic

@@ -1,7 +1,7 @@
-"""Rates, times and queue limits as a user types them: ``100mbit``, ``19.5ms``, ``1bdp``.
+"""Parse rates, times and queue limits: ``100mbit``, ``19.5ms``, ``1bdp``.
 
-Powers of ten throughout, as in tc(8) for rates: 1 kbit is 1000 bit/s, 1 kb is 1000 bytes. Exact: the decimal number is
-scaled as a fraction and must come out as a whole number of bit/s, nanoseconds or bytes where the unit is one of those.
+Prefixes are powers of ten, as in tc(8) for rates: 1 kbit is 1000 bit/s, 1 kb is 1000 bytes. Values are exact fractions,
+and must be whole numbers of bit/s, nanoseconds or bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,12})?)([a-z]+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """A queue's limit, in the unit it was given.
+    """A queue limit in its original unit.
 
     Attributes:
         kind: ``"bytes"``, ``"packets"``, ``"time"`` or ``"bdp"`` (multiples of rate x RTT).
@@ -66,10 +66,10 @@ def parse_probability(text: str, where: str) -> float:
     """Read a probability such as ``0.001``, ``1e-3`` or ``0.1%``: 0 to 1; otherwise as `parse_rate_bps`."""
     match = _PROBABILITY.match(text)
     if match is None:
-        raise UserError(f"{where}: {shown(text)} is not a probability; wanted for example 0.001, 1e-3 or 0.1%")
+        raise UserError(f"{where}: {shown(text)} is not a probability; expected for example 0.001, 1e-3 or 0.1%")
     value = Fraction(match[1]) / (100 if match[2] else 1)
     if value > 1:
-        raise UserError(f"{where}: {shown(text)} is out of range; wanted 0 to 1")
+        raise UserError(f"{where}: {shown(text)} is out of range; expected 0 to 1")
     return float(value)
 
 
@@ -88,27 +88,27 @@ def parse_queue(text: str, where: str) -> QueueLimit:
             "packets", Fraction(_whole(amount, MAX_QUEUE_COUNT, text, where, "1packets to 1000000packets"))
         )
     if not 0 < amount <= MAX_QUEUE_COUNT:
-        raise UserError(f"{where}: {shown(text)} is out of range; wanted above 0bdp to 1000000bdp")
+        raise UserError(f"{where}: {shown(text)} is out of range; expected above 0bdp to 1000000bdp")
     return QueueLimit("bdp", amount)
 
 
-def _split(text: str, where: str, units: dict[str, int], wanted: str) -> tuple[Fraction, str]:
+def _split(text: str, where: str, units: dict[str, int], expected: str) -> tuple[Fraction, str]:
     match = _QUANTITY.match(text.strip().lower())
     if match is None:
-        raise UserError(f"{where}: {shown(text)} is not a number with a unit; wanted {wanted}")
+        raise UserError(f"{where}: {shown(text)} is not a number with a unit; expected {expected}")
     if match[2] not in units:
         known = ", ".join(units)
         raise UserError(
-            f"{where}: unknown unit {shown(match[2])}{did_you_mean(match[2], units)} (units: {known}); wanted {wanted}"
+            f"{where}: unknown unit {shown(match[2])}{did_you_mean(match[2], units)} ({known}); expected {expected}"
         )
     return Fraction(match[1]), match[2]
 
 
-def _whole(value: Fraction, high: int, text: str, where: str, wanted: str) -> int:
+def _whole(value: Fraction, high: int, text: str, where: str, expected: str) -> int:
     if not 1 <= value <= high:
-        raise UserError(f"{where}: {shown(text)} is out of range; wanted {wanted}")
+        raise UserError(f"{where}: {shown(text)} is out of range; expected {expected}")
     if value.denominator != 1:
         raise UserError(
-            f"{where}: {shown(text)} is finer than the smallest unit; wanted a whole number of it, {wanted}"
+            f"{where}: {shown(text)} is finer than the smallest unit; expected a whole number of it, {expected}"
         )
     return int(value)
