@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from polars.exceptions import PanicException
 
-from bentpipe.damage import gone_through, guarded
+from bentpipe.damage import decoded_scan, guarded
 from bentpipe.errors import UserError
 
 
@@ -30,7 +30,7 @@ def test_a_panic_is_one_line_and_prints_nothing(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_what_others_print_comes_out(capfd):
+def test_other_output_is_printed_afterwards(capfd):
     assert guarded(lambda: os.write(2, b"a warning\n"), refused) == 10
     with pytest.raises(UserError, match="no such"):
         guarded(lambda: print("before", file=sys.stderr, flush=True) or {}["no such"], refused)
@@ -38,7 +38,7 @@ def test_what_others_print_comes_out(capfd):
     assert capfd.readouterr().err == "a warning\nbefore\nafter\n"
 
 
-def test_refusals_and_interruptions_stay_what_they_are():
+def test_user_errors_and_interruptions_pass_unchanged():
     def interrupted():
         raise KeyboardInterrupt
 
@@ -61,7 +61,7 @@ def test_a_process_without_a_descriptor_2():
         os.close(kept)
 
 
-def test_without_a_descriptor_to_spare_nothing_is_called_damaged(monkeypatch, capfd):
+def test_without_a_free_descriptor_nothing_is_reported_as_damaged(monkeypatch, capfd):
     def none_left(*_):
         raise OSError(24, "Too many open files")
 
@@ -74,7 +74,7 @@ def test_without_a_descriptor_to_spare_nothing_is_called_damaged(monkeypatch, ca
     assert "thread panicked" in capfd.readouterr().err
 
 
-def test_a_damaged_page_is_found_before_it_is_used(tmp_path, capfd):
+def test_a_damaged_page_is_detected_before_use(tmp_path, capfd):
     """Whatever bytes are hit: a table that can be collected, or one line; of hundreds some panic."""
     table = pl.DataFrame(
         {"unix_ns": np.arange(40) * 10**9, "rtt_ms": [None if k % 7 == 0 else k / 8 for k in range(40)]}
@@ -89,7 +89,7 @@ def test_a_damaged_page_is_found_before_it_is_used(tmp_path, capfd):
         damaged[at] = random_.randrange(256)
         path.write_bytes(damaged)
         try:
-            gone_through(lambda: pl.scan_parquet(path), refused, ["unix_ns", "rtt_ms", "seq"]).select(
+            decoded_scan(lambda: pl.scan_parquet(path), refused, ["unix_ns", "rtt_ms", "seq"]).select(
                 "unix_ns", "rtt_ms"
             ).collect()
         except UserError as error:

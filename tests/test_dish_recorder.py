@@ -216,7 +216,7 @@ def test_a_crash_between_putting_together_and_removing_doubles_nothing(tmp_path)
     parts = {p.name: p.read_bytes() for p in folder.iterdir()}
     assert len(parts) >= 1
     made = Segments(tmp_path, "samples", "test", LAYOUT)
-    made.put_together()
+    made.merge_hours()
     for name, data in parts.items():
         (folder / name).write_bytes(data)
     assert seconds_of(tmp_path) == [float(s) for s in range(300)]
@@ -400,7 +400,7 @@ def test_a_file_that_a_kill_damaged_is_counted_and_fails_the_claim(tmp_path, mon
     kills = dish_recorder.kill(world(), tmp_path, 2, seed=7)
     assert (kills.opened, kills.tried) == (0, 2)
     outcome = claim_of(monkeypatch, dish_recorder.Kills([0.0], 3, 4))
-    assert [row.what for row in outcome.rows if row.within is False] == ["files that open after a kill"]
+    assert [row.quantity for row in outcome.rows if row.within is False] == ["files that open after a kill"]
 
 
 def claim_of(monkeypatch, kills):
@@ -422,7 +422,7 @@ def test_a_recorder_that_did_not_start_is_no_kill_and_fails_the_claim(tmp_path, 
     for lost_s in ([], [0.1]):
         outcome = claim_of(monkeypatch, dish_recorder.Kills(lost_s, 4, 4, kills.not_started))
         assert next(row.ours for row in outcome.rows) == str(len(lost_s))
-        outside = [row.what for row in outcome.rows if row.within is False]
+        outside = [row.quantity for row in outcome.rows if row.within is False]
         assert outside[0].startswith("recorders that were there to be killed")
         assert len(outside) == (1 if lost_s else 2), "what was not lost by nobody is no success"
         assert "a recorder did not start: error: this recording is of another terminal" in outcome.notes

@@ -38,7 +38,7 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
     assert len(jumped) == 1
     assert rows.height == 400
     assert sorted(said) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
-    Segments(tmp_path, "maps", "test", LAYOUT).put_together()
+    Segments(tmp_path, "maps", "test", LAYOUT).merge_hours()
     found = [quality for _, quality in maps(tmp_path)]
     assert len(found) == len(shown) == 40
     for one, other in zip(found, shown, strict=True):

@@ -41,13 +41,13 @@ def patient(monkeypatch):
 @pytest.mark.parametrize("full_s", [5, 90])
 def test_a_recorder_waits_for_room_and_loses_no_row(small_disk, full_s):
     terminal, _ = at(0)
-    out, told = small_disk / "dish", []
+    out, notes = small_disk / "dish", []
     plan = {20: lambda _: fill(small_disk), 20 + full_s: lambda _: (small_disk / "filler").unlink()}
     client = DishClient(Faulty(terminal, then=plan))
-    made = recorder.Recorder(client, out, terminal.clock, map_every_s=0, on_change=told.append)
+    made = recorder.Recorder(client, out, terminal.clock, map_every_s=0, on_change=notes.append)
     assert made.run(150) == 150
     assert seconds_of(out) == [float(s) for s in range(150)]
-    full, room = [change.text for change in told if change.kind == "disk"]
+    full, room = [change.text for change in notes if change.kind == "disk"]
     assert "the disk is full" in full
     assert "no row was lost" in room
     events = scan_recording(out, "events").filter(pl.col("kind") == "disk").collect()
@@ -98,7 +98,7 @@ def test_a_prober_waits_for_room_and_loses_no_probe(small_disk):
     assert run.probes.height + run.summary["skipped"] == 500
 
 
-def test_a_full_disk_is_called_that(small_disk):
+def test_a_full_disk_is_named(small_disk):
     fill(small_disk)
     with pytest.raises(DiskFullError, match="the disk is full"):
         replace_file(small_disk / "table.csv", bytes(100_000))

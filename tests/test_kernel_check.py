@@ -13,10 +13,10 @@ from bentpipe.execution.emulation.check import Check, KernelReport
 @pytest.mark.parametrize(
     ("lacking", "usable", "said", "code"),
     [
-        ((), True, "Emulations run here, and nothing is missing.", 0),
-        (("tcp_rmem",), True, "Emulations run here; what is missing (tcp_rmem) costs", 0),
-        (("lateness", "tcp_rmem"), True, "Emulations run here, but this machine did not keep time just now", 0),
-        (("emulation",), False, "No emulation runs here: see the first `no`.", 2),
+        ((), True, "This machine can emulate; nothing is missing.", 0),
+        (("tcp_rmem",), True, "This machine can emulate; missing: tcp_rmem (effects above).", 0),
+        (("lateness", "tcp_rmem"), True, "This machine can emulate, but it was late just now", 0),
+        (("emulation",), False, "This machine cannot emulate: see the first `no`.", 2),
     ],
 )
 def test_the_last_line_is_the_verdict(lacking, usable, said, code, monkeypatch):

@@ -61,7 +61,7 @@ SMALL = packed(pl.DataFrame({"t": range(50), "name": ["x", "yy"] * 25, "list": [
 
 
 @given(st.data())
-def test_of_damaged_bytes_there_is_a_size_or_an_error(data):
+def test_damaged_bytes_have_a_size_or_an_error(data):
     damaged = bytearray(SMALL[: data.draw(st.integers(0, len(SMALL)))] if data.draw(st.booleans()) else SMALL)
     for _ in range(data.draw(st.integers(0, 4)) if damaged else 0):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))

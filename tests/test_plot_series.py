@@ -44,19 +44,19 @@ def run_of(start_s, took_s, *, run_s=60.0, warmup_s=0.0, stops=False):
 @pytest.mark.parametrize(
     ("start_s", "took_s", "bins"), [(0.0, 2.0, 2), (3.3, 2.05, 2), (0.25, 0.4, 1), (7.77, 0.03, 1)]
 )
-def test_goodput_of_a_short_flow_is_of_its_own_time(start_s, took_s, bins, stops):
+def test_goodput_of_a_short_flow_covers_its_own_duration(start_s, took_s, bins, stops):
     """Not of the seconds of the run that it lay in, with the silence before and after it."""
     found = series.flow_goodput(run_of(start_s, took_s, stops=stops), 0, 1.0)
     assert found == pytest.approx([RATE_BPS] * bins, rel=0.001)
 
 
-def test_over_time_it_is_drawn_where_the_flow_was():
+def test_goodput_over_time_is_drawn_during_the_flow():
     at_s, bps = series.flow_bins(run_of(3.3, 2.05), 0, 1.0)
     assert at_s == pytest.approx([3.8, 4.8])
     assert bps == pytest.approx([RATE_BPS] * 2, rel=0.001)
 
 
-def test_the_warm_up_is_left_out_where_the_flow_outlasts_it():
+def test_the_warm_up_is_excluded_if_the_flow_outlasts_it():
     long = run_of(0.0, 60.0, warmup_s=10.0)
     assert series.flow_goodput(long, 0, 1.0) == pytest.approx([RATE_BPS] * 50, rel=0.001)
     short = run_of(0.0, 4.0, warmup_s=10.0)
@@ -83,7 +83,7 @@ def links(**columns):
     return pl.DataFrame({**rows, **columns})
 
 
-def test_the_queue_is_the_most_of_each_window_and_of_older_runs_its_end():
+def test_the_queue_is_the_peak_of_each_window_and_in_older_runs_its_end():
     both = series.path_series(links(backlog_bytes=[0, 10], backlog_max_bytes=[900, 10]), "down")
     assert (both.has_peak, both.backlog_bytes.tolist()) == (True, [900.0, 10.0])
     assert both.drops_queue.tolist() == [0.0, 3.0]
@@ -110,7 +110,7 @@ def test_every_loss_episode_and_outage_leaves_a_mark(tmp_path):
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted), max_size=5), st.floats(1e-3, 1e6))
-def test_widened_spans_hold_what_they_were_and_stay_on_the_axis(spans, length):
+def test_widened_spans_contain_the_originals_and_stay_on_the_axis(spans, length):
     spans = [(start * length, end * length) for start, end in spans]
     for (start, end), (low, high) in zip(spans, style.widened(spans, length), strict=True):
         assert low <= start * (1 + 1e-9)
@@ -121,7 +121,7 @@ def test_widened_spans_hold_what_they_were_and_stay_on_the_axis(spans, length):
 
 
 @pytest.mark.parametrize("name", [r"$\frac$", "costs $5 to $6", r"a\$b$"])
-def test_a_dollar_in_a_name_begins_no_formula(tmp_path, name):
+def test_a_dollar_in_a_name_starts_no_formula(tmp_path, name):
     path = preset_profile("dumbbell:rate=20mbit", 3.0, start_unix_ns=START_UNIX_NS, name=name)
     save_profile_figure(path, tmp_path / "profile.svg")
     assert profile_figure(path).axes[0].get_title(loc="left") == name

@@ -1,4 +1,4 @@
-"""Controllers in Python: raced beside built-in ones, and told of by name, time and value where they fail."""
+"""Python controllers: raced beside built-in ones; a failure is reported with name, time and value."""
 
 import os
 import re
@@ -95,25 +95,27 @@ def test_reno_in_python_does_what_reno_in_rust_does(path, mine):
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("name", "message"),
     [
-        ("Spoiled:to=0", r"after on_ack at 0\.5\d+ s cwnd_bytes is NaN; (expected|wanted) a window above 0"),
-        ("Spoiled:to=1", r"after on_ack at 0\.5\d+ s cwnd_bytes is -1; (expected|wanted)"),
-        ("Spoiled:to=2", r"after on_ack at 0\.5\d+ s cwnd_bytes is inf; (expected|wanted)"),
-        ("Spoiled:to=3", r"after on_ack at 0\.5\d+ s cwnd_bytes is 0; (expected|wanted)"),
+        ("Spoiled:to=0", r"after on_ack at 0\.5\d+ s cwnd_bytes is NaN; expected a window above 0"),
+        ("Spoiled:to=1", r"after on_ack at 0\.5\d+ s cwnd_bytes is -1; expected"),
+        ("Spoiled:to=2", r"after on_ack at 0\.5\d+ s cwnd_bytes is inf; expected"),
+        ("Spoiled:to=3", r"after on_ack at 0\.5\d+ s cwnd_bytes is 0; expected"),
         ("Spoiled:after_s=1.5", r"after on_ack at 1\.5\d+ s cwnd_bytes is NaN"),
-        ("Rate", r"after on_ack at 0\.5\d+ s pacing_bps is NaN; (expected|wanted) a rate above 0, or None"),
+        ("Rate", r"after on_ack at 0\.5\d+ s pacing_bps is NaN; expected a rate above 0, or None"),
         ("Raises", r"on_ack at 0\.5\d+ s raised KeyError: 'no such beam' \(line 25\)"),
         ("Text", r"on_ack at 0\.5\d+ s raised TypeError"),
     ],
 )
-def test_one_that_fails_is_named_with_the_time_and_the_value_and_others_go_on(path, mine, what, said):
-    raced = race([path], [f"./mine.py:{what}", "reno"], duration_s=2, out=mine / "out")
+def test_a_failed_controller_is_reported_and_others_continue(path, mine, name, message):
+    raced = race([path], [f"./mine.py:{name}", "reno"], duration_s=2, out=mine / "out")
     assert [run.scheme for run in raced.runs] == ["reno"]
     (failed,) = raced.failed
-    with pytest.raises(ControllerError, match=rf"^\./mine\.py:{what}: 1 Run ended early; seed 0 on dumbbell.*: {said}"):
-        race([path], [f"./mine.py:{what}"], duration_s=2, out=mine / "o")
-    assert str(failed).startswith(f"./mine.py:{what}, seed 0, on dumbbell")
+    with pytest.raises(
+        ControllerError, match=rf"^\./mine\.py:{name}: 1 Run ended early; seed 0 on dumbbell.*: {message}"
+    ):
+        race([path], [f"./mine.py:{name}"], duration_s=2, out=mine / "o")
+    assert str(failed).startswith(f"./mine.py:{name}, seed 0, on dumbbell")
 
 
 ENDS = """
@@ -140,28 +142,28 @@ class Sleeps(Reno):
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("name", "message"),
     [
         ("Exits", "ended its process with exit code 3"),
         ("Exits:code=0", "ended its process with exit code 0"),
         ("Crashes", r"ended its process by signal 11 \(SIGSEGV\)"),
     ],
 )
-def test_one_that_ends_its_process_is_named_and_other_runs_are_kept(path, mine, what, said):
+def test_a_controller_that_ends_its_process_is_reported_and_other_runs_are_stored(path, mine, name, message):
     (mine / "ends.py").write_text(ENDS)
     write_profile(path, mine / "p.parquet")
     command = [sys.executable, "-m", "bentpipe", "race", "p.parquet", "--duration", "2", "-o", "out"]
-    cc = f"reno,./ends.py:{what},./mine.py:Reno"
+    cc = f"reno,./ends.py:{name},./mine.py:Reno"
     ended = subprocess.run([*command, "--cc", cc], capture_output=True, text=True, check=False, cwd=mine)
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert ended.returncode == 2
     assert len(errors) == 1
-    assert re.search(rf"\./ends\.py:{what}: 1 Run ended early; seed 0 on .*: {said}", errors[0]), errors
+    assert re.search(rf"\./ends\.py:{name}: 1 Run ended early; seed 0 on .*: {message}", errors[0]), errors
     assert sorted(run.scheme for run in find_runs(mine / "out")) == ["./mine.py:Reno", "reno"]
     assert "Traceback" not in ended.stderr
 
 
-def test_ctrl_c_ends_one_that_never_returns(path, mine):
+def test_ctrl_c_ends_a_controller_that_never_returns(path, mine):
     (mine / "ends.py").write_text(ENDS)
     write_profile(path, mine / "p.parquet")
     command = [sys.executable, "-m", "bentpipe", "race", "p.parquet", "--duration", "2", "-o", "out"]
@@ -172,12 +174,12 @@ def test_ctrl_c_ends_one_that_never_returns(path, mine):
             assert process.poll() is None
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, message = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "0 of 1 Runs are stored" in said
+    assert "0 of 1 Runs are stored" in message
 
 
-def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report(path, mine):
+def test_failed_controllers_are_listed_in_race_order_and_in_the_report(path, mine):
     write_profile(path, mine / "p.parquet")
     cc = "./mine.py:Text,./mine.py:Raises,reno,./mine.py:Spoiled:to=1"
     command = ["race", "p.parquet", "--cc", cc, "--duration", "2", "--seeds", "2", "-o", "out"]
@@ -218,13 +220,13 @@ def test_each_one_that_fails_is_named_in_the_order_of_the_race_and_in_the_report
         '{"format": 0, "failed": []}',
     ],
 )
-def test_a_damaged_list_of_what_failed_is_a_warning(tmp_path, text):
+def test_a_damaged_list_of_failed_runs_is_a_warning(tmp_path, text):
     (tmp_path / "failed.json").write_text(text)
     with pytest.warns(ManifestWarning, match=r"failed\.json: cannot be read"):
         assert read_failed(tmp_path) == []
 
 
-def test_a_sweep_runs_them_in_processes_and_goes_on_without_one_that_fails(path, mine):
+def test_a_sweep_runs_python_controllers_in_processes_and_survives_a_failed_one(path, mine):
     schemes = [f"{mine}/mine.py:Reno", f"{mine}/mine.py:Raises", "reno"]
     jobs = race_jobs([path], schemes, duration_s=2)
     with pytest.warns(SweepWarning, match=r"Raises, seed 0, on dumbbell.*raised KeyError"):
@@ -236,7 +238,7 @@ def test_a_sweep_runs_them_in_processes_and_goes_on_without_one_that_fails(path,
     ]
 
 
-def test_one_that_was_edited_is_another(path, mine):
+def test_an_edited_controller_is_another_one(path, mine):
     (before,) = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     key = before.key
     (mine / "mine.py").write_text(RENO + "\n# edited\n")
@@ -245,7 +247,7 @@ def test_one_that_was_edited_is_another(path, mine):
     assert list(python_controllers(after.work.experiment)) == ["./mine.py:Reno"]
 
 
-def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
+def test_a_result_of_another_file_is_refused(path, mine):
     """As a worker's own copy is, or one that is edited while the sweep runs."""
     jobs = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     keys = [job.key for job in jobs]
@@ -256,7 +258,7 @@ def test_a_result_of_another_file_than_was_asked_for_is_refused(path, mine):
     assert len((mine / "sweep" / "results.jsonl").read_text().splitlines()) == 1
 
 
-def test_each_point_of_a_grid_is_an_scheme_of_its_own(mine):
+def test_each_point_of_a_grid_is_a_separate_scheme(mine):
     for controller, points in (("./mine.py:Spoiled", 4), ("./mine.py:Spoiled:after_s=1", 2)):
         axes = ["to=0,1", "after_s=2,3"][: points.bit_length() - 1]
         grid = parse_grid(controller, axes)
@@ -265,16 +267,16 @@ def test_each_point_of_a_grid_is_an_scheme_of_its_own(mine):
         assert all("to=" in scheme and "after_s=" in scheme for scheme in schemes)
 
 
-def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeypatch):
+def test_the_cost_of_a_grid_includes_its_processes(path, mine, monkeypatch):
     (mine / "mine.py").write_text(RENO.replace("class Reno(Controller):", "class Reno(Controller):\n    gain = 1.0"))
-    monkeypatch.setattr(search, "UNASKED_S", 0.2)
+    monkeypatch.setattr(search, "UNCONFIRMED_S", 0.2)
     grid = parse_grid("./mine.py:Reno", ["gain=1,2"])
     with pytest.raises(UserError, match=r"2 points on 1 paths are 2 Runs"):
         tune([path], grid, out=mine / "tuned", duration_s=2)
 
 
 @pytest.mark.parametrize(
-    ("cc", "said"),
+    ("cc", "message"),
     [
         ("./none.py:Reno", r"\./none\.py: no such file"),
         ("./mine.py:Remo", r"mine\.py has no class Remo.*Reno"),
@@ -289,14 +291,14 @@ def test_what_a_grid_costs_counts_the_processes_it_is_run_in(path, mine, monkeyp
         ("./mine.py:Reno-old", r"reno-old"),
     ],
 )
-def test_what_cannot_be_loaded_is_one_line(mine, cc, said):
+def test_an_unloadable_controller_is_one_line(mine, cc, message):
     (mine / "broken.py").write_text("1 / 0\n")
     (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         parse_schemes(cc)
 
 
-def test_names_with_tunables_are_read_as_they_are_written(mine):
+def test_names_with_tunables_are_parsed_unchanged(mine):
     written = "./mine.py:Spoiled:after_s=2,to=1,cubic:hystart=pp,reno+./mine.py:Reno"
     assert parse_schemes(written) == (
         "./mine.py:Spoiled:after_s=2,to=1",
@@ -308,9 +310,9 @@ def test_names_with_tunables_are_read_as_they_are_written(mine):
 def test_an_unknown_hook_ends_the_command_with_exit_code_2_and_one_line(path, mine):
     write_profile(path, mine / "p.parquet")
     (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
-    said = CliRunner().invoke(app, ["race", "p.parquet", "--cc", "./hooks.py:Hears", "-o", "out"])
-    assert said.exit_code == 2
-    assert said.stderr.count("\n") == 1
+    message = CliRunner().invoke(app, ["race", "p.parquet", "--cc", "./hooks.py:Hears", "-o", "out"])
+    assert message.exit_code == 2
+    assert message.stderr.count("\n") == 1
     assert not (mine / "out").exists()
 
 

@@ -115,7 +115,7 @@ def test_finished_runs_are_reused_and_only_the_rest_is_run(tmp_path):
         assert (path / "run.json").stat().st_mtime_ns == when
 
 
-def test_seed_0_runs_the_profile_as_it_is_and_others_draw_it_anew(tmp_path):
+def test_seed_0_uses_the_given_profile_and_others_redraw_it(tmp_path):
     base = computed(seed=7)
     result = race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3)
     drawn = [run.record["profiles"][0] for run in result.runs]
@@ -125,7 +125,7 @@ def test_seed_0_runs_the_profile_as_it_is_and_others_draw_it_anew(tmp_path):
     assert race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3).resumed == 3
 
 
-def test_the_largest_seed_of_a_profile_goes_round(tmp_path):
+def test_the_largest_seed_of_a_profile_wraps_around(tmp_path):
     result = race([computed(seed=2**64 - 1)], ["reno"], out=tmp_path, duration_s=1.0, seeds=2)
     assert [run.record["profiles"][0]["provenance"]["seed"] for run in result.runs] == [2**64 - 1, 0]
 
@@ -148,7 +148,7 @@ def test_seeds_without_effect_are_one_result(tmp_path):
     ("key", "message"),
     [("build", "another build of"), ("bentpipe", "another version of"), ("kernel", "another kernel, whose results")],
 )
-def test_runs_of_another_build_or_version_are_not_mixed_with_ours(tmp_path, key, message):
+def test_runs_of_another_build_or_version_are_refused(tmp_path, key, message):
     (run,) = race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).runs
     assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
     for versions in ({**run.record["versions"], key: "0123456789abcdef"}, {}):

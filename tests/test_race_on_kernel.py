@@ -16,7 +16,7 @@ from bentpipe import _native
 from bentpipe.cli.main import app
 from bentpipe.execution import captures, kernel
 from bentpipe.execution.emulation.check import Lateness
-from bentpipe.execution.emulation.engine import CAPTURES, EmulationResult, EmulationError
+from bentpipe.execution.emulation.engine import CAPTURES, EmulationError, EmulationResult
 from bentpipe.execution.racing import KernelWarning, race
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
@@ -113,7 +113,7 @@ def test_an_invalid_run_is_repeated_over_the_same_path(dumbbell, tmp_path, emula
     assert len(set(emulator.calls)) == 2
 
 
-def test_on_a_hopeless_machine_one_run_is_tried_three_times_and_the_others_once(dumbbell, tmp_path, emulator):
+def test_on_a_late_machine_one_run_is_tried_three_times_and_the_others_once(dumbbell, tmp_path, emulator):
     emulator.reasons = [LATE] * 5
     with pytest.warns(KernelWarning):
         result = on_kernel(dumbbell, tmp_path, seeds=4)
@@ -171,7 +171,7 @@ def test_runs_that_are_not_valid_are_exit_code_1_and_named_in_the_table(dumbbell
     assert command(dumbbell, out).exit_code == 0
 
 
-def test_a_page_of_which_nothing_is_valid_says_so_and_shows_it_marked(dumbbell, tmp_path, emulator):
+def test_a_page_without_valid_runs_shows_them_marked(dumbbell, tmp_path, emulator):
     emulator.reasons = [LATE] * 8
     with pytest.warns(KernelWarning):
         on_kernel(dumbbell, tmp_path, ["reno", "cubic", "reno+cubic"])
@@ -248,9 +248,7 @@ def test_the_report_names_kernel_and_lateness(dumbbell, tmp_path, emulator):
     assert f"on {platform.system()} {platform.release()}" in page(tmp_path / "real")
 
 
-def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_alone(
-    dumbbell, tmp_path, emulator, monkeypatch
-):
+def test_rtts_of_a_kernel_are_drawn_from_the_smoothed_rtt(dumbbell, tmp_path, emulator, monkeypatch):
     runs = race([dumbbell], ["reno"], out=tmp_path, duration_s=4.0).runs
     assert [axis.get_title(loc="left") for axis in plot_cdfs(runs).axes][2] == "RTT"
     samples = Run.samples
@@ -261,8 +259,8 @@ def test_round_trip_times_of_a_kernel_are_drawn_though_it_keeps_smoothed_ones_al
     assert len(line.get_xdata()) > 10
 
 
-def test_a_run_that_is_not_valid_is_not_what_is_kept(dumbbell, tmp_path, emulator, monkeypatch):
-    """After Ctrl-C, too, it counts among what is still to be done."""
+def test_an_invalid_run_is_not_reused(dumbbell, tmp_path, emulator, monkeypatch):
+    """After Ctrl-C too it counts as unfinished."""
     emulator.reasons = [LATE] * 3
     write, calls = store.write_run, []
 

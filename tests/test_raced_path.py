@@ -73,7 +73,7 @@ def test_outages_and_episodes_are_cut_to_the_run(raced):
     assert path.capacity_bps("down", 1.0)[1].max() == 0
 
 
-def test_a_handover_whose_interruption_lasts_into_the_run_is_of_it(raced):
+def test_a_handover_whose_interruption_lasts_into_the_run_counts(raced):
     view = raced_path(raced[0]).view
     first = view.handovers()[0]
     at_s, cut_s = first["at_ns"] / 1e9, first["interruption_ns"] / 1e9
@@ -82,7 +82,7 @@ def test_a_handover_whose_interruption_lasts_into_the_run_is_of_it(raced):
     assert RacedPath(view, at_s - 1.0, 5.0).handovers() == pytest.approx([1.0])
 
 
-def test_who_serves_is_told_for_the_whole_run(raced):
+def test_the_serving_satellite_is_known_for_the_whole_run(raced):
     for run in raced:
         path = raced_path(run)
         turns = path.serving()
@@ -91,10 +91,10 @@ def test_who_serves_is_told_for_the_whole_run(raced):
         assert all(name.startswith("sat:") for _, _, name in turns)
 
 
-def test_without_the_kept_profile_there_is_none_until_it_is_back(tmp_path):
-    bell = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="bell")
-    (run,) = race([bell], ["reno"], out=tmp_path, duration_s=2.0).runs
-    file = tmp_path / "profiles" / "bell.parquet"
+def test_without_the_stored_profile_there_is_no_path(tmp_path):
+    dumbbell = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
+    (run,) = race([dumbbell], ["reno"], out=tmp_path, duration_s=2.0).runs
+    file = tmp_path / "profiles" / "dumbbell.parquet"
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
     assert raced_path(run) is None
@@ -105,7 +105,7 @@ def test_without_the_kept_profile_there_is_none_until_it_is_back(tmp_path):
     assert raced_path(run) is None
 
 
-def test_the_share_sent_again_counts_after_the_warm_up(raced):
+def test_the_share_retransmitted_counts_after_the_warm_up(raced):
     run = raced[0]
     samples = run.samples()
     late = samples.filter(samples["t_s"] > run.warmup_s)

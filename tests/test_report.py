@@ -322,7 +322,7 @@ def test_figures_are_there_as_files(page, raced):
     assert names == {
         "race-down-overview.png",
         "race-down-destinations.png",
-        *(f"race-down-{path}-{what}.png" for path in ("near", "far") for what in ("timeline", "cdf", "sharing")),
+        *(f"race-down-{path}-{kind}.png" for path in ("near", "far") for kind in ("timeline", "cdf", "sharing")),
     }
     for name in names:
         assert (raced / "figures" / name).read_bytes().startswith(b"\x89PNG")

@@ -31,14 +31,14 @@ def test_one_run_has_no_interval():
     assert (found.n, found.mean, found.median, found.low, found.high) == (1, 3.0, 3.0, None, None)
 
 
-def test_an_interval_does_not_reach_below_what_can_be():
+def test_an_interval_is_truncated_at_the_smallest_possible_value():
     assert estimate([0.0, 10.0]).low == 0.0
     assert estimate([0.9, 0.6], ceiling=1.0).high == 1.0
     assert estimate([0.0, 10.0], floor=-math.inf).low < 0.0
 
 
 @given(st.lists(positive, min_size=2, max_size=6), st.floats(0.01, 100.0))
-def test_a_constant_factor_is_found_exactly_whatever_the_path_did(values, factor):
+def test_a_constant_factor_is_recovered_exactly_on_any_path(values, factor):
     ratio = paired_ratio([v * factor for v in values], values)
     assert ratio.mean == pytest.approx(factor, rel=1e-9)
     if ratio.low is None:  # not even rounding tells the ratios apart
@@ -47,7 +47,7 @@ def test_a_constant_factor_is_found_exactly_whatever_the_path_did(values, factor
     assert ratio.high == pytest.approx(factor, rel=1e-6)
 
 
-def test_a_ratio_to_nothing_does_not_exist():
+def test_a_ratio_to_zero_does_not_exist():
     assert paired_ratio([1.0, 2.0], [0.0, 1.0]) is None
     assert paired_ratio([], []) is None
 
@@ -58,13 +58,13 @@ def test_jain_lies_between_one_nth_and_one(shares):
     assert 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
 
 
-def test_jain_of_equals_and_of_one_who_takes_all():
+def test_jain_of_equal_flows_and_of_one_that_has_everything():
     assert jain_index([5.0, 5.0, 5.0, 5.0]) == pytest.approx(1.0)
     assert jain_index([7.0, 0.0, 0.0]) == pytest.approx(1 / 3)
     assert jain_index([0.0, 0.0]) is None
     assert math.isclose(jain_index([1.0, 3.0]), 16 / 20)
 
 
-def test_where_all_runs_agree_there_is_no_interval():
+def test_equal_runs_have_no_interval():
     found = estimate([3.0, 3.0, 3.0])
     assert (found.n, found.mean, found.low, found.high) == (3, 3.0, None, None)

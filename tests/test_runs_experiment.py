@@ -51,7 +51,7 @@ fast_convergence = 0
 """
 
 
-def test_an_scheme_is_flows_that_share_the_path():
+def test_a_scheme_is_flows_that_share_the_path():
     made = for_scheme("cubic+bbr", "up", ProfileRef("path", "p", "00"), duration_ns=20_000_000_000, seed=3).to_dict()
     assert [(flow["controller"], flow["direction"], flow["profile"]) for flow in made["flows"]] == [
         ("cubic", "up", "path"),
@@ -93,7 +93,7 @@ def test_an_experiment_file_is_read_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "expected"),
     [
         ("duration_s = 12.5", "", "duration_s"),
         ("duration_s = 12.5", "duration_s = 0", "duration_s"),
@@ -111,13 +111,13 @@ def test_an_experiment_file_is_read_whole(tmp_path):
         ("seed = 7", "seed = [", "not valid TOML"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(tmp_path, old, new, said):
+def test_an_error_in_a_file_is_named(tmp_path, old, new, expected):
     assert old in GOOD
     with pytest.raises(UserError) as caught:
         parse_experiment(GOOD.replace(old, new, 1), "e.toml", tmp_path)
     message = str(caught.value)
     assert message.startswith("e.toml")
-    assert said in message
+    assert expected in message
     assert len(message.splitlines()) == 1
 
 
@@ -141,7 +141,7 @@ def test_any_bytes_give_one_line(tmp_path_factory, data):
         read_experiment(file)
 
 
-def test_the_documented_experiment_is_one(tmp_path):
+def test_the_documented_experiment_is_valid(tmp_path):
     text = (Path(__file__).parents[1] / "docs" / "reference" / "experiment.md").read_text(encoding="utf-8")
     example = text.split("```toml\n")[1].split("```")[0]
     made = parse_experiment(example, "experiment.md", tmp_path).experiment
@@ -162,7 +162,7 @@ tail_index = 1.2
 """
 
 
-def test_cross_traffic_is_part_of_an_experiment_and_leaves_others_as_they_were(tmp_path):
+def test_cross_traffic_is_part_of_an_experiment_and_changes_no_other(tmp_path):
     alone = parse_experiment(GOOD, "e.toml", tmp_path).experiment
     among = parse_experiment(GOOD + CROSS, "e.toml", tmp_path).experiment
     assert "cross" not in alone.to_dict()
@@ -173,8 +173,8 @@ def test_cross_traffic_is_part_of_an_experiment_and_leaves_others_as_they_were(t
         parse_experiment(GOOD + CROSS.replace("1.2", "0"), "e.toml", tmp_path)
 
 
-def test_traffic_takes_its_share_of_a_path_and_a_race_with_it_is_another_one(tmp_path):
-    path = preset_profile("dumbbell:rate=10mbit", 8.0, name="bell")
+def test_traffic_takes_its_share_of_a_path_and_its_race_is_another_one(tmp_path):
+    path = preset_profile("dumbbell:rate=10mbit", 8.0, name="dumbbell")
     # What the access model's busiest hour lacks of its quietest: 46 %.
     assert cross_traffic(path, "peak", "up").offered_bps == pytest.approx(4_600_000, rel=0.01)
     alone, among = (

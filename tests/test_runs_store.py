@@ -27,7 +27,7 @@ START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("raced")
-    path = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="bell")
+    path = preset_profile("dumbbell:rate=10mbit", 3.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
     return race([path], ["cubic"], out=out, duration_s=3.0).runs[0]
 
 
@@ -40,7 +40,7 @@ def run(raced, tmp_path):
 
 
 def test_a_run_lies_where_the_hierarchy_says(raced):
-    assert raced.path.parts[-4:] == ("race-down", "simulated", "20260510T090000Z", "bell.cubic.seed0")
+    assert raced.path.parts[-4:] == ("race-down", "simulated", "20260510T090000Z", "dumbbell.cubic.seed0")
     assert sorted(p.name for p in raced.path.iterdir()) == [
         "events.parquet",
         "links.parquet",
@@ -68,7 +68,7 @@ def test_unknown_values_are_null_for_other_readers(run):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_flipped_bit_in_a_table_is_told(run, name):
+def test_a_flipped_bit_in_a_table_is_reported(run, name):
     file = run.path / f"{name}.parquet"
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -77,19 +77,19 @@ def test_a_flipped_bit_in_a_table_is_told(run, name):
         getattr(run, name)()
 
 
-def test_a_missing_table_is_told(run):
+def test_a_missing_table_is_reported(run):
     (run.path / "links.parquet").unlink()
     with pytest.raises(UserError, match=r"links\.parquet"):
         run.links()
 
 
-def test_a_newer_format_is_told_apart_from_damage(run):
+def test_a_newer_format_is_distinguished_from_damage(run):
     (run.path / "run.json").write_text(json.dumps({**run.record, "format": 99, "surprise": 1}), encoding="utf-8")
     with pytest.raises(UserError, match="newer than 2"):
         read_run(run.path)
 
 
-def test_an_older_format_is_refused_with_what_to_do(run):
+def test_an_older_format_is_refused_with_a_remedy(run):
     (run.path / "run.json").write_text(json.dumps({**run.record, "format": 1}), encoding="utf-8")
     with pytest.raises(UserError, match="format 1 is of an older bentpipe; expected 2; run it again"):
         read_run(run.path)
@@ -126,15 +126,15 @@ def _reads_or_says(folder):
     try:
         run = read_run(folder)
     except UserError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = "run.json"
+        message = "run.json"
         assert len(summarise([run])) == run.record["valid"]  # what reads a Run must be able to take it
         json.dumps(race_row(run))
         hashes = [profile["base_hash"] for profile in run.record["profiles"]]
         assert identity(run.record["experiment"], hashes, {"bentpipe": "0"})["versions"]["bentpipe"] == "0"
-    assert "run.json" in said
-    assert len(said.splitlines()) == 1
+    assert "run.json" in message
+    assert len(message.splitlines()) == 1
 
 
 def test_a_damaged_run_is_left_out_with_a_warning(run, tmp_path):
@@ -145,20 +145,20 @@ def test_a_damaged_run_is_left_out_with_a_warning(run, tmp_path):
         assert [found.path for found in find_runs(tmp_path)] == [run.path]
 
 
-def test_where_there_is_no_run_it_is_said(tmp_path):
+def test_a_folder_without_runs_is_reported(tmp_path):
     with pytest.raises(UserError, match="no such folder"):
         find_runs(tmp_path / "nowhere")
     with pytest.raises(UserError, match="no Run in it"):
         find_runs(tmp_path)
 
 
-def test_a_half_written_run_is_nobody_elses_business(run):
+def test_a_partial_run_is_ignored(run):
     half = run.path.with_name(f"{PARTIAL}x")
     shutil.copytree(run.path, half)
     assert [found.path for found in find_runs(run.path.parents[3])] == [run.path]
 
 
-def test_a_disk_that_refuses_leaves_nothing_behind_and_keeps_what_was_there(run):
+def test_a_failed_write_leaves_the_earlier_run_unchanged(run):
     # A limit on the size of files stands in for a full disk: the kernel refuses the write in the middle of the file.
     script = textwrap.dedent("""
         import resource, signal, sys
@@ -206,7 +206,7 @@ def test_a_run_can_be_replaced_in_one_step(run):
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_run_that_cannot_be_moved_in_leaves_the_one_that_was_there(run, monkeypatch, error):
+def test_a_run_that_cannot_be_moved_in_leaves_the_earlier_one(run, monkeypatch, error):
     tables = {name: getattr(run, name)() for name in TABLES}
     rename = Path.rename
 
@@ -222,7 +222,7 @@ def test_a_run_that_cannot_be_moved_in_leaves_the_one_that_was_there(run, monkey
     assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
 
 
-def test_times_and_names_make_good_folders():
+def test_times_and_names_make_valid_folders():
     assert basic_utc(START_UNIX_NS) == "20260510T090000Z"
     assert basic_utc(START_UNIX_NS + 250_000_000) == "20260510T090000.250Z"
     assert safe_name("../../etc/passwd") == "-..-etc-passwd"

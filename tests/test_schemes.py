@@ -50,11 +50,11 @@ controller = "cubic"
         ("bbr2:loss_thresh=8e-2+bbr2, BBR2 : loss_thresh = .08 + bbr2", ("bbr2:loss_thresh=0.08+bbr2",)),
     ],
 )
-def test_schemes_keep_their_order_and_stand_once(text, schemes):
+def test_schemes_keep_their_order_without_repetitions(text, schemes):
     assert parse_schemes(text) == schemes
 
 
-def test_tunables_of_every_flow_give_way_to_a_flows_own():
+def test_a_flows_own_tunables_override_those_of_every_flow():
     everywhere = parse_options(["bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000", "cubic:hystart=off"])
     assert parse_schemes("bbr2,cubic+bbr2:loss_thresh=0.02", everywhere) == (
         "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000",
@@ -85,7 +85,7 @@ def test_tunables_of_every_flow_give_way_to_a_flows_own():
         ("reno:x=1", "it takes: none"),
     ],
 )
-def test_what_is_no_scheme_is_refused_in_one_line(text, message):
+def test_an_invalid_scheme_is_refused_in_one_line(text, message):
     with pytest.raises(UserError) as caught:
         parse_schemes(text)
     assert message in str(caught.value)
@@ -141,7 +141,7 @@ def schemes(draw):
 
 
 @given(schemes())
-def test_an_scheme_says_exactly_what_its_flows_are_set_to(flows):
+def test_a_scheme_has_the_exact_tunables_of_its_flows(flows):
     scheme = scheme_of(flows)
     assert flows_of(scheme) == flows
     assert parse_scheme(scheme) == scheme
@@ -164,7 +164,7 @@ def test_wrong_tunables_in_a_file_are_refused_with_their_place(options, message)
     assert message in str(caught.value)
 
 
-def test_every_tunable_says_what_it_is():
+def test_every_tunable_is_described():
     for entry in controllers():
         for tunable in entry["tunables"]:
             assert set(tunable) == {
@@ -178,12 +178,12 @@ def test_every_tunable_says_what_it_is():
                     break
 
 
-def test_one_controller_with_two_settings_makes_two_runs_with_names_of_their_own(tmp_path):
+def test_one_controller_with_two_settings_makes_two_runs_with_distinct_names(tmp_path):
     path = preset_profile("dumbbell:rate=10mbit,loss=0.01", 20.0, name="dumbbell")
     file = tmp_path / "dumbbell.parquet"
     write_profile(path, file)
-    asked = ["race", str(file), "--cc", "bbr2,bbr2:loss_thresh=0.08", "--cc-opt", "bbr2:probe_rtt_win_ms=4000"]
-    done = CliRunner().invoke(app, [*asked, "--duration", "5", "-o", str(tmp_path / "out")])
+    arguments = ["race", str(file), "--cc", "bbr2,bbr2:loss_thresh=0.08", "--cc-opt", "bbr2:probe_rtt_win_ms=4000"]
+    done = CliRunner().invoke(app, [*arguments, "--duration", "5", "-o", str(tmp_path / "out")])
     assert done.exit_code == 0, done.stderr
     runs = find_runs(tmp_path / "out")
     tuned = "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000"
@@ -234,12 +234,12 @@ def test_a_kernel_refuses_settings_of_hosts_that_it_does_not_have(line, message,
         kernel.check(plan_experiment(experiment, bases, 1, tmp_path, "emulated"))
 
 
-def test_figures_tell_the_settings_apart():
+def test_figures_distinguish_settings():
     assert look("bbr2:loss_thresh=0.08") != look("bbr2")
     assert scheme_name("cubic+bbr2:loss_thresh=0.08") == "CUBIC + BBRv2 (loss_thresh=0.08)"
 
 
-def test_long_names_of_folders_stay_apart():
+def test_long_folder_names_stay_distinct():
     one, other = (safe_name(f"dumbbell.bbr2:{'x' * 200}.seed{seed}") for seed in (1, 2))
     assert one != other
     assert len(one) == len(other) == LONGEST_NAME

@@ -30,7 +30,7 @@ def table(run):
     return [(each.record, each.measures) for each in run.whole()]
 
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_run_changes_nothing(tmp_path, monkeypatch):
+def test_a_killed_worker_changes_no_result(tmp_path, monkeypatch):
     monkeypatch.setattr(clustering, "LOOK_S", 0.0)
     path = preset_profile("dumbbell:rate=5mbit,rtt=30ms,queue=1bdp,loss=0.001", duration_s=6)
     jobs = race_jobs([path], ["cubic", "bbr2", "cubic+bbr"], duration_s=4, seeds=4, measure=measured_or_killed)
@@ -51,11 +51,11 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_run_changes_nothing(tmp_path
     assert len(read_results(tmp_path / "there")) == len(jobs)
 
 
-def test_a_scheduler_that_is_killed_is_one_line_and_the_next_call_does_the_rest(tmp_path, monkeypatch):
+def test_a_killed_scheduler_is_one_line_and_the_next_call_runs_the_rest(tmp_path, monkeypatch):
     monkeypatch.setattr(style, "save", lambda figure, path: None)
-    bell, out = tmp_path / "bell.parquet", tmp_path / "out"
-    write_profile(preset_profile("dumbbell:rate=20mbit,rtt=30ms,loss=0.001", 5.0, name="bell"), bell)
-    arguments = ["tune", str(bell), "--cc", "bbr2", "--grid", "loss_thresh=0.02,0.08", "--seeds", "4", "--json"]
+    dumbbell, out = tmp_path / "dumbbell.parquet", tmp_path / "out"
+    write_profile(preset_profile("dumbbell:rate=20mbit,rtt=30ms,loss=0.001", 5.0, name="dumbbell"), dumbbell)
+    arguments = ["tune", str(dumbbell), "--cc", "bbr2", "--grid", "loss_thresh=0.02,0.08", "--seeds", "4", "--json"]
 
     def results():
         return (out / NAME).read_bytes().splitlines() if (out / NAME).exists() else []

@@ -127,7 +127,7 @@ def _check_size(read_at: Callable[[int, int], bytes], file_bytes: int, bound: Bo
             raise ValueError(f"{count} {unit} in a file of {file_bytes} bytes; expected at most {most}")
 
 
-def gone_through(
+def decoded_scan(
     scan: Callable[[], pl.LazyFrame], refused: Callable[[str], UserError], columns: Sequence[str] = ()
 ) -> pl.LazyFrame:
     """Return a lazy table of files after decoding all pages once, so that damage is detected here and not later.

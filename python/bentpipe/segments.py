@@ -131,7 +131,7 @@ class Segments:
                 self._ended.popleft()
             # Remaining small files are merged at the next end of a segment.
             with contextlib.suppress(DiskFullError):
-                self.put_together(but=path.name[:11])
+                self.merge_hours(but=path.name[:11])
         if self._pending:
             self._path = self._path or self._free_name(self._rows[0][0])
             self._write_rows(self._path, self._rows)
@@ -149,7 +149,7 @@ class Segments:
         self.end()
         self.flush()
 
-    def put_together(self, but: str = "") -> None:
+    def merge_hours(self, but: str = "") -> None:
         """Merge the closed segments of every hour except one."""
         hours: dict[str, list[Path]] = {}
         for path in sorted(self.folder.iterdir()):

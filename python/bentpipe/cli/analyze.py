@@ -240,12 +240,12 @@ def throughput(
         _save(plot_throughput(result), plot_file(plot, file, "throughput"))
 
 
-def _open(file: Path, wanted: TableKind, **series: str | None) -> LoadedTable:
+def _open(file: Path, table_kind: TableKind, **series: str | None) -> LoadedTable:
     """Open a measured table; print its warnings and notes on stderr."""
     from bentpipe.cli.console import note, warn
     from bentpipe.measurements.runs.analysis_input import load_table
 
-    measured = load_table(file, wanted, **series)
+    measured = load_table(file, table_kind, **series)
     for line in measured.warnings:
         warn(line)
     for line in measured.notes[:_MOST_NOTES]:

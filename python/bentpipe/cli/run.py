@@ -123,20 +123,20 @@ def run(
     """
     from bentpipe.cli.console import note
     from bentpipe.errors import UserError
-    from bentpipe.execution.emulation.engine import LEAST_MTU
-    from bentpipe.execution.emulation.terminal import foreground_kept
+    from bentpipe.execution.emulation.engine import MIN_MTU
+    from bentpipe.execution.emulation.terminal import restore_foreground
     from bentpipe.execution.program import run_program
     from bentpipe.profiles.parquet import read_profile
 
     if no_internet and allow_local:
         raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
-    if LEAST_MTU <= mtu < IPV6_LEAST_MTU:
+    if MIN_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
     if not profile.exists():
         raise UserError(f"{profile}: no such file; expected a Profile (.parquet) before the program")
     path = read_profile(profile)
     note_if_fast([path])
-    with foreground_kept():
+    with restore_foreground():
         result = run_program(
             path,
             command,

@@ -47,8 +47,8 @@ def validate(
                 say(f"{outcome.claim}: skipped, {outcome.skipped}")
                 continue
             verdict = {True: "yes", False: "NO", None: "–"}
-            rows = [[r.what, r.ours, r.reference, r.tolerance, verdict[r.within]] for r in outcome.rows]
-            table(outcome.claim, ["what", "ours", "reference", "tolerance", "within"], rows)
+            rows = [[r.quantity, r.ours, r.reference, r.tolerance, verdict[r.within]] for r in outcome.rows]
+            table(outcome.claim, ["quantity", "ours", "reference", "tolerance", "within"], rows)
             for remark in outcome.notes:
                 note(remark)
     if not all(outcome.holds for outcome in outcomes):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.damage import gone_through, scan_parquet
+from bentpipe.damage import decoded_scan, scan_parquet
 from bentpipe.errors import UserError
 from bentpipe.measurements.runs.counts import count_probes
 from bentpipe.measurements.runs.tables import DISH, TABLES, TIME_COLUMNS, filled
@@ -149,7 +149,7 @@ class MeasuredRun:
         if name not in self.tables:
             return None
         file = self.path / f"{name}.parquet"
-        return gone_through(
+        return decoded_scan(
             lambda: scan_parquet(file),
             lambda reason: UserError(f"{file}: does not read ({reason}): {_REDO}"),
             columns,
