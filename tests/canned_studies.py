@@ -9,7 +9,7 @@ import numpy as np
 
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import find_study
-from bentpipe.studies.flows import Field, Ran
+from bentpipe.studies.flows import RunBatch, StudyRun
 from bentpipe.studies.running import check, run_study
 from bentpipe.studies.study import Request
 
@@ -44,12 +44,12 @@ def canned_flows(monkeypatch, world):
     """
 
     def run(self, request, shares=(0.0, 1.0)):
-        found = {}
+        runs = {}
         for key, job in zip(self._keys, self._jobs, strict=True):
-            number = len(found.setdefault(key, []))
-            found[key].append(Ran(swept(job, {"flows": tracks(job, key, number)})))
+            number = len(runs.setdefault(key, []))
+            runs[key].append(StudyRun(swept(job, {"flows": tracks(job, key, number)})))
         request.on_progress(shares[1])
-        return found
+        return runs
 
     def tracks(job, key, number):
         experiment = job.work.experiment
@@ -69,7 +69,7 @@ def canned_flows(monkeypatch, world):
             )
         return flows
 
-    monkeypatch.setattr(Field, "run", run)
+    monkeypatch.setattr(RunBatch, "run", run)
 
 
 def canned_sweeps(monkeypatch, places, measures):

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from emulation import bell_path, require_emulation
+from emulation import dumbbell_path, require_emulation
 from hypothesis import HealthCheck, settings
 
 # No test fails for a machine that is busy, and none today for what it did not try yesterday: `make fuzz` tries more.
@@ -21,9 +21,9 @@ def emulation():
 
 
 @pytest.fixture(scope="session")
-def bell():
+def dumbbell():
     """10 Mbit/s, 30 ms there and back, for a minute."""
-    return bell_path()
+    return dumbbell_path()
 
 
 @pytest.fixture

@@ -103,17 +103,17 @@ def _missing() -> str | None:
     return None
 
 
-def bell_file(folder: Path) -> Path:
+def dumbbell_file(folder: Path) -> Path:
     """A file with a path for short tests: 10 Mbit/s, 30 ms there and back, for a minute."""
     require_emulation()
     file = folder / "P.parquet"
-    write_profile(bell_path(), file)
+    write_profile(dumbbell_path(), file)
     return file
 
 
-def bell_path() -> Profile:
+def dumbbell_path() -> Profile:
     """That path."""
-    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+    return preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
 
 
 def kept(out: Path) -> tuple[Run, Any]:

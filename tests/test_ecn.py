@@ -14,7 +14,7 @@ PATH = "dumbbell:rate=20mbit,rtt=40ms,queue=4bdp"
 
 
 @pytest.mark.parametrize(
-    ("text", "written", "asked"),
+    ("text", "written", "ecn"),
     [
         ("cubic:ecn=on", "cubic:ecn=classic", ["classic"]),
         ("cubic:ecn=off", "cubic", ["off"]),
@@ -24,10 +24,10 @@ PATH = "dumbbell:rate=20mbit,rtt=40ms,queue=4bdp"
         ("reno+cubic:ecn=accurate,hystart=off", "reno+cubic:ecn=accurate,hystart=off", ["off", "accurate"]),
     ],
 )
-def test_a_flow_asks_for_ecn_among_its_tunables(text, written, asked):
+def test_a_flow_asks_for_ecn_among_its_tunables(text, written, ecn):
     assert parse_scheme(text) == written == parse_scheme(written)
-    assert ecn_of(written) == asked
-    assert scheme_of(flows_of(written), asked) == written
+    assert ecn_of(written) == ecn
+    assert scheme_of(flows_of(written), ecn) == written
 
 
 def test_another_value_is_refused():

@@ -1,4 +1,4 @@
-"""Captures of both ends, read back by readers that are not ours."""
+"""Captures of both ends, read by independent readers."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Packet:
 
 
 def read(file):
-    """Packets of a file, and what it says of itself."""
+    """Return a file's packets and its statistics."""
     packets, interfaces, statistics = [], [], []
     with file.open("rb") as stream:
         try:
@@ -102,7 +102,7 @@ def python(code, *arguments):
 SERVER = f'exec {sys.executable} -c "{SINK}"'
 
 
-def test_every_packet_is_there_at_both_ends_with_its_fate(tmp_path):
+def test_both_captures_have_every_packet_with_its_fate(tmp_path):
     count = 400
     lossy = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.3", 60.0, start_unix_ns=0, name="lossy")
     before_ns = time.time_ns()
@@ -169,7 +169,7 @@ def test_every_packet_is_there_at_both_ends_with_its_fate(tmp_path):
         ("dumbbell:rate=0.5mbit,rtt=3s,queue=100bdp", "held: on its way when the run ended"),
     ],
 )
-def test_other_fates(path, fate, tmp_path):
+def test_comments_of_dropped_packets(path, fate, tmp_path):
     slow = preset_profile(path, 60.0, start_unix_ns=0, name="slow")
     result, files = captured(slow, python(SENDER, 200, 0.0), tmp_path, server=SERVER)
     relay = result.emulated.done["relay"]
@@ -179,10 +179,10 @@ def test_other_fates(path, fate, tmp_path):
     assert max(waited) > 10.0  # in line for a slow path
 
 
-def test_tcpdump_reads_them(tmp_path):
+def test_tcpdump_reads_the_captures(tmp_path):
     need("tcpdump")
-    bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
-    result, files = captured(bell, python(SENDER, 20, 0.1), tmp_path, server=SERVER)
+    dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
+    result, files = captured(dumbbell, python(SENDER, 20, 0.1), tmp_path, server=SERVER)
     for end, (packets, *_) in files.items():
         file = result.run.path / f"{end}.pcapng"
         told = subprocess.run(["tcpdump", "-r", file, "-nn", "-vv"], capture_output=True, text=True, check=True)
@@ -191,28 +191,28 @@ def test_tcpdump_reads_them(tmp_path):
         assert "bad udp cksum" not in told.stdout
 
 
-def test_a_capture_needs_a_run_to_go_into(tmp_path):
-    bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+def test_a_capture_requires_an_output_folder(tmp_path):
+    dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
     with pytest.raises(UserError, match=r"--capture: .*wanted a folder for it, -o"):
-        run_program(bell, ["true"], capture=True)
+        run_program(dumbbell, ["true"], capture=True)
     with pytest.raises(UserError, match=r"--capture: .*--on-kernel"):
-        race([bell], ["cubic"], out=tmp_path / "out", duration_s=1.0, capture=True)
-    file = tmp_path / "bell.parquet"
-    write_profile(bell, file)
+        race([dumbbell], ["cubic"], out=tmp_path / "out", duration_s=1.0, capture=True)
+    file = tmp_path / "dumbbell.parquet"
+    write_profile(dumbbell, file)
     told = bentpipe("run", file, "--capture", "--", "true")
     assert told.returncode == 2
     assert len(told.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.filterwarnings("ignore::bentpipe.runs.KernelWarning")  # what a busy machine makes of it
-def test_a_race_on_the_kernel_keeps_its_packets(tmp_path):
-    bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+def test_a_race_on_the_kernel_is_captured(tmp_path):
+    dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
     options = {"on_kernel": True, "out": tmp_path, "duration_s": 2.0, "phase_s": 0.0}
-    race([bell], ["cubic"], **options)
-    again = race([bell], ["cubic"], capture=True, **options)
+    race([dumbbell], ["cubic"], **options)
+    again = race([dumbbell], ["cubic"], capture=True, **options)
     assert again.resumed == 0  # the Run was there, its packets were not
     (run,) = find_runs(tmp_path)
-    assert race([bell], ["cubic"], capture=True, **options).resumed == int(run.record["valid"])
+    assert race([dumbbell], ["cubic"], capture=True, **options).resumed == int(run.record["valid"])
     (run,) = find_runs(tmp_path)
     down = [p for p in read(run.path / "client.pcapng")[0] if p.flags == INBOUND]
     assert sum(len(p.data) for p in down) * 8 / 2.0 > 5e6
@@ -220,10 +220,10 @@ def test_a_race_on_the_kernel_keeps_its_packets(tmp_path):
     assert capture["not_captured"] == 0
 
 
-def test_what_was_captured_before_a_kill_can_be_read(tmp_path):
-    bell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
-    file, out = tmp_path / "bell.parquet", tmp_path / "out"
-    write_profile(bell, file)
+def test_a_capture_is_readable_after_a_kill(tmp_path):
+    dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
+    file, out = tmp_path / "dumbbell.parquet", tmp_path / "out"
+    write_profile(dumbbell, file)
     command = [sys.executable, "-m", "bentpipe", "run", str(file), "-o", str(out), "--capture"]
     with subprocess.Popen(
         [*command, "--server", SERVER, "--", *python(SENDER, 100_000, 0.0)], stderr=subprocess.DEVNULL

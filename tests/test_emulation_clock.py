@@ -1,4 +1,4 @@
-"""Where in the Profile an emulation is: at its start, and when the Profile is over."""
+"""Profile time of an emulation: at the start, and after the Profile's end."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from bentpipe.report.build import write_report
 pytestmark = pytest.mark.usefixtures("emulation")
 
 
-def test_a_program_that_outlives_the_profile(tmp_path):
+def test_behaviour_after_the_profiles_end(tmp_path):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
     for at_end, loops in (("loop", True), ("hold", False)):
         rtts, emulated = echo(short, tmp_path, n=40, gap=0.02, at_end=at_end, offset_s=0.0)
@@ -28,8 +28,8 @@ def test_a_program_that_outlives_the_profile(tmp_path):
     assert stopped.emulated.done["stopped"] == "profile_ended"
 
 
-def test_every_packet_is_accounted_for_when_the_profile_begins_anew(tmp_path):
-    """A queue longer than the Profile: several passages have packets inside at once."""
+def test_every_packet_is_counted_when_the_profile_restarts(tmp_path):
+    """With a queue longer than the Profile, several passages hold packets at once."""
     slow = preset_profile("dumbbell:rate=1mbit,rtt=600ms,queue=20bdp", 1.0, start_unix_ns=0, name="slow")
     code = (
         "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
@@ -45,8 +45,8 @@ def test_every_packet_is_accounted_for_when_the_profile_begins_anew(tmp_path):
     assert relay["held"] == 0
 
 
-def test_a_computed_path_keeps_the_clock(tmp_path):
-    """Without --offset the Profile is where the machine's clock is: its second of the minute."""
+def test_a_computed_path_follows_the_wall_clock(tmp_path):
+    """Without --offset the Profile follows the machine's second of the minute."""
     path = make_profile("melbourne", "sydney", start_unix_ns=1_778_403_600_000_000_000, duration_s=125.0)
     before = time.time() % 60
     emulated = run_program(path, ["true"]).emulated
@@ -65,7 +65,7 @@ def test_a_computed_path_keeps_the_clock(tmp_path):
         (120.0, "wall_clock", {"wall_clock": 60_000_000_000}),
     ],
 )
-def test_what_decides_where_it_begins_is_what_is_said(duration_s, phase, begin):
+def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
     path = preset_profile("dumbbell:rate=10mbit,rtt=30ms", duration_s, start_unix_ns=0, name="path")
     asked = Spec(workload={})
     assert (asked.phase(path), json.loads(asked.to_json(path))["begin"]) == (phase, begin)
@@ -73,18 +73,18 @@ def test_what_decides_where_it_begins_is_what_is_said(duration_s, phase, begin):
     assert (given.phase(path), json.loads(given.to_json(path))["begin"]) == ("given", {"at": 500_000_000})
 
 
-def test_a_run_of_a_profile_shorter_than_a_slot_says_that_it_began_at_its_beginning(bell, tmp_path):
+def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_path):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 10.0, start_unix_ns=0, name="short")
     record = run_program(short, ["true"], out=tmp_path / "out").run.record
     assert (record["phase"], record["experiment"]["offset_ns"]) == ("beginning", 0)
-    assert run_program(bell, ["true"], out=tmp_path / "out").run.record["phase"] == "wall_clock"
+    assert run_program(dumbbell, ["true"], out=tmp_path / "out").run.record["phase"] == "wall_clock"
     assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record["phase"] == "given"
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")
     for said in ("at the beginning", "where the machine&#39;s clock was", "given"):
         assert said in text, said
 
 
-def test_a_report_says_that_a_run_was_longer_than_its_profile(tmp_path):
+def test_a_report_mentions_repeated_passages(tmp_path):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
     run_program(short, ["sleep", "2.5"], out=tmp_path / "out", offset_s=0.0)
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Marks in the emulator: written into packets of this machine's kernel, heard and answered by it."""
+"""CE marks in the emulator, and this kernel's response to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grown(run, column):
     return run.links().filter(pl.col("flow") < 0)[column].max()
 
 
-def test_the_kernel_hears_of_marks_and_slows_down_without_a_loss(raced):
+def test_the_kernel_responds_to_marks_without_a_loss(raced):
     run = raced["cubic:ecn=classic"]
     assert grown(run, "marks_threshold") > 0
     assert grown(run, "drops_aqm") == 0  # also acknowledgements: there is no queue where they go
@@ -38,13 +38,13 @@ def test_the_kernel_hears_of_marks_and_slows_down_without_a_loss(raced):
     assert run.flows[0]["marks"] > 0
 
 
-def test_what_does_not_take_part_is_dropped(raced):
+def test_packets_without_ecn_are_dropped(raced):
     run = raced["cubic"]
     assert grown(run, "marks_threshold") == 0 < grown(run, "drops_aqm")
     assert run.flows[0]["retransmits"] > 0
 
 
-def test_flows_with_and_without_are_refused_on_one_kernel(tmp_path):
+def test_flows_with_different_ecn_modes_are_refused_on_one_kernel(tmp_path):
     path = preset_profile("dumbbell", 5.0)
     with pytest.raises(UserError, match="flows with ecn and without"):
         racing.race([path], ["cubic+cubic:ecn=classic"], out=tmp_path, duration_s=1.0, on_kernel=True)

@@ -1,4 +1,4 @@
-"""Connections of a program behind a Profile: told apart, with all their bytes, however short they are."""
+"""Connections of a program behind a Profile are separate flows with complete bytes, however short."""
 
 import json
 import sys
@@ -15,8 +15,8 @@ from bentpipe.profiles.presets import preset_profile
 pytestmark = pytest.mark.usefixtures("emulation")
 
 
-def test_look_ups_of_names_take_no_places_from_tcp(bell, tmp_path):
-    """Three hundred short flows of UDP, then connections: each of these is told apart in both tables."""
+def test_dns_queries_take_no_flow_slots_from_tcp(dumbbell, tmp_path):
+    """After three hundred short UDP flows, each TCP connection has its own number in both tables."""
     code = (
         "import socket\n"
         "for _ in range(300):\n"
@@ -32,7 +32,7 @@ def test_look_ups_of_names_take_no_places_from_tcp(bell, tmp_path):
         "    while c.recv(65536): pass\n"
         "    c.close()"
     )
-    emulated = run_program(bell, python(code), server=f'exec {sys.executable} -c "{serve}"').emulated
+    emulated = run_program(dumbbell, python(code), server=f'exec {sys.executable} -c "{serve}"').emulated
     account = emulated.done["experiment"]["flows"]
     assert len(account) == 3
     samples, links = emulated.samples(), emulated.links()
@@ -89,13 +89,13 @@ def fetch(tmp_path, profile, size, n, *, port=0, how="close"):
 
 @pytest.fixture(scope="module")
 def fast():
-    """50 Mbit/s, 20 ms there and back, for a minute."""
+    """A path of 50 Mbit/s and 20 ms RTT, for a minute."""
     return preset_profile("dumbbell:rate=50mbit,rtt=20ms", 60.0, start_unix_ns=0, name="fast")
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 800_000), (5, 800_000), (5, 1000)])
-def test_short_transfers_have_all_their_bytes_and_their_own_time(n, size, fast, tmp_path):
-    """A fifth of a second each, or less than a sample: the kernel's last record of each socket has them all."""
+def test_short_transfers_have_complete_bytes_and_durations(n, size, fast, tmp_path):
+    """Transfers of a fifth of a second, or shorter than a sample: the kernel's close event has all bytes."""
     result = fetch(tmp_path, fast, size, n)
     flows = result.emulated.done["flows"]
     assert len(flows) == n
@@ -121,7 +121,7 @@ def test_short_transfers_have_all_their_bytes_and_their_own_time(n, size, fast, 
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-def test_a_port_that_is_used_again_hides_nothing(how, fast, tmp_path):
+def test_connections_that_reuse_a_port_are_counted(how, fast, tmp_path):
     emulated = fetch(tmp_path, fast, 100_000, 3, port=4000, how=how).emulated
     (flow,) = emulated.done["flows"]
     assert flow["is_complete"]
@@ -130,7 +130,7 @@ def test_a_port_that_is_used_again_hides_nothing(how, fast, tmp_path):
     assert emulated.done["flows_without_samples"] == 0
 
 
-def test_a_connection_that_is_open_at_the_end_has_not_come_to_its_own(bell):
+def test_a_connection_open_at_the_end_is_not_completed(dumbbell):
     code = "import socket, time; s = socket.create_connection(('server', 80)); s.sendall(b'x'); time.sleep(60)"
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     serve = deaf + "import socket, time; s = socket.create_server(('', 80)); c, _ = s.accept(); time.sleep(60)"
@@ -143,14 +143,14 @@ def test_a_connection_that_is_open_at_the_end_has_not_come_to_its_own(bell):
     assert flow["completed_s"] is None
 
 
-def test_a_connection_that_came_to_nothing_is_no_flow(bell):
+def test_a_failed_connection_is_no_flow(dumbbell):
     code = "import socket\ntry: socket.create_connection(('server', 81))\nexcept OSError: pass"
-    done = run_program(bell, python(code), server=SERVER).emulated.done
+    done = run_program(dumbbell, python(code), server=SERVER).emulated.done
     assert not done["flows"]
     assert done["flows_without_samples"] == 0
 
 
-def test_bytes_that_are_not_known_make_no_goodput(fast, tmp_path):
+def test_unknown_bytes_give_no_goodput(fast, tmp_path):
     emulated = fetch(tmp_path, fast, 1000, 1).emulated
     emulated.done["flows"][0]["is_complete"] = False
     emulated.done["closes_unavailable"] = "no such thing here"

@@ -1,4 +1,4 @@
-"""A program's traffic to the Internet goes over the path and arrives whole; what cannot be reached is told at once."""
+"""A program's traffic to the Internet crosses the path and arrives unchanged; unreachable destinations fail at once."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def say(**what):
 
 @pytest.fixture(scope="module")
 def outside():
-    """What goes before a command so that it runs on a machine that has an Internet."""
+    """Return the command prefix that runs a command on a machine with an Internet."""
     require_emulation()
     with internet.machine_with_one() as before:
         yield before
@@ -53,13 +53,13 @@ def outside():
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     file = tmp_path_factory.mktemp("path") / "P.parquet"
-    write_profile(preset_profile(f"dumbbell:rate=100mbit,rtt={RTT_MS}ms", 60.0, name="bell"), file)
+    write_profile(preset_profile(f"dumbbell:rate=100mbit,rtt={RTT_MS}ms", 60.0, name="dumbbell"), file)
     return file
 
 
 @pytest.fixture
 def through(outside, path, tmp_path):
-    """Runs code behind the path; what it said, and the Run's record."""
+    """Return a function that runs code behind the path and returns its output and the Run's record."""
 
     def run(code, *options):
         program = [sys.executable, "-c", PRELUDE + code]
@@ -79,7 +79,7 @@ def gateway(record):
 
 
 @pytest.mark.parametrize("address", [internet.V4, internet.V6])
-def test_a_download_is_whole_and_its_handshake_takes_the_path(through, address):
+def test_a_download_is_complete_and_its_handshake_crosses_the_path(through, address):
     said, record = through(f"""
 s, _, rtt = connect({address!r}, 80)
 say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
@@ -95,7 +95,7 @@ say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
     }  # the kernel counts the end of the stream as a byte
 
 
-def test_an_upload_is_whole_and_its_end_is_handed_on(through):
+def test_an_upload_is_complete_and_its_fin_is_forwarded(through):
     said, _ = through(f"""
 data = bytes(range(256)) * 8000
 found = []
@@ -109,7 +109,7 @@ say(found=found)
     assert said["found"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
 
 
-def test_what_cannot_be_reached_is_told_after_one_round_trip(through):
+def test_unreachable_destinations_fail_after_one_rtt(through):
     said, record = through(f"""
 places = {[(a, 9) for a in (internet.V4, internet.V6)]!r} + {[(internet.NO_ROUTE, 80), (internet.NO_ROUTE_V6, 80)]!r}
 places += [({internet.NOBODY!r}, 80)]
@@ -122,7 +122,7 @@ say(found=[connect(*place)[1:] for place in places])
     assert (counts["connections_refused"], counts["connections_unreachable"], counts["connections"]) == (2, 3, 0)
 
 
-def test_an_abort_is_handed_on(through):
+def test_a_reset_is_forwarded(through):
     said, _ = through(f"""
 s, _, _ = connect({internet.V4!r}, 82)
 s.sendall(b"x")
@@ -135,7 +135,7 @@ say(found=found)
     assert said["found"] == "reset"
 
 
-def test_one_port_of_the_programs_to_two_servers(through):
+def test_one_local_port_to_two_servers(through):
     said, _ = through(f"""
 def ask(address, port):
     s = socket.socket()
@@ -192,7 +192,7 @@ say(found=found)
     assert said["found"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
 
 
-def test_names_by_the_machines_own_resolver(through):
+def test_names_resolve_by_the_machines_resolver(through):
     said, record = through(f"""
 names = sorted({{a[4][0] for a in socket.getaddrinfo({internet.NAME!r}, 80, type=socket.SOCK_STREAM)}})
 try:
@@ -209,7 +209,7 @@ say(names=names, unknown=unknown == socket.EAI_NONAME, over_tcp=socket.inet_ntoa
     assert gateway(record)["udp_flows"] >= 1
 
 
-def test_echoes(through):
+def test_icmp_echo_to_the_internet(through):
     said, record = through(f"""
 found = []
 for address, family, protocol, ask, answer in (
@@ -231,7 +231,7 @@ say(found=found)
     assert gateway(record)["echo_flows"] == 2
 
 
-def test_what_is_the_machines_own_stays_out_of_reach(through):
+def test_the_machines_loopback_is_unreachable(through):
     said, record = through(f"""
 places = ["127.0.0.1", "169.254.169.254", "100.64.0.7", "::ffff:127.0.0.1", "100.64.0.53"]
 say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
@@ -240,8 +240,8 @@ say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
     assert gateway(record)["dropped_forbidden"] == 3
 
 
-def test_the_machines_own_addresses_are_reached_only_if_that_is_allowed(through):
-    """Behind 192.0.2.10, an address of this machine's, are services that take their neighbours for this user."""
+def test_the_machines_addresses_are_reachable_only_by_policy(through):
+    """Services at 192.0.2.10, an address of this machine, may trust local clients."""
     said, record = through(
         f"""
 places = [{internet.V4!r}, {internet.V6!r}, "10.0.0.1", "fd00::1"]
@@ -267,7 +267,7 @@ say(found=found, names=names)
     assert record["valid"] or "late" in record["why_invalid"]
 
 
-def test_without_an_internet_only_the_server_is_reached(outside, path, tmp_path):
+def test_without_internet_only_the_server_is_reachable(outside, path, tmp_path):
     code = f"""
 s, error, _ = connect({internet.V4!r}, 80)
 try:
@@ -282,11 +282,11 @@ say(error=error, name=name, server=connect("server", 8000)[1])
     done = bentpipe("run", path, "--offset", 0, "--no-internet", "--server", server, "--", *program, before=outside)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"error": "EHOSTUNREACH", "name": "unknown", "server": None}
-    assert "times to reach more than the server (--no-internet)" in done.stderr
+    assert "attempts to reach more than the server (--no-internet)" in done.stderr
 
 
-def test_translated_addresses_are_reached_as_any(outside, path, tmp_path):
-    """A network with IPv6 only and NAT64 has its IPv4 Internet there."""
+def test_nat64_addresses_are_reachable(outside, path, tmp_path):
+    """In an IPv6-only network, NAT64 leads to the IPv4 Internet."""
     subprocess.run([*outside, "ip", "-6", "addr", "replace", NAT64, "dev", "lo", "nodad"], check=True)
     code = f"say(found=[connect(a, 80)[1] for a in ({NAT64!r}, '64:ff9b::7f00:1')])"
     done = bentpipe("run", path, "--allow-local", "--", sys.executable, "-c", PRELUDE + code, before=outside)
@@ -315,13 +315,13 @@ def many(outside, path, tmp_path, count, limit):
     return json.loads(done.stdout), json.loads(record.read_text(encoding="utf-8"))
 
 
-def test_the_gateway_is_not_bound_by_the_soft_limit_and_the_program_keeps_it(outside, path, tmp_path):
+def test_the_gateway_raises_the_soft_limit_and_the_program_keeps_it(outside, path, tmp_path):
     said, record = many(outside, path, tmp_path, 60, "-Sn 160")
     assert said == {"kept": 60, "soft": 160}
     assert gateway(record)["dropped_limit"] == 0
 
 
-def test_what_finds_no_place_at_the_gateway_makes_the_run_invalid(outside, path, tmp_path):
+def test_connections_beyond_the_gateways_limit_make_the_run_invalid(outside, path, tmp_path):
     said, record = many(outside, path, tmp_path, 43, "-n 160")
     assert (said["kept"], gateway(record)["places"]) == (40, 40)
     assert gateway(record)["dropped_limit"] >= 3
@@ -329,7 +329,7 @@ def test_what_finds_no_place_at_the_gateway_makes_the_run_invalid(outside, path,
     assert "the gateway has room for 40 connections" in record["why_invalid"]
 
 
-def test_the_server_has_no_way_out_and_hears_it_at_once(through, tmp_path):
+def test_the_server_has_no_internet_and_its_connections_fail_at_once(through, tmp_path):
     file = tmp_path / "heard"
     server = f"""
 import socket, time
@@ -364,21 +364,21 @@ say(own=own, outside=len(everything(s)))
 
 
 @pytest.mark.parametrize("controller", ["reno", "cubic"])
-def test_the_gateways_controller_sends_to_the_program(through, controller):
+def test_the_gateways_controller_is_configurable(through, controller):
     code = f"s, _, _ = connect({internet.V4!r}, 80)\nsay(size=len(everything(s)))"
     said, record = through(code, "--gateway-cc", controller)
     assert said["size"] == len(internet.PAGE)
     assert [flow["controller"] for flow in record["experiment"]["flows"]] == [controller]
 
 
-def test_a_controller_that_the_kernel_lacks_is_one_line(outside, path):
+def test_an_unknown_controller_is_a_one_line_error(outside, path):
     done = bentpipe("run", path, "--gateway-cc", "no-such", "--", "true", before=outside)
     assert done.returncode == 2
     assert "--gateway-cc no-such: the kernel does not have it" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_emulation_inside_another_has_both_paths(outside, path):
+def test_the_internet_of_a_nested_emulation_is_behind_both_paths(outside, path):
     code = f"s, _, rtt = connect({internet.V4!r}, 80)\nsay(rtt=rtt, size=len(everything(s)))"
     inner = [sys.executable, "-m", "bentpipe", "run", str(path), "--", sys.executable, "-c", PRELUDE + code]
     done = bentpipe("run", path, "--allow-local", "--", *inner, before=outside)

@@ -1,4 +1,4 @@
-"""Emulations beside and within each other."""
+"""Concurrent and nested emulations."""
 
 import itertools
 import json
@@ -18,8 +18,8 @@ from bentpipe.runs.store import find_runs
 pytestmark = pytest.mark.usefixtures("emulation")
 
 
-def test_two_emulations_do_not_meet(bell, tmp_path):
-    """The same addresses twice at once; each client hears its own server, over its own path."""
+def test_concurrent_emulations_are_isolated(dumbbell, tmp_path):
+    """Two emulations with the same addresses: each client reaches its own server, over its own path."""
     slow = preset_profile("dumbbell:rate=10mbit,rtt=90ms", 60.0, start_unix_ns=0, name="slow")
     file = tmp_path / "slow.parquet"
     write_profile(slow, file)
@@ -28,7 +28,7 @@ def test_two_emulations_do_not_meet(bell, tmp_path):
     with subprocess.Popen(
         [sys.executable, *command, "20", "0.01", "100", "4", str(out)], stderr=subprocess.PIPE, text=True
     ) as other:
-        rtts, _ = echo(bell, tmp_path, n=20)
+        rtts, _ = echo(dumbbell, tmp_path, n=20)
         _, said = other.communicate()
     assert other.returncode == 0, said
     assert min(rtts) < 80.0
@@ -39,10 +39,10 @@ def test_two_emulations_do_not_meet(bell, tmp_path):
 WITH_ADDRESS = "import os, socket, sys; os.execv(sys.argv[1], [*sys.argv[1:], socket.gethostbyname('server')])"
 
 
-def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
-    """From inside both, the inner server is behind the inner path, and the outer one behind the two."""
-    file = tmp_path / "bell.parquet"
-    write_profile(bell, file)
+def test_delays_of_nested_emulations_add_up(dumbbell, tmp_path):
+    """From inside, the inner server is behind the inner path, and the outer server behind both."""
+    file = tmp_path / "dumbbell.parquet"
+    write_profile(dumbbell, file)
     one, both = tmp_path / "one.json", tmp_path / "both.json"
     client = shlex.join([sys.executable, "-c", CLIENT, "20", "0.01", "100", "4"])
     outs = (tmp_path / f"inner-{attempt}" for attempt in itertools.count())
@@ -51,7 +51,7 @@ def test_emulations_nest_and_their_paths_add_up(bell, tmp_path):
         out = next(outs)
         inner = [sys.executable, "-m", "bentpipe", "run", file, "-o", out, "--server", SERVER, "--", "sh", "-c"]
         command = [*map(str, inner), f'{client} {one} && {client} {both} "$1"', "sh"]
-        outer = run_program(bell, [*python(WITH_ADDRESS), *command], server=SERVER)
+        outer = run_program(dumbbell, [*python(WITH_ADDRESS), *command], server=SERVER)
         assert outer.exit_code == 0
         rtts = [min(json.loads(said.read_text())) for said in (one, both)]
         assert rtts[0] >= 30.0

@@ -43,14 +43,14 @@ def test_the_time_of_a_process_is_what_the_system_says():
     assert before <= times.user + times.system <= cpu_time_s(Path("/proc/self")) + 2 / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_kernel_that_does_not_say_makes_no_share(tmp_path, monkeypatch):
+def test_a_kernel_without_steal_time_gives_no_share(tmp_path, monkeypatch):
     ticks = Ticks()
     monkeypatch.setattr(processors, "STAT", tmp_path / "none")
     assert math.isnan(ticks.stolen())
     assert math.isnan(ticks.busy())
 
 
-def test_stolen_time_is_not_work(tmp_path, monkeypatch):
+def test_stolen_time_is_not_processor_load(tmp_path, monkeypatch):
     monkeypatch.setattr(processors, "STAT", tmp_path / "stat")
     (tmp_path / "stat").write_text("cpu 10 0 10 70 0 0 0 10\n")
     ticks = Ticks()

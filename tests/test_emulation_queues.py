@@ -1,8 +1,8 @@
-"""A program's packets in queues that tell flows apart."""
+"""A program's packets in flow queues."""
 
 import sys
 
-from emulation import bell_file, bentpipe
+from emulation import bentpipe, dumbbell_file
 
 SENT = 24
 SERVER = """
@@ -26,14 +26,14 @@ open(sys.argv[2], "wb").write(s.recv(2000))
 """
 
 
-def test_a_flow_of_datagrams_keeps_its_order_behind_fq_codel(tmp_path):
-    """Its first packets are of no flow that has a number yet; to the queue they are of the same one as the others."""
+def test_a_udp_flow_keeps_its_order_behind_fq_codel(tmp_path):
+    """The first packets have no flow number yet, but the queue puts them into the same flow as the others."""
     server, client, seen = tmp_path / "server.py", tmp_path / "client.py", tmp_path / "seen"
     server.write_text(SERVER)
     client.write_text(CLIENT)
     serve = f"{sys.executable} {server} {SENT}"
     program = (sys.executable, client, SENT, seen)
-    command = ("run", bell_file(tmp_path), "--aqm", "fq_codel", "--server", serve, "--", *program)
+    command = ("run", dumbbell_file(tmp_path), "--aqm", "fq_codel", "--server", serve, "--", *program)
     done = bentpipe(*command)
     assert done.returncode == 0, done.stderr
     assert list(map(int, seen.read_text().split())) == list(range(SENT))

@@ -1,4 +1,4 @@
-"""Races on this kernel: Runs of the simulator's shape, and what cannot be raced."""
+"""Races on this kernel: their Runs, and races that cannot run."""
 
 import os
 import signal
@@ -21,20 +21,20 @@ pytestmark = pytest.mark.usefixtures("emulation")
 
 
 @pytest.mark.filterwarnings("ignore::bentpipe.runs.KernelWarning")  # what a busy machine makes of it
-def test_a_race_on_the_kernel_is_a_run_of_the_same_shape(bell, tmp_path):
+def test_a_race_on_the_kernel_stores_the_simulators_tables(dumbbell, tmp_path):
     out = tmp_path / "out"
     options = {"duration_s": 4.0, "phase_s": 0.0}
 
     def raced():
         """Over what is kept: a Run that is not valid is made again, up to three times by the race itself."""
-        (run,) = race([bell], ["cubic"], on_kernel=True, out=out, **options).runs
+        (run,) = race([dumbbell], ["cubic"], on_kernel=True, out=out, **options).runs
         assert run.record["valid"] == (run.record["why_invalid"] is None)
         return run, run.record["why_invalid"]
 
-    (simulated,) = race([bell], ["cubic"], out=tmp_path / "simulated", **options).runs
+    (simulated,) = race([dumbbell], ["cubic"], out=tmp_path / "simulated", **options).runs
     valid = first_valid(raced, attempts=2)
     with pytest.raises(UserError, match="holds emulated Runs"):
-        race([bell], ["cubic"], out=out, **options)
+        race([dumbbell], ["cubic"], out=out, **options)
     (real,) = find_runs(out)
     assert real.record["world"] == "emulated"
     assert simulated.record["world"] == "simulated"
@@ -50,13 +50,13 @@ def test_a_race_on_the_kernel_is_a_run_of_the_same_shape(bell, tmp_path):
     if isinstance(valid, str):
         pytest.skip(valid)
     assert flow["goodput_bps"] == pytest.approx(simulated.flows[0]["goodput_bps"], rel=0.15)
-    assert race([bell], ["cubic"], on_kernel=True, out=out, **options).resumed == 1
+    assert race([dumbbell], ["cubic"], on_kernel=True, out=out, **options).resumed == 1
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.5, 4.0])
-def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, bell, tmp_path):
-    file, out = tmp_path / "bell.parquet", tmp_path / "out"
-    write_profile(bell, file)
+def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, dumbbell, tmp_path):
+    file, out = tmp_path / "dumbbell.parquet", tmp_path / "out"
+    write_profile(dumbbell, file)
     asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 30, "-o", out]
     command = [sys.executable, "-m", "bentpipe", *map(str, asked)]
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as child:
@@ -68,11 +68,11 @@ def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, 
         finally:
             child.kill()  # one that hangs would be waited for, for ever
     assert child.returncode == 130, said
-    lines = [line for line in said.splitlines() if not line.startswith("warning: this machine does not keep time")]
+    lines = [line for line in said.splitlines() if not line.startswith("warning: this machine is too late now")]
     assert lines == [f"error: interrupted: 0 of 2 Runs are stored in {out}; the same command runs the rest"]
 
 
-def test_a_kernel_that_lacks_a_controller(bell, tmp_path, monkeypatch):
+def test_a_controller_missing_in_the_kernel_is_reported(dumbbell, tmp_path, monkeypatch):
     available = tmp_path / "available"
     available.write_text("reno cubic\n")
     monkeypatch.setattr(kernel, "AVAILABLE", available)
@@ -81,5 +81,5 @@ def test_a_kernel_that_lacks_a_controller(bell, tmp_path, monkeypatch):
         ("bbr3", "Linux ships none of that name: race it in the simulator"),
     ):
         with pytest.raises(UserError, match=rf"this kernel has no {lacking} \(it has reno, cubic\); {then}"):
-            race([bell], ["reno", "cubic", lacking], on_kernel=True, out=tmp_path / "out", duration_s=1.0)
+            race([dumbbell], ["reno", "cubic", lacking], on_kernel=True, out=tmp_path / "out", duration_s=1.0)
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""What the relay does with packets, and what it says of itself."""
+"""The relay's handling of packets, and its measurements of itself."""
 
 import json
 import os
@@ -16,15 +16,15 @@ from bentpipe.profiles.presets import preset_profile
 pytestmark = pytest.mark.usefixtures("emulation")
 
 
-def test_packets_larger_than_the_mtu_go_in_pieces(bell, tmp_path):
-    rtts, emulated = echo(bell, tmp_path, size=3000, mtu=600, n=3)
+def test_packets_larger_than_the_mtu_are_fragmented(dumbbell, tmp_path):
+    rtts, emulated = echo(dumbbell, tmp_path, size=3000, mtu=600, n=3)
     assert None not in rtts
     assert emulated.done["relay"]["delivered"] >= 3 * 2 * 6
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_fragments_are_of_the_flow_of_their_packet(family, bell, tmp_path):
-    _, emulated = echo(bell, tmp_path, size=3000, mtu=1280, n=20, family=family)
+def test_fragments_belong_to_their_packets_flow(family, dumbbell, tmp_path):
+    _, emulated = echo(dumbbell, tmp_path, size=3000, mtu=1280, n=20, family=family)
     flows = Counter()
     for row in rows(emulated.links()):
         flows[int(row["flow"])] += row["delay_n"]
@@ -34,21 +34,21 @@ def test_fragments_are_of_the_flow_of_their_packet(family, bell, tmp_path):
 
 
 @pytest.mark.parametrize("segment", [100, 536, 1200, 1400])
-def test_bursts_of_small_segments_are_taken_apart(segment, bell, tmp_path):
-    """QUIC sends so: one call, many datagrams of less than the MTU (UDP_SEGMENT = 103)."""
+def test_bursts_of_small_segments_are_split(segment, dumbbell, tmp_path):
+    """As QUIC sends: one call, many datagrams smaller than the MTU (UDP_SEGMENT = 103)."""
     count = min(60_000 // segment, 60)
     code = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_UDP, 103, "
         f"{segment}); s.sendto(bytes({segment} * {count}), ('server', 7)); import time; time.sleep(0.3)"
     )
-    emulated = run_program(bell, python(code), server=SERVER).emulated
+    emulated = run_program(dumbbell, python(code), server=SERVER).emulated
     relay = emulated.done["relay"]
     up = [row for row in rows(emulated.links()) if row["direction"] == "up" and row["flow"] == -1]
     assert relay["not_forwarded"] == 0
     assert sum(row["delay_n"] for row in up) + max(row["drops_queue"] for row in up) >= count
 
 
-def test_loss_is_the_profiles(tmp_path):
+def test_the_loss_rate_is_the_profiles(tmp_path):
     lossy = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.5", 60.0, start_unix_ns=0, name="lossy")
     code = (
         "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
@@ -61,7 +61,7 @@ def test_loss_is_the_profiles(tmp_path):
     assert 400 < lost < 600  # 1000 packets, half lost: 6 standard deviations are 95
 
 
-def test_a_run_says_how_late_packets_may_have_come_in(bell, tmp_path):
+def test_a_run_reports_wakeup_lateness_and_ingress_wait(dumbbell, tmp_path):
     to = "('server', 7)"
     # One by one: beside a flood the relay need not sleep, and who does not sleep is never woken late.
     drip = (
@@ -69,7 +69,7 @@ def test_a_run_says_how_late_packets_may_have_come_in(bell, tmp_path):
         f"for _ in range(600): s.sendto(b'', {to}); time.sleep(0.001)"
     )
     began = time.monotonic()
-    relay = run_program(bell, python(drip), server=SERVER).emulated.done["relay"]
+    relay = run_program(dumbbell, python(drip), server=SERVER).emulated.done["relay"]
     took_ms = 1e3 * (time.monotonic() - began)
     assert relay["delivered"] >= 100
     assert 0.0 < relay["wakeup_p99_ms"] < took_ms  # packets were due, so alarms rang
@@ -79,8 +79,8 @@ def test_a_run_says_how_late_packets_may_have_come_in(bell, tmp_path):
     assert 0.0 < relay["ingress_wait_p99_ms"] < took_ms
 
 
-def test_an_idle_relay_sleeps(bell):
-    """Its processor time, as the program sees it: process 1 of its namespace is the emulator."""
+def test_an_idle_relay_sleeps(dumbbell):
+    """Processor time of process 1, the emulator, read by the program."""
     code = (
         "import time; time.sleep(2)\n"
         "from pathlib import Path\n"
@@ -90,12 +90,12 @@ def test_an_idle_relay_sleeps(bell):
         "        exit(min(int(user) + int(system), 200))\n"
         "exit(201)"  # no such thread: nothing was measured
     )
-    ticks = run_program(bell, python(code)).exit_code
+    ticks = run_program(dumbbell, python(code)).exit_code
     assert ticks < 0.1 * 2 * os.sysconf("SC_CLK_TCK")  # asleep nine tenths of the time, however slow the machine
 
 
-def test_a_run_says_what_the_hypervisor_took(bell):
-    emulated = run_program(bell, ["true"]).emulated
+def test_a_run_reports_stolen_time(dumbbell):
+    emulated = run_program(dumbbell, ["true"]).emulated
     share = json.loads(emulated.summary_json())["emulator"]["stolen_share"]
     if ProcessorTime.now() is None:
         assert share is None
@@ -108,11 +108,11 @@ def test_a_run_says_what_the_hypervisor_took(bell):
     assert "hypervisor" not in emulated.why_invalid
 
 
-def test_hosts_have_a_small_table_of_connections_and_their_kernels_settings_for_the_rest(bell, tmp_path):
-    """The sampler looks through all of it ten times a second; elsewhere its size decides on two other settings."""
+def test_hosts_have_a_small_tcp_hash_table_and_default_settings(dumbbell, tmp_path):
+    """The sampler walks the table ten times a second; the kernel derives two other settings from its size."""
     names = ["ipv4/tcp_max_tw_buckets", "ipv4/tcp_max_syn_backlog", "ipv4/tcp_ehash_entries"]
     files, kept = " ".join(f"/proc/sys/net/{name}" for name in names), tmp_path / "settings"
-    assert run_program(bell, ["sh", "-c", f"cat {files} > {kept}"]).exit_code == 0
+    assert run_program(dumbbell, ["sh", "-c", f"cat {files} > {kept}"]).exit_code == 0
     *derived, places = map(int, kept.read_text().split())
     *usual, machines = (int(Path("/proc/sys/net", name).read_text()) for name in names)
     assert derived == usual

@@ -1,4 +1,4 @@
-"""What this machine's kernel allows for a segment in its send buffer, and that nothing else is taken for it."""
+"""Send buffer memory per segment on this machine's kernel."""
 
 import socket
 
@@ -8,7 +8,7 @@ from bentpipe.execution.emulation import send_memory
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 
 
-def test_this_kernel_tells_or_says_nothing():
+def test_this_kernels_value_is_known_or_none():
     assert wmem_segment_bytes() in (2304, 4352, None)
 
 
@@ -28,7 +28,7 @@ def test_this_kernel_tells_or_says_nothing():
         (46_080, "a b c", None),
     ],
 )
-def test_what_tcp_wmem_decides_is_not_taken_for_it(sndbuf, tcp_wmem, found, tmp_path, monkeypatch):
+def test_a_value_set_by_tcp_wmem_is_not_used(sndbuf, tcp_wmem, found, tmp_path, monkeypatch):
     file = tmp_path / "tcp_wmem"
     file.write_text(tcp_wmem)
     monkeypatch.setattr(send_memory, "TCP_WMEM", file)
@@ -36,7 +36,7 @@ def test_what_tcp_wmem_decides_is_not_taken_for_it(sndbuf, tcp_wmem, found, tmp_
     assert wmem_segment_bytes() == found
 
 
-def test_a_kernel_that_cannot_be_asked_tells_nothing(monkeypatch):
+def test_a_kernel_without_the_interface_gives_none(monkeypatch):
     def refused(*_, **__):
         raise OSError("no sockets here")
 

@@ -1,4 +1,4 @@
-"""Signals and the terminal: what reaches the program, what ends an emulation, and what is kept then."""
+"""Signals and the terminal: signals to the program, ends of an emulation, and the stored Run."""
 
 import os
 import pty
@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from emulation import bell_file, wait_for
+from emulation import dumbbell_file, wait_for
 
 from bentpipe.runs.store import find_runs
 
@@ -18,26 +18,26 @@ POLITE = "trap 'exit 3' TERM HUP; trap 'exit 4' QUIT; touch ready; while :; do s
 
 
 @pytest.fixture
-def bell(tmp_path):
-    return bell_file(tmp_path)
+def dumbbell(tmp_path):
+    return dumbbell_file(tmp_path)
 
 
-def run(bell, *program, options=(), before=()):
-    """`bentpipe run` in a session of its own; the program has said that it is there."""
-    command = [*before, sys.executable, "-m", "bentpipe", "run", bell, *options, "--", *program]
+def run(dumbbell, *program, options=(), before=()):
+    """Start `bentpipe run` in its own session and wait until the program has started."""
+    command = [*before, sys.executable, "-m", "bentpipe", "run", dumbbell, *options, "--", *program]
     child = subprocess.Popen(
-        list(map(str, command)), cwd=bell.parent, start_new_session=True, stderr=subprocess.PIPE, text=True
+        list(map(str, command)), cwd=dumbbell.parent, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    wait_for(bell.parent / "ready", child)
+    wait_for(dumbbell.parent / "ready", child)
     return child
 
 
 @pytest.mark.parametrize(
     ("number", "group", "code"), [(signal.SIGQUIT, True, 4), (signal.SIGHUP, True, 3), (signal.SIGHUP, False, 3)]
 )
-def test_ctrl_backslash_and_a_hangup_keep_the_run(number, group, code, bell, tmp_path):
+def test_sigquit_and_sighup_store_the_run(number, group, code, dumbbell, tmp_path):
     out = tmp_path / "out"
-    with run(bell, "sh", "-c", POLITE, options=("-o", out)) as child:
+    with run(dumbbell, "sh", "-c", POLITE, options=("-o", out)) as child:
         (os.killpg if group else os.kill)(child.pid, number)
         _, said = child.communicate(timeout=60)
     assert child.returncode == code, said
@@ -45,10 +45,10 @@ def test_ctrl_backslash_and_a_hangup_keep_the_run(number, group, code, bell, tmp
     assert kept.record["summary"]["emulator"]["relay"] is not None
 
 
-def test_a_program_that_is_not_wanted_any_more_does_not_begin(bell, tmp_path):
-    """Asked to end while its server starts, the program has not begun, and does not."""
+def test_a_program_stopped_before_its_start_does_not_start(dumbbell, tmp_path):
+    """A program stopped while its server starts never starts."""
     options = ("--listen-within", "60", "--server", f"touch {tmp_path / 'ready'}; exec sleep 60")
-    with run(bell, "touch", tmp_path / "began", options=options) as child:
+    with run(dumbbell, "touch", tmp_path / "began", options=options) as child:
         os.kill(child.pid, signal.SIGTERM)
         _, said = child.communicate(timeout=30)
     assert child.returncode == 128 + signal.SIGTERM, said
@@ -56,43 +56,43 @@ def test_a_program_that_is_not_wanted_any_more_does_not_begin(bell, tmp_path):
     assert "Traceback" not in said
 
 
-def test_ctrl_backslash_alone_ends_nothing(bell, tmp_path):
-    """It is for the program: one that does not hear it goes on."""
-    with run(bell, "sh", "-c", "touch ready; sleep 1; exit 5") as child:
+def test_sigquit_to_the_emulator_alone_ends_nothing(dumbbell, tmp_path):
+    """SIGQUIT is for the program: one that ignores it continues."""
+    with run(dumbbell, "sh", "-c", "touch ready; sleep 1; exit 5") as child:
         os.kill(child.pid, signal.SIGQUIT)
         assert child.wait(timeout=60) == 5
 
 
-def test_what_the_caller_ignores_the_program_ignores(bell, tmp_path):
-    """As behind nohup: the hangup of the whole group is heard by nobody."""
-    with run(bell, "sh", "-c", "touch ready; sleep 1; exit 6", before=("sh", "-c", 'trap "" HUP; exec "$@"', "sh")) as (
-        child
-    ):
+def test_signals_ignored_by_the_caller_are_ignored_inside(dumbbell, tmp_path):
+    """As behind nohup: SIGHUP to the group has no effect."""
+    with run(
+        dumbbell, "sh", "-c", "touch ready; sleep 1; exit 6", before=("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    ) as (child):
         os.killpg(child.pid, signal.SIGHUP)
         _, said = child.communicate(timeout=60)
     assert child.returncode == 6, said
 
 
 def ignored_and_blocked(status):
-    """Sets of the 31 signals that programs know; glibc's own two (32, 33) depend on who spawned."""
+    """Return the ignored and blocked ones of signals 1 to 31; glibc's own (32, 33) depend on the spawning process."""
     fields = dict(line.split(":\t") for line in status.splitlines())
     return {name: int(fields[name], 16) & 0x7FFF_FFFF for name in ("SigIgn", "SigBlk")}
 
 
-def test_the_program_has_the_callers_dispositions(bell, tmp_path):
-    """Nothing ignored and nothing blocked that the caller does not: Python itself ignores SIGPIPE and SIGXFSZ."""
-    with run(bell, "sh", "-c", "cat /proc/self/status > inside; touch ready") as child:
+def test_the_program_inherits_the_callers_signal_dispositions(dumbbell, tmp_path):
+    """Nothing is ignored or blocked that the caller does not, although Python ignores SIGPIPE and SIGXFSZ."""
+    with run(dumbbell, "sh", "-c", "cat /proc/self/status > inside; touch ready") as child:
         assert child.wait(timeout=60) == 0
     outside = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
     assert ignored_and_blocked((tmp_path / "inside").read_text()) == ignored_and_blocked(outside)
 
 
-def test_after_a_shell_the_terminal_is_the_callers_again(bell):
-    """A shell with job control makes itself the foreground; what comes after it must be able to read."""
-    lines = f'{sys.executable} -m bentpipe shell {bell}; read -r x; echo "<$x:$?>"'
+def test_the_callers_foreground_group_is_restored_after_a_shell(dumbbell):
+    """A shell with job control takes the foreground; the caller must be able to read afterwards."""
+    lines = f'{sys.executable} -m bentpipe shell {dumbbell}; read -r x; echo "<$x:$?>"'
     child, terminal = pty.fork()
     if child == 0:
-        os.environ |= {"SHELL": "/bin/bash", "HOME": str(bell.parent)}
+        os.environ |= {"SHELL": "/bin/bash", "HOME": str(dumbbell.parent)}
         os.execvp("bash", ["bash", "-c", lines])
     seen = b""
 
@@ -105,10 +105,10 @@ def test_after_a_shell_the_terminal_is_the_callers_again(bell):
                 seen += os.read(terminal, 4096)
 
     try:
-        until(b"a shell behind the path")
+        until(b"shell on the emulated path")
         os.write(terminal, b"echo in-$((40 + 2)); exit\n")
         until(b"in-42")
-        until(b"packets through the path")
+        until(b"packets delivered")
         os.write(terminal, b"foo\n")
         until(b"<foo:0>")
     finally:

@@ -1,4 +1,4 @@
-"""The emulator where there is no TUN device, as an ordinary user: a veth pair and a packet socket stand in for it."""
+"""The emulator without a TUN device, as an ordinary user: a veth pair and a packet socket replace it."""
 
 import json
 import os
@@ -78,7 +78,7 @@ for size in map(int, sys.argv[2:]):
 
 
 def opening(aside):
-    """Shell commands after which every user can reach this interpreter; none where every user can already.
+    """Return shell commands that let every user execute this interpreter; none where every user can already.
 
     A Python that root has built at home lies behind a folder that is closed to others.
     """
@@ -93,7 +93,7 @@ def opening(aside):
 
 @pytest.fixture(scope="module")
 def without_tun(tmp_path_factory):
-    """What goes before a command so that it runs without TUN and without privileges."""
+    """Return the command prefix that runs a command without TUN and without privileges."""
     need("unshare", "setpriv", "mount")
     root = os.getuid() == 0
     script = f"set -e; {opening(tmp_path_factory.mktemp('aside'))}{NO_TUN}" if root else NO_TUN
@@ -117,9 +117,9 @@ def place():
 
 @pytest.fixture(scope="module")
 def path(place):
-    """100 Mbit/s, 20 ms there and back."""
-    file = place / "bell.parquet"
-    write_profile(preset_profile("dumbbell:rate=100mbit,rtt=20ms", 60.0, start_unix_ns=0, name="bell"), file)
+    """A path of 100 Mbit/s and 20 ms RTT."""
+    file = place / "dumbbell.parquet"
+    write_profile(preset_profile("dumbbell:rate=100mbit,rtt=20ms", 60.0, start_unix_ns=0, name="dumbbell"), file)
     file.chmod(0o644)
     return file
 
@@ -134,14 +134,14 @@ def run(without_tun, path, *command, options=(), server=None):
 
 
 def record(out):
-    """What the emulator said of itself in the one Run under `out`."""
+    """Return the emulator's measurements of the one Run under `out`."""
     (file,) = out.rglob("run.json")
     return json.loads(file.read_text())["summary"]["emulator"]
 
 
 @pytest.mark.parametrize("family", ["4", "6"])
 @pytest.mark.parametrize("mtu", [1280, 1500, 9000])
-def test_bulk_arrives_as_it_was_sent_in_both_directions(mtu, family, without_tun, path, place):
+def test_bulk_data_arrives_unchanged_in_both_directions(mtu, family, without_tun, path, place):
     out = place / f"bulk-{mtu}-{family}"
     options = ["--mtu", mtu, "-o", out]
     done = run(without_tun, path, sys.executable, "-c", BULK, family, options=options, server=MIRROR)
@@ -164,7 +164,7 @@ def test_datagrams_up_to_the_mtu_and_above(family, without_tun, path):
     assert done.stdout.split("\n")[:-1] == [f"{size} True" for size in sizes]
 
 
-def test_bursts_of_datagrams_are_taken_apart(without_tun, path, place):
+def test_bursts_of_datagrams_are_split(without_tun, path, place):
     """One call, many datagrams (UDP_SEGMENT = 103), as QUIC sends."""
     code = (
         "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_UDP, 103, "
@@ -178,8 +178,8 @@ def test_bursts_of_datagrams_are_taken_apart(without_tun, path, place):
     assert relay["delivered"] >= 2 * 40
 
 
-def test_what_the_relay_is_too_late_for_is_counted(without_tun, path, place):
-    """As many small packets as the machine can send: each is delivered, lost in the path's queue, held, or counted."""
+def test_packets_that_overflow_the_ring_are_counted(without_tun, path, place):
+    """At the machine's largest packet rate, each packet is delivered, dropped by the path's queue, held, or counted."""
     flood = (
         "import socket, time\n"
         "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
@@ -206,7 +206,7 @@ def test_ping(family, without_tun, path):
     assert "3 received" in done.stdout
 
 
-def test_a_users_program_may_do_to_its_network_what_it_must_and_nothing_else(without_tun, path):
+def test_a_users_program_has_network_capabilities_only(without_tun, path):
     done = run(without_tun, path, "grep", "^Cap", "/proc/self/status")
     held = {name: int(mask, 16) for name, mask in (line.split(":") for line in done.stdout.splitlines())}
     network = 1 << 10 | 1 << 12 | 1 << 13  # CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW (linux/capability.h)
@@ -231,7 +231,7 @@ def test_a_users_tcpdump_sees_its_own_packets(without_tun, path):
     assert "ICMP echo reply" in done.stdout
 
 
-def test_the_machines_own_network_sees_nothing(without_tun, path):
+def test_the_machines_network_sees_no_packets(without_tun, path):
     before = socket.if_nameindex()
     look = "import socket; print(sorted(name for _, name in socket.if_nameindex()))"
     done = run(without_tun, path, sys.executable, "-c", look)
@@ -239,7 +239,7 @@ def test_the_machines_own_network_sees_nothing(without_tun, path):
     assert socket.if_nameindex() == before
 
 
-def test_a_path_that_is_taken_away_ends_the_program(without_tun, path):
+def test_removing_the_paths_device_ends_the_program(without_tun, path):
     need("ip")
     done = run(without_tun, path, "sh", "-c", "ip link del bentpipe; exec sleep 60")
     assert done.returncode == 2
@@ -266,7 +266,7 @@ def test_kill_leaves_nothing(without_tun, path, place):
     assert socket.if_nameindex() == before
 
 
-def test_kernel_check_says_so_and_raises_no_alarm(without_tun):
+def test_kernel_check_reports_veth_as_ok(without_tun):
     done = bentpipe("kernel", "check", "--json", before=without_tun)
     assert done.returncode == 0, done.stderr
     (device,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "device")

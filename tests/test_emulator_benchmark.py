@@ -1,4 +1,4 @@
-"""The comparison with rattan: which rounds count."""
+"""The comparison with rattan: rounds that count."""
 
 import importlib.util
 import sys
@@ -30,7 +30,7 @@ def rounds(benchmark, *ours):
     ]
 
 
-def test_a_round_that_is_not_valid_counts_for_neither(benchmark):
+def test_an_invalid_round_counts_for_neither(benchmark):
     line, figures = benchmark.result(rounds(benchmark, (2, True), (90, False), (6, True), (4, True), (80, False)))
     assert figures == {"emulator_vs_rattan": pytest.approx(4 / 3), "emulator_valid_rounds": 3.0}
     assert "median of 3 of 5 rounds, 2 not valid and left out: ours 4.00 Gbit/s" in line

@@ -16,16 +16,16 @@ def short(monkeypatch):
 
 
 @pytest.mark.usefixtures("short")
-def test_without_its_load_a_delay_does_not_count(monkeypatch):
+def test_a_delay_without_its_load_does_not_count(monkeypatch):
     real = traffic.prober
     monkeypatch.setattr(traffic, "prober", lambda *words: ["false"] if words[0] == "flood" else real(*words))
     measured = delays.under_udp()
     assert "of a load of 200 Mbit/s 0.0 arrived (± 2 %)" in measured.why_not
-    assert "beside 0 Mbit/s" in measured.rows[0].what
+    assert "beside 0 Mbit/s" in measured.rows[0].quantity
 
 
 @pytest.mark.usefixtures("short")
-def test_the_load_is_what_arrives(monkeypatch):
+def test_the_load_is_measured_at_the_receiver(monkeypatch):
     """Of a tenth as much, so that a busy machine can, too."""
     monkeypatch.setattr(delays, "LOAD_BPS", 20e6)
     monkeypatch.setattr(delays, "LOAD_ERROR", 0.2)
@@ -34,7 +34,7 @@ def test_the_load_is_what_arrives(monkeypatch):
 
 
 @pytest.mark.usefixtures("emulation")
-def test_a_valid_runs_delays_are_the_paths_by_another_clock_than_the_relays():
+def test_kernel_timestamps_confirm_a_valid_runs_delays():
     """By the kernel's stamps at both ends, which know nothing of what the relay says of itself."""
 
     def probed():

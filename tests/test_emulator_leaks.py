@@ -1,4 +1,4 @@
-"""The detectors of what an emulation might leave, on leaks that are made on purpose."""
+"""The leak detectors of the emulator's validation, on deliberate leaks."""
 
 import contextlib
 import ctypes
@@ -22,7 +22,7 @@ def root():
 
 @contextlib.contextmanager
 def in_new_namespaces(count=1):
-    """A thread of this process goes through as many, holds a descriptor of each but the last, and stays there."""
+    """Start a thread that enters `count` new namespaces, holds a descriptor of each but the last, and stays there."""
     there, leave, names = threading.Event(), threading.Event(), []
 
     def go():
@@ -62,7 +62,7 @@ def test_a_namespace_of_a_thread_or_a_descriptor_is_seen():
 
 @pytest.mark.usefixtures("root")
 def test_a_namespace_that_is_only_mounted_is_seen(tmp_path):
-    """As one that `ip netns add` made: no process is in it."""
+    """A namespace as from `ip netns add`, without a process."""
     need("unshare")
     make = (
         "mount -t tmpfs none . && touch held && unshare -n sh -c 'mount --bind /proc/self/ns/net held; "
@@ -94,7 +94,7 @@ def test_a_device_in_another_namespace_is_seen():
 
 @pytest.mark.usefixtures("root")
 def test_the_kernels_own_count_goes_up_and_down_again():
-    """Others make and end some meanwhile, not forty."""
+    """Other processes may create and end a few namespaces meanwhile, but not forty."""
     before = leaks.least_counted()
     if before is None:
         pytest.skip("this kernel does not tell of its slabs")
@@ -103,7 +103,7 @@ def test_the_kernels_own_count_goes_up_and_down_again():
     assert leaks.more_than(leaks.counted_namespaces, before + 20) == 0
 
 
-def test_of_ones_own_processes_an_ordinary_user_sees_them_too():
+def test_an_ordinary_user_sees_leaks_of_own_processes():
     need("unshare")
     user = ["--user"] if os.getuid() else []
     with subprocess.Popen(["unshare", *user, "--net", "cat"], stdin=subprocess.PIPE) as child:
@@ -118,7 +118,7 @@ def test_of_ones_own_processes_an_ordinary_user_sees_them_too():
     assert not leaks.left_of(lambda: leaks.namespaces() & {name}, set())
 
 
-def test_what_goes_in_time_is_not_left():
+def test_resources_released_in_time_are_no_leak():
     looks = iter([{1, 2, 3}, {1, 2}, {1}])
     assert leaks.left_of(lambda: next(looks), {1}) == set()
     counts = iter([5, 4, 3])

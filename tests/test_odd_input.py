@@ -105,7 +105,7 @@ def test_provenances_that_were_faults_are_refused(computed, place, value):
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory):
     out = tmp_path_factory.mktemp("raced")
-    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS, name="bell")
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
     race([path], ["cubic", "reno"], out=out, duration_s=2.0)
     return out
 
@@ -118,7 +118,7 @@ def test_an_edited_run_json_is_left_out_or_reported(raced, data):
     file.write_text(json.dumps(edited(data, run.record)), encoding="utf-8")
     try:
         with warnings.catch_warnings(action="ignore"):
-            runs = content.in_order(find_runs(raced))
+            runs = content.sorted_runs(find_runs(raced))
             results_table(runs)
             left_out(runs)
             summarise_runs(runs)

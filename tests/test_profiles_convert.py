@@ -133,7 +133,7 @@ def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         ({"error": "unable to connect"}, "the test failed: 'unable to connect'"),
         (iperf3([]), "no interval"),
@@ -143,10 +143,10 @@ def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
         ({"start": 5, "intervals": []}, "start"),
     ],
 )
-def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, said: str) -> None:
+def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_as("iperf3", [put(tmp_path, json.dumps(document))], DELAY)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 # --- mahimahi
@@ -183,7 +183,7 @@ def test_the_shorter_of_two_traces_ends_in_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("1\n3\n2\n", ":3: 2 ms comes after 3 ms"),
         ("1\nx\n", ":2: 'x'"),
@@ -192,10 +192,10 @@ def test_the_shorter_of_two_traces_ends_in_a_gap(tmp_path: Path) -> None:
         ("9" * 12, "ends at"),
     ],
 )
-def test_bad_traces_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_traces_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_as("mahimahi", [put(tmp_path, text)], DELAY)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not a CSV table"),
         ("a,b\n1,2\n", ":1: has no column t_s"),
@@ -249,10 +249,10 @@ def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
         ("# bentpipe-profile {}\nt_s,hop,direction,kind,value\n5,a,up,delay_s,1\n", "is unknown"),
     ],
 )
-def test_bad_csv_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_csv_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_as("csv", [put(tmp_path, text)])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 # --- netem
@@ -279,7 +279,7 @@ def test_netem_says_nothing_passes_where_nothing_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: "tc qdisc add dev eth0 root netem delay 10ms\n", ":2: is not a script of"),
         (lambda text: text.replace("netem 1 ", "netem 2 "), "install a newer bentpipe"),
@@ -289,11 +289,11 @@ def test_netem_says_nothing_passes_where_nothing_passes(tmp_path: Path) -> None:
         (lambda text: text.replace("duration_s=2 start=2026-05-10", "duration_s=2 start=2026-05-32"), ":2: start"),
     ],
 )
-def test_other_netem_scripts_are_refused(tmp_path: Path, change, said: str) -> None:
+def test_other_netem_scripts_are_refused(tmp_path: Path, change, message: str) -> None:
     text = write_as("netem", preset_profile("dumbbell", 2.0), tmp_path / "p").files[0].read_text()
     with pytest.raises(UserError) as caught:
         read_as("netem", [put(tmp_path, change(text))])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 # --- Hypatia
@@ -315,7 +315,7 @@ def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("0\n", ":1: "),
         ("0,1\n0,1\n", ":2: 0 ns comes after 0 ns"),
@@ -324,10 +324,10 @@ def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
         ("", "no RTT"),
     ],
 )
-def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
         read_as("hypatia", [put(tmp_path, text)])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 # --- all of them

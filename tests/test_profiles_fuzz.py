@@ -86,7 +86,7 @@ def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=150)
 @given(
-    what=st.sampled_from(["cut", "line", "swap", "number", "insert"]),
+    change=st.sampled_from(["cut", "line", "swap", "number", "insert"]),
     places=st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)),
     number=st.sampled_from(
         ["-1", "0", "1e999", "nan", "9" * 30, "1.5", "", "true", "null", "-0", "4611686018427387904"]
@@ -94,21 +94,21 @@ def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
     noise=st.text(max_size=20),
 )
 def test_good_files_with_something_changed(
-    name: str, seeds: Seeds, tmp_path: Path, what: str, places: tuple[int, int], number: str, noise: str
+    name: str, seeds: Seeds, tmp_path: Path, change: str, places: tuple[int, int], number: str, noise: str
 ) -> None:
     text = seeds[name]
     lines = text.splitlines(keepends=True)
     at = places[0] % (len(text) + 1)
     i, j = (place % len(lines) for place in places)
-    if what == "cut":
+    if change == "cut":
         text = text[:at]
-    elif what == "line":
+    elif change == "line":
         del lines[i]
         text = "".join(lines)
-    elif what == "swap":
+    elif change == "swap":
         lines[i], lines[j] = lines[j], lines[i]
         text = "".join(lines)
-    elif what == "number":
+    elif change == "number":
         numbers = list(re.finditer(r"\d+", text))
         match = numbers[places[0] % len(numbers)]
         text = text[: match.start()] + number + text[match.end() :]

@@ -340,21 +340,21 @@ def test_it_names_the_files_that_it_is_made_of(tmp_path):
     series = {source["name"]: source["series"] for source in out.record["sources"]}
     assert series["a.csv"] == [{"site": "here", "target": "one", "kind": "icmp"}]
     assert series["trace.txt"] == []
-    for target, said in (("one", "a.csv: "), ("two", "b.csv, c.csv, d.csv and 1 more: ")):
+    for target, message in (("one", "a.csv: "), ("two", "b.csv, c.csv, d.csv and 1 more: ")):
         made = profile_from(out.path, FromPings(target=target))
-        assert json.loads(made.profile.metadata_json())["provenance"]["description"].startswith(said)
+        assert json.loads(made.profile.metadata_json())["provenance"]["description"].startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("fast", "'fast' is neither a file nor a rate such as 100mbit"),
         ("left=1mbit", "'left=1mbit': expected up or down before ="),
         ("100", "'100' is neither a file nor a rate"),
     ],
 )
-def test_what_is_no_capacity_is_said(text, said):
-    with pytest.raises(UserError, match=said.replace("(", r"\(")):
+def test_what_is_no_capacity_is_said(text, message):
+    with pytest.raises(UserError, match=message.replace("(", r"\(")):
         read_capacity(text)
 
 
@@ -476,21 +476,21 @@ def test_the_command_line_takes_logs_and_says_what_is_wrong(tmp_path):
     assert result.exit_code == 0, result.output
     was, _ = json.loads(result.stdout)["agreement"]
     assert was["loss"] == 0.05
-    for arguments, said in (
+    for arguments, message in (
         ([str(tmp_path / "none")], "no such file"),
         ([str(log), "--silent", "maybe"], "expected gap or lost"),
         ([str(log), "--target", "x"], "no probe with target 'x'"),
     ):
         bad = run(app, ["profile", "from", *arguments, "-o", str(out)])
         assert bad.exit_code != 0
-        assert said in bad.output
+        assert message in bad.output
 
 
 def test_the_claim_holds_on_the_drawn_series():
     assert "measured-profile" in CLAIMS
     outcome = check("measured-profile")
     assert outcome.holds, outcome.rows
-    assert any("negative control" in row.what for row in outcome.rows)
+    assert any("negative control" in row.quantity for row in outcome.rows)
 
 
 # --- pings

@@ -102,9 +102,9 @@ def test_a_service_is_a_path_over_satellites_at_its_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "said"),
+    ("preset", "message"),
     [("leo-tokio", "did you mean 'leo-tokyo'"), ("leo-2022:rtt=1ms", "no parameters")],
 )
-def test_a_service_that_is_none_is_refused(preset: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_service_that_is_none_is_refused(preset: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         preset_profile(preset, 20.0)

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from emulation import bell_file, bentpipe, kept
+from emulation import bentpipe, dumbbell_file, kept
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -343,8 +343,8 @@ def test_every_printed_reply_of_ping_is_parsed(session):
 
 
 @pytest.fixture(scope="module")
-def bell(tmp_path_factory):
-    return bell_file(tmp_path_factory.mktemp("path"))
+def dumbbell(tmp_path_factory):
+    return dumbbell_file(tmp_path_factory.mktemp("path"))
 
 
 def says(text, *, sleep_s=0.0):
@@ -356,9 +356,9 @@ def says(text, *, sleep_s=0.0):
     return [sys.executable, "-c", code, text.hex()]
 
 
-def test_output_is_passed_through_unchanged_and_stored(bell, tmp_path):
+def test_output_is_passed_through_unchanged_and_stored(dumbbell, tmp_path):
     text = TEXTS["irtt"]
-    done = bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(text))
+    done = bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", *says(text))
     assert done.stdout.encode() == text
     run, summary = kept(tmp_path / "out")
     assert (run.path / "program.out").read_bytes() == text
@@ -372,10 +372,22 @@ def test_output_is_passed_through_unchanged_and_stored(bell, tmp_path):
     assert output.flows[0].samples["t_s"][0] == pytest.approx((sent_ns - clock) / 1e9, abs=1e-6)
 
 
-def test_output_of_unknown_programs_is_stored_raw(bell, tmp_path):
+def test_output_of_unknown_programs_is_stored_raw(dumbbell, tmp_path):
     noise = bytes(range(256)) * 1000
     code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)"
-    command = [sys.executable, "-m", "bentpipe", "run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code]
+    command = [
+        sys.executable,
+        "-m",
+        "bentpipe",
+        "run",
+        dumbbell,
+        "-o",
+        tmp_path / "out",
+        "--",
+        sys.executable,
+        "-c",
+        code,
+    ]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert done.stdout == noise
     run, summary = kept(tmp_path / "out")
@@ -384,27 +396,27 @@ def test_output_of_unknown_programs_is_stored_raw(bell, tmp_path):
     assert program_output(run) is None
 
 
-def test_invalid_output_is_one_note(bell, tmp_path):
-    done = bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["irtt"][:-900]))
+def test_invalid_output_is_one_note(dumbbell, tmp_path):
+    done = bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", *says(TEXTS["irtt"][:-900]))
     assert done.returncode == 0
     notes = [line for line in done.stderr.splitlines() if "irtt" in line]
     assert len(notes) == 1
-    assert "what irtt says is not kept in program.json: standard output:" in notes[0]
+    assert "output of irtt is not stored in program.json: standard output:" in notes[0]
     run, summary = kept(tmp_path / "out")
     assert summary["note"] in notes[0]
     assert program_output(run) is None
     assert (run.path / "program.out").read_bytes() == TEXTS["irtt"][:-900]
 
 
-def test_programs_without_output_store_nothing(bell, tmp_path):
-    assert bentpipe("run", bell, "-o", tmp_path / "out", "--", "true").returncode == 0
+def test_programs_without_output_store_nothing(dumbbell, tmp_path):
+    assert bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", "true").returncode == 0
     assert kept(tmp_path / "out")[1] is None
-    assert bentpipe("run", bell, "--", *says(b"abc")).stdout == "abc"
+    assert bentpipe("run", dumbbell, "--", *says(b"abc")).stdout == "abc"
 
 
-def test_output_is_passed_through_at_once(bell, tmp_path):
+def test_output_is_passed_through_at_once(dumbbell, tmp_path):
     """The first half is there while the program still runs."""
-    command = [sys.executable, "-m", "bentpipe", "run", str(bell), "-o", str(tmp_path / "out"), "--"]
+    command = [sys.executable, "-m", "bentpipe", "run", str(dumbbell), "-o", str(tmp_path / "out"), "--"]
     with subprocess.Popen([*command, *says(b"abcdef", sleep_s=60)], stdout=subprocess.PIPE) as process:
         assert process.stdout.read(3) == b"abc"
         assert process.poll() is None
@@ -413,20 +425,20 @@ def test_output_is_passed_through_at_once(bell, tmp_path):
     assert (kept(tmp_path / "out")[0].path / "program.out").read_bytes() == b"abc"
 
 
-def test_a_closed_reader_ends_the_program(bell, tmp_path):
-    command = [sys.executable, "-m", "bentpipe", "run", str(bell), "-o", str(tmp_path / "out"), "--", "yes"]
+def test_a_closed_reader_ends_the_program(dumbbell, tmp_path):
+    command = [sys.executable, "-m", "bentpipe", "run", str(dumbbell), "-o", str(tmp_path / "out"), "--", "yes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout.read(2) == b"y\n"
         process.stdout.close()
         assert process.wait(60) == 128 + 13  # SIGPIPE, as without -o
 
 
-def test_stored_output_is_limited(bell, tmp_path, monkeypatch):
+def test_stored_output_is_limited(dumbbell, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["bentpipe.measurements.tool_output.tee"], "KEPT_BYTES", 1000)
     from bentpipe.execution.program import run_program
     from bentpipe.profiles.parquet import read_profile
 
-    result = run_program(read_profile(bell), says(TEXTS["irtt"]), out=tmp_path / "out")
+    result = run_program(read_profile(dumbbell), says(TEXTS["irtt"]), out=tmp_path / "out")
     assert f"only 1000 of {len(TEXTS['irtt'])} bytes are kept" in result.note
     assert (result.run.path / "program.out").read_bytes() == TEXTS["irtt"][:1000]
     assert KEPT_BYTES > 2**20
@@ -448,7 +460,7 @@ def on_a_terminal(command, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "is_kept"), [("ping", True), ("vi", False)])
-def test_a_terminal_stays_a_terminal(bell, tmp_path, name, is_kept):
+def test_a_terminal_stays_a_terminal(dumbbell, tmp_path, name, is_kept):
     """A tool still sees a terminal of the same size; of anything else bentpipe keeps its hands off."""
     program = tmp_path / name
     program.write_text(
@@ -456,7 +468,9 @@ def test_a_terminal_stays_a_terminal(bell, tmp_path, name, is_kept):
         "print(os.isatty(1), os.get_terminal_size(1).columns, os.ttyname(1) == os.ttyname(0), flush=True)\n"
     )
     program.chmod(0o755)
-    seen, code = on_a_terminal([sys.executable, "-m", "bentpipe", "run", bell, "-o", "out", "--", program], tmp_path)
+    seen, code = on_a_terminal(
+        [sys.executable, "-m", "bentpipe", "run", dumbbell, "-o", "out", "--", program], tmp_path
+    )
     assert code == 0
     size = os.get_terminal_size(pty.openpty()[0]).columns
     assert seen == f"True {size} {not is_kept}\r\n".encode()
@@ -464,8 +478,8 @@ def test_a_terminal_stays_a_terminal(bell, tmp_path, name, is_kept):
     assert (summary is not None) == is_kept == (run.path / "program.out").exists()
 
 
-def test_a_damaged_file_is_one_line(bell, tmp_path):
-    bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
+def test_a_damaged_file_is_one_line(dumbbell, tmp_path):
+    bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
     run, summary = kept(tmp_path / "out")
     assert [flow["time_total_s"] for flow in summary["flows"]] == [0.2, 0.2]
     (run.path / "program.json").write_text("{}")
@@ -473,8 +487,8 @@ def test_a_damaged_file_is_one_line(bell, tmp_path):
         program_output(run)
 
 
-def test_curl_without_timestamps_is_placed_by_arrival(bell, tmp_path):
+def test_curl_without_timestamps_is_placed_by_arrival(dumbbell, tmp_path):
     before = time.time()
-    bentpipe("run", bell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
+    bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", *says(TEXTS["curl"]))
     flow = kept(tmp_path / "out")[1]["flows"][0]
     assert -0.2 <= flow["start_s"] <= time.time() - before

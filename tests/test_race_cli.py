@@ -154,7 +154,7 @@ def test_ctrl_c_before_the_first_run_reports_stored_runs(path, tmp_path, monkeyp
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: Runs stored in {out}: 1; the same command runs the rest\n"
-    monkeypatch.setattr(racing, "keep_profiles", interrupt)
+    monkeypatch.setattr(racing, "store_profiles", interrupt)
     done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: 1 of 2 Runs are stored in {out}; the same command runs the rest\n"
@@ -226,7 +226,7 @@ def test_ctrl_c_in_the_demo_reports_stored_runs(tmp_path, monkeypatch):
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: Runs stored in {out}: 8; the same command starts over" in done.stderr
-    monkeypatch.setattr(racing, "keep_profiles", interrupt)
+    monkeypatch.setattr(racing, "store_profiles", interrupt)
     done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command starts over" in done.stderr

@@ -43,14 +43,14 @@ def keep_program(out, raced, command, number, **program):
     )
     data = data.with_columns((pl.col("flow") + 1).cast(pl.UInt64).alias("flow"))
     tables = {"samples": pl.concat([idle, data.select(idle.columns)]), "links": raced.links(), "events": raced.events()}
-    folder = out / "program" / "emulated" / f"20260510T09000{number}Z" / "bell.iperf3"
+    folder = out / "program" / "emulated" / f"20260510T09000{number}Z" / "dumbbell.iperf3"
     return store.write_run(folder, record, tables)
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     out, raced = (tmp_path_factory.mktemp(name) for name in ("programs", "raced"))
-    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="bell")
+    path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
     (down,) = race([path], ["bbr"], out=raced, duration_s=5.0).runs
     (up,) = race([path], ["cubic"], out=raced, duration_s=5.0, direction="up").runs
     keep_program(out, down, DOWN, 0)
@@ -157,7 +157,7 @@ def test_a_run_with_an_unreadable_program_stays_an_ordinary_run(programs, progra
     run = store.Run(down.path, {**down.record, "program": program})
     assert by_command([run]) == [run]
     if not program.get("queues"):
-        assert sentences("bell", [run]) == []
+        assert sentences("dumbbell", [run]) == []
     assert repeat(run) == []
     without = {**down.record["experiment"], "flows": []}
     run = store.Run(down.path, {**down.record, "experiment": without})

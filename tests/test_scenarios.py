@@ -133,7 +133,7 @@ def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("lat_deg = -1.29", "lat_deg = -91", "gateways[0]: lat_deg is -91; expected a number from -90 to 90"),
         ("lat_deg = -1.29", "lat_deg = nan", "gateways[0]: lat_deg is nan; expected a number from -90 to 90"),
@@ -148,14 +148,14 @@ def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
         ("source", "#" * (1 << 20), "is too large"),
     ],
 )
-def test_what_is_no_gateway_list_is_refused_in_one_line(tmp_path, old, new, said):
+def test_what_is_no_gateway_list_is_refused_in_one_line(tmp_path, old, new, message):
     path = tmp_path / "own.toml"
     path.write_bytes(OWN_GATEWAYS.replace(old, new, 1).encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError) as caught:
         read_gateways(path)
     assert_one_line(caught)
     assert str(caught.value).startswith(str(path))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_published_pops_of_sites_exist():
@@ -383,7 +383,7 @@ def test_services_stand_where_their_sources_say():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('site = "canberra"', 'site = "canbera"', "did you mean 'canberra'"),
         ('pop = "SYD"', 'pop = "SYX"', "unknown PoP"),
@@ -391,10 +391,10 @@ def test_services_stand_where_their_sources_say():
         ('to = "brisbane"', 'until = "brisbane"', "'to' is missing"),
     ],
 )
-def test_a_service_that_is_none_is_named(old, new, said):
+def test_a_service_that_is_none_is_named(old, new, message):
     with pytest.raises(UserError, match=r"^f: services: leo-2022: ") as error:
         parse_services(packaged_text("services.toml").replace(old, new, 1), "f")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert_one_line(error)
 
 
@@ -567,7 +567,7 @@ def test_what_is_no_place_is_refused_in_one_line(values):
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "message"),
     [
         ((91.0, 0.0), "place '(91.0, 0.0)': latitude is 91.0; expected -90 to 90 degrees"),
         ((0.0, math.nan), "longitude is nan"),
@@ -575,8 +575,8 @@ def test_what_is_no_place_is_refused_in_one_line(values):
         (("a", "b"), "place ('a', 'b'): expected a site name"),
     ],
 )
-def test_a_refused_place_says_why(place, said):
+def test_a_refused_place_says_why(place, message):
     with pytest.raises(UserError) as caught:
         as_place(place)
     assert_one_line(caught)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

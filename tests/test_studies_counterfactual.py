@@ -53,8 +53,12 @@ def test_rows_and_statements_of_a_change_say_so_and_where_it_is_published():
     (row,) = one.rows([Row("rate", "Mbit/s", 10.0, 5.0, "figure 2", "simulated")])
     assert (row.quantity, row.published, row.ours) == ("counterfactual, half as good: rate", 10.0, 5.0)
     assert (row.source, row.basis) == ("figure 2", "simulated; figure 1")
-    (said,) = one.statements([Verdict("it holds", True, "figure 2", "simulated", "why")])
-    assert (said.statement, said.holds, said.why) == ("counterfactual, half as good: it holds", True, "why")
+    (statement,) = one.statements([Verdict("it holds", True, "figure 2", "simulated", "why")])
+    assert (statement.statement, statement.holds, statement.why) == (
+        "counterfactual, half as good: it holds",
+        True,
+        "why",
+    )
     path = preset_profile("dumbbell:loss=0.01", 10.0)
     assert one.lost_row([path], "down", "simulated").ours == pytest.approx(1.0)
 

@@ -13,7 +13,7 @@ from bentpipe.execution.sweeps import cluster
 from bentpipe.experiments.schemes import known_controllers, parse_scheme
 from bentpipe.plots import error_curves, pareto
 from bentpipe.studies import field, hint_error, leo_field
-from bentpipe.studies.flows import Field
+from bentpipe.studies.flows import RunBatch
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 from bentpipe.times import parse_utc
@@ -50,7 +50,7 @@ def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path, monkeypatc
     nobody = Request(tmp_path, on="tcp://127.0.0.1:9")
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
         field.race_field(nobody, [path], ["reno"], (8.0, 3.0))
-    runs = Field()
+    runs = RunBatch()
     runs.add(("reno",), field._experiment(path, "reno", 8.0, 3.0), path.profile)
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
         runs.run(nobody)

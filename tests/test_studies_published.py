@@ -6,9 +6,9 @@ import pytest
 from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import STUDIES, find_study
-from bentpipe.studies.agreement import Claim, above_zero, all_hold, on_one_path, shown, sign_tested
+from bentpipe.studies.agreement import Claim, above_zero, all_hold, on_one_path, sign_tested, values_text
 from bentpipe.studies.apnic_2022 import _equal_after_s
-from bentpipe.studies.flows import DAY_NS, Field, Track, on_day, quantile
+from bentpipe.studies.flows import DAY_NS, RunBatch, Track, on_day, quantile
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 
@@ -79,9 +79,9 @@ def test_a_claim_is_decided_by_the_interval_of_its_paired_ratio():
     assert holds([9.0] * 5, [0.0] * 5) is True
     both = [Claim("a", [2.0, 2.1], [1.0, 1.0]), Claim("b", [0.5, 0.51], [1.0, 1.0])]
     assert all_hold("s", both, "", "").holds is False
-    said = all_hold("s", [Claim("a over b", [1.2, 2.5, 3.5], theirs[:3])], "", "", "figures").why
-    assert said.startswith("a over b × 1.21 (95 %: 1.11 to")
-    assert said.endswith("n = 3); figures")
+    reasons = all_hold("s", [Claim("a over b", [1.2, 2.5, 3.5], theirs[:3])], "", "", "figures").why
+    assert reasons.startswith("a over b × 1.21 (95 %: 1.11 to")
+    assert reasons.endswith("n = 3); figures")
     assert above_zero("s", [1.0, 1.2, 0.9], "", "", "").holds is True
     assert above_zero("s", [1.0, -1.0, 0.2], "", "", "").holds is None
     assert above_zero("s", [1.0], "", "", "").holds is None
@@ -105,13 +105,13 @@ def test_tests_over_satellites_are_on_different_days():
 def test_values_are_shown_in_order_or_by_their_range():
     assert quantile([np.array([1.0, np.nan]), np.array([3.0])], 0.5) == 2.0
     assert quantile([], 0.5) is None
-    assert shown([1.0, None], "ms") == "1, – ms"
-    assert shown([float(i) for i in range(21)], "") == "median 10 (0 to 20)"
+    assert values_text([1.0, None], "ms") == "1, – ms"
+    assert values_text([float(i) for i in range(21)], "") == "median 10 (0 to 20)"
 
 
 def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
-    path = preset_profile("dumbbell:rate=10mbit", 6.0, name="bell")
-    field = Field()
+    path = preset_profile("dumbbell:rate=10mbit", 6.0, name="dumbbell")
+    field = RunBatch()
     for seed in (0, 1):
         experiment = Experiment(
             name="small",
@@ -122,10 +122,10 @@ def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
             flows=(Flow("cubic"), Flow("cubic", start_ns=2 * NS_PER_S)),
             sample_step_ns=NS_PER_S,
         )
-        field.add(("bell", "cubic"), experiment, path)
+        field.add(("dumbbell", "cubic"), experiment, path)
     runs = field.run(Request(tmp_path))
-    assert list(runs) == [("bell", "cubic")]
-    first, second = runs["bell", "cubic"][1].tracks
+    assert list(runs) == [("dumbbell", "cubic")]
+    first, second = runs["dumbbell", "cubic"][1].tracks
     assert list(first.t_s) == [1, 2, 3, 4, 5, 6]
     assert list(second.t_s) == [3, 4, 5, 6]
     assert 7e6 < first.between(1, 2).mean_bps < 10e6
@@ -133,6 +133,6 @@ def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
     assert (first.rtt_var_ms >= 0).all()
     assert (first.cwnd_bytes > 0).all()
     assert (
-        field.run(Request(tmp_path))["bell", "cubic"][1].run.record["content_hash"]
-        == (runs["bell", "cubic"][1].run.record["content_hash"])
+        field.run(Request(tmp_path))["dumbbell", "cubic"][1].run.record["content_hash"]
+        == (runs["dumbbell", "cubic"][1].run.record["content_hash"])
     )

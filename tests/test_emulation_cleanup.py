@@ -1,4 +1,4 @@
-"""What an emulation keeps, so that it can be repeated, and what it does not leave behind."""
+"""Files that an emulation stores to be repeatable, and clean-up of the rest."""
 
 import subprocess
 import sys
@@ -21,39 +21,39 @@ def _emulation():
     require_emulation()
 
 
-def test_a_folder_that_was_there_stays_if_nothing_could_be_run(bell, tmp_path):
+def test_an_existing_folder_remains_after_an_error(dumbbell, tmp_path):
     with pytest.raises(UserError, match="no-such-program"):
-        run_program(bell, ["no-such-program"], out=tmp_path)
+        run_program(dumbbell, ["no-such-program"], out=tmp_path)
     assert tmp_path.is_dir()
     assert not list(tmp_path.iterdir())
 
 
-def test_the_profile_is_kept_so_that_a_run_can_be_repeated(bell, tmp_path):
+def test_the_profile_is_stored_to_repeat_the_run(dumbbell, tmp_path):
     out = tmp_path / "out"
-    run = run_program(bell, ["true"], out=out, seed=3).run
-    file = out / "profiles" / "bell.parquet"
-    assert read_profile(file).content_hash() == run.record["profiles"][0]["base_hash"] == bell.content_hash()
+    run = run_program(dumbbell, ["true"], out=out, seed=3).run
+    file = out / "profiles" / "dumbbell.parquet"
+    assert read_profile(file).content_hash() == run.record["profiles"][0]["base_hash"] == dumbbell.content_hash()
     again = run_program(read_profile(file), ["true"], out=out, seed=3).run
     assert again.record["profiles"] == run.record["profiles"]
     assert raced_path(again).duration_s == again.duration_s
     # Another path of that name stands beside it, under its own.
-    other = preset_profile("dumbbell:rate=20mbit,rtt=30ms", 60.0, start_unix_ns=0, name="bell")
+    other = preset_profile("dumbbell:rate=20mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
     run = run_program(other, ["true"], out=out).run
-    assert run.label == "bell~2"
-    assert read_profile(out / "profiles" / "bell~2.parquet").content_hash() == other.content_hash()
-    assert read_profile(file).content_hash() == bell.content_hash()
+    assert run.label == "dumbbell~2"
+    assert read_profile(out / "profiles" / "dumbbell~2.parquet").content_hash() == other.content_hash()
+    assert read_profile(file).content_hash() == dumbbell.content_hash()
     assert raced_path(run) is not None
 
 
-def test_what_a_program_met_in_several_passages_is_no_one_path(tmp_path):
+def test_a_run_of_several_passages_cannot_be_replayed_as_one_path(tmp_path):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 1.0, start_unix_ns=0, name="short")
     assert raced_path(run_program(short, ["sleep", "1.5"], out=tmp_path / "out", offset_s=0.0).run) is None
 
 
-def test_a_validation_that_is_killed_leaves_no_run_behind(bell, tmp_path):
-    """Its program waits for the validation, not for a time."""
-    file = tmp_path / "bell.parquet"
-    write_profile(bell, file)
+def test_a_killed_validation_leaves_no_run(dumbbell, tmp_path):
+    """The program waits for the validation, not for a fixed time."""
+    file = tmp_path / "dumbbell.parquet"
+    write_profile(dumbbell, file)
     code = (
         "import sys; from pathlib import Path; from bentpipe.validation.emulator.faults import kill_once\n"
         "kill_once('parent', Path(sys.argv[1]), 600.0, sys.argv[2])"

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from emulation import bell_file, bentpipe, cannot, need
+from emulation import bentpipe, cannot, dumbbell_file, need
 
 #: Somebody else than root, and without a capability; what comes before it is done with all of them.
 SOMEBODY = ("unshare", "-Um", "--map-user=1000", "--map-group=1000", "--keep-caps")
@@ -24,7 +24,7 @@ NO_TUN = "[ ! -e /dev/net ] || mount -t tmpfs none /dev/net"
 
 
 def machine(who, *settings):
-    """What goes before a command so that it runs on such a machine."""
+    """Return the command prefix that runs a command on such a machine."""
     need("unshare", "setpriv", "mount")
     script = " && ".join((*settings, AS_SOMEBODY if who == SOMEBODY else AS_ROOT))
     before = [*who, "sh", "-c", script, "sh"]
@@ -36,7 +36,7 @@ def machine(who, *settings):
 
 @pytest.fixture
 def file(tmp_path):
-    return bell_file(tmp_path)
+    return dumbbell_file(tmp_path)
 
 
 @pytest.mark.usefixtures("emulation")
@@ -48,7 +48,7 @@ def file(tmp_path):
     ],
     ids=["no user namespaces", "neither TUN nor veth"],
 )
-def test_a_machine_that_cannot_is_one_sentence_and_exit_code_2(settings, found, then, file, tmp_path):
+def test_an_unsupported_machine_is_one_sentence_and_exit_code_2(settings, found, then, file, tmp_path):
     before = machine(SOMEBODY, *settings)
     for done in (
         bentpipe("run", file, "-o", tmp_path / "out", "--", "true", before=before),
@@ -69,8 +69,8 @@ def test_a_machine_that_cannot_is_one_sentence_and_exit_code_2(settings, found, 
 
 
 @pytest.mark.usefixtures("emulation")
-def test_the_same_somebody_can_where_both_are_there(file):
-    """So that what the others find is what was taken away."""
+def test_the_same_user_can_emulate_with_user_namespaces_and_tun(file):
+    """A check that the other tests fail only because of the removed feature."""
     done = bentpipe("run", file, "--", "sh", "-c", "exit $(($(id -u) == 1000 ? 7 : 8))", before=machine(SOMEBODY))
     assert done.returncode == 7, done.stderr
 

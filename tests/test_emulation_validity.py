@@ -87,12 +87,12 @@ def test_too_few_packets_are_reported():
     assert ping.why_invalid is None
     assert ping.verdict == "too few"
     assert summary_line(ping) == (
-        "6 packets through the path, 0 lost on it; the latest 2.69 ms late, too few packets to judge this machine by "
-        "(299 would do)"
+        "6 packets delivered, 0 lost on the path; the latest 2.69 ms late, too few packets to judge this machine "
+        "(at least 299 needed)"
     )
     late = run_of(6, 2.0, 2.69, late=6)
     assert late.why_invalid.startswith("6 of 6 packets were over 1 ms late")
-    assert summary_line(late) == "6 packets through the path, 0 lost on it; the latest 2.69 ms late"
+    assert summary_line(late) == "6 packets delivered, 0 lost on the path; the latest 2.69 ms late"
 
 
 @pytest.mark.parametrize(("n", "bound_ms"), [(6, 10), (298, 10), (299, 100), (10_000_000, 100)])

@@ -1,11 +1,11 @@
-"""What does not fit the path, and words and folders that are not as one expects."""
+"""Edge cases: oversized packets, multicast, arguments that are not UTF-8, missing folders, wrong checksums."""
 
 import json
 import os
 import sys
 
 import pytest
-from emulation import bell_file, bentpipe, require_emulation
+from emulation import bentpipe, dumbbell_file, require_emulation
 
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
@@ -25,8 +25,8 @@ ECHO = (
 
 
 @pytest.fixture
-def bell(tmp_path):
-    return bell_file(tmp_path)
+def dumbbell(tmp_path):
+    return dumbbell_file(tmp_path)
 
 
 def record(out):
@@ -35,8 +35,8 @@ def record(out):
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_packets_larger_than_the_path_are_told_so_and_the_run_is_not_valid(family, bell, tmp_path):
-    """The sender's kernel hears the path's MTU, and cuts up what comes after the first."""
+def test_oversized_packets_get_icmp_and_make_the_run_invalid(family, dumbbell, tmp_path):
+    """The sender's kernel learns the path's MTU and fragments the packets after the first."""
     code = (
         LARGER
         + f"""
@@ -53,7 +53,7 @@ for _ in range(5):
 print(found)
 """
     )
-    done = bentpipe("run", bell, "-o", tmp_path / "out", "--server", ECHO, "--", sys.executable, "-c", code)
+    done = bentpipe("run", dumbbell, "-o", tmp_path / "out", "--server", ECHO, "--", sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 3
     run = record(tmp_path / "out")
@@ -65,12 +65,12 @@ print(found)
     assert "packets were larger than the path's MTU" in done.stderr
 
 
-def test_multicast_on_the_link_is_no_fault(bell, tmp_path):
+def test_link_local_multicast_is_no_fault(dumbbell, tmp_path):
     code = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
         "for _ in range(5): s.sendto(b'x', ('224.0.0.251', 5353))"
     )
-    done = bentpipe("run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code)
+    done = bentpipe("run", dumbbell, "-o", tmp_path / "out", "--", sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     run = record(tmp_path / "out")
     assert run["summary"]["emulator"]["relay"]["not_forwarded"] >= 5
@@ -78,39 +78,39 @@ def test_multicast_on_the_link_is_no_fault(bell, tmp_path):
     assert "apart" not in str(run["why_invalid"])
 
 
-def test_arguments_need_be_no_utf8(bell, tmp_path):
+def test_arguments_need_not_be_utf8(dumbbell, tmp_path):
     word = os.fsdecode(b"a\x80\xffb")
     code = "import os, sys; os.write(1, os.fsencode(sys.argv[1]))"
-    command = ["run", bell, "-o", tmp_path / "out", "--", sys.executable, "-c", code, word]
+    command = ["run", dumbbell, "-o", tmp_path / "out", "--", sys.executable, "-c", code, word]
     done = bentpipe(*command, encoding="latin-1")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "a\x80\xffb"
     assert record(tmp_path / "out")["program"]["command"][-1] == r"a\x80\xffb"
-    done = bentpipe("run", bell, "--", word)
+    done = bentpipe("run", dumbbell, "--", word)
     assert done.returncode == 2
     assert "cannot start it: No such file or directory" in done.stderr
     assert "surrogate" not in done.stderr
 
 
-def test_a_server_and_a_folder_need_be_no_utf8(bell, tmp_path):
+def test_a_server_and_a_folder_need_not_be_utf8(dumbbell, tmp_path):
     out = tmp_path / os.fsdecode(b"o\x80ut")
     line = os.fsdecode(b"echo '\x80' >&2; exit 3")
-    done = bentpipe("run", bell, "-o", out, "--capture", "--server", line, "--", "true")
+    done = bentpipe("run", dumbbell, "-o", out, "--capture", "--server", line, "--", "true")
     assert done.returncode == 2
     assert "ended before it listened (exit code 3)" in done.stderr
 
 
 @pytest.mark.parametrize("command", [["run", "P", "--seed", 2**64, "--", "true"], ["profile", "make", "--seed", 2**64]])
-def test_a_seed_that_the_core_does_not_take_is_refused(command, tmp_path):
+def test_a_seed_out_of_range_is_refused(command, tmp_path):
     done = bentpipe(*command, *(["-o", tmp_path / "x.parquet"] if command[0] == "profile" else []))
     assert done.returncode == 2
     assert "18446744073709551615" in done.stderr
 
 
 @pytest.mark.parametrize("folder", ["/no/such/folder", "", "/"])
-def test_no_folder_for_temporary_files_is_no_hindrance(folder, bell):
+def test_a_missing_folder_for_temporary_files_is_no_fault(folder, dumbbell):
     code = "import socket; print(sorted({a[4][0] for a in socket.getaddrinfo('server', 80)})[0])"
-    done = bentpipe("run", bell, "--", sys.executable, "-c", code, env={**os.environ, "TMPDIR": folder})
+    done = bentpipe("run", dumbbell, "--", sys.executable, "-c", code, env={**os.environ, "TMPDIR": folder})
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("100.64.")
 
@@ -145,8 +145,8 @@ time.sleep(60)
 """
 
 
-def test_a_checksum_that_a_sender_got_wrong_stays_so(tmp_path):
-    """Segments that leave the path together are handed over in one piece, whose checksum is made anew."""
+def test_a_senders_wrong_checksum_stays_wrong(tmp_path):
+    """Segments that leave the path together are coalesced, and the buffer's checksum is recomputed."""
     require_emulation()
     file, script = tmp_path / "P.parquet", tmp_path / "counts.py"
     write_profile(preset_profile("dumbbell:rate=1gbit,rtt=10ms", 60.0, start_unix_ns=0, name="fast"), file)

@@ -1,4 +1,4 @@
-"""When a measurement of `bentpipe validate emulator` counts, and that its prober sees what there is."""
+"""Control measurements of `bentpipe validate emulator`, and its prober."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ BAD = Control(p50_us=10.0, p99_us=7000.0, p999_us=9000.0, stolen=0.2)
 
 
 def guard(controls, measured):
-    """What comes of measurements between these controls, how often it was measured, and the notes."""
+    """Return the result of measurements between these controls, their number, and the notes."""
     controls, left = iter(controls), list(measured)
     guarded = Calm(lambda: next(controls))
     rows = guarded.guarded("it", lambda: left.pop(0))
@@ -26,7 +26,7 @@ def found(ours, within=True, why_not=None):
     return Measured([Row("it", ours, "0", "1", within)], why_not)
 
 
-def test_what_stands_between_two_good_controls_counts():
+def test_a_measurement_between_two_good_controls_counts():
     rows, times, guarded = guard([BAD, GOOD, GOOD], [found("1"), found("2")])
     assert (rows, times) == ([Row("it", "1", "0", "1", within=True)], 1)
     assert guarded.notes[0].startswith(f"it: 1 of at most {calm.ATTEMPTS} attempts: ")
@@ -54,7 +54,7 @@ def test_the_control_after_one_is_the_control_before_the_next():
     assert not list(controls)
 
 
-def test_what_never_counts_is_no_success():
+def test_a_measurement_that_never_counts_fails():
     rows, times, _ = guard([GOOD] + [BAD, GOOD] * calm.ATTEMPTS, [found("1")] * calm.ATTEMPTS)
     assert times == calm.ATTEMPTS
     assert (rows[0].ours, rows[0].within) == ("not measurable here (1)", False)
@@ -64,14 +64,14 @@ def test_what_never_counts_is_no_success():
     assert not Outcome("emulator", rows).holds
 
 
-def test_a_figure_without_a_limit_neither_holds_nor_fails():
+def test_a_figure_without_a_limit_neither_passes_nor_fails():
     reported = Row("it", "1", "0", "reported", within=None)
     assert Outcome("emulator", [reported]).holds
     assert not Outcome("emulator", [reported, Row("it", "1", "0", "1", within=False)]).holds
 
 
 def probed(count, known, lost_on_path=0):
-    """A prober's account: 20 ms for every packet; those beyond `known` did not arrive or have no stamp, by turns."""
+    """A prober's result: 20 ms for every packet; those beyond `known` alternately lost or without a timestamp."""
     sent = np.arange(count, dtype=float) * 1e6
     arrived = (sent + 20e6).astype(np.int64)
     arrived[known::2] = 0
@@ -114,7 +114,7 @@ def test_delays_count_only_if_nearly_all_packets_are_known(monkeypatch, known, l
 
 
 @pytest.mark.parametrize(("off_ms", "holds"), [(0.0, True), (0.9, True), (1.4, False), (3.0, False)])
-def test_the_moment_of_a_reconfiguration_is_held_to_its_limit(monkeypatch, off_ms, holds):
+def test_the_time_of_a_reconfiguration_is_checked(monkeypatch, off_ms, holds):
     path = make_profile("melbourne", "sydney", start_unix_ns=START_UNIX_NS, duration_s=60.0)
 
     def probe(path, count, every_s, *, offset_s):
@@ -134,8 +134,8 @@ def test_the_moment_of_a_reconfiguration_is_held_to_its_limit(monkeypatch, off_m
 
 
 @pytest.mark.usefixtures("emulation")
-def test_the_prober_meets_the_path():
-    path = preset_profile("dumbbell:rate=100mbit,rtt=30ms,loss=0.1", 10.0, start_unix_ns=0, name="bell")
+def test_the_prober_measures_the_paths_delay():
+    path = preset_profile("dumbbell:rate=100mbit,rtt=30ms,loss=0.1", 10.0, start_unix_ns=0, name="dumbbell")
     probe = traffic.probe(path, 300, 1e-3)
     assert np.all(probe.delay_us >= 15_000.0), "none is faster than the path"
     assert np.isfinite(probe.sent).mean() > 0.9, "the kernel says when packets leave"
@@ -145,7 +145,7 @@ def test_the_prober_meets_the_path():
 
 @pytest.mark.usefixtures("emulation")
 def test_a_stream_and_a_flood_fill_the_path():
-    path = preset_profile("dumbbell:rate=10mbit,rtt=20ms,queue=1bdp", 10.0, start_unix_ns=0, name="bell")
+    path = preset_profile("dumbbell:rate=10mbit,rtt=20ms,queue=1bdp", 10.0, start_unix_ns=0, name="dumbbell")
     stream = traffic.stream(path, 2.0, "reno")
     assert 5e6 < stream.goodput_bps(1.0) < 10e6
     flood = traffic.flood(path, 1.0, 13e6)
