@@ -252,7 +252,7 @@ def test_a_result_of_another_file_is_refused(path, mine):
     jobs = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     keys = [job.key for job in jobs]
     (mine / "mine.py").write_text(RENO + "\n# edited\n")
-    with pytest.raises(UserError, match=r"mine\.py:Reno is another file where this ran"):
+    with pytest.raises(UserError, match=r"mine\.py:Reno changed after the start of the sweep"):
         run_sweep(jobs, out=mine / "sweep")
     assert keys == [job.key for job in jobs]
     assert len((mine / "sweep" / "results.jsonl").read_text().splitlines()) == 1

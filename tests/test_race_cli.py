@@ -83,7 +83,7 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
     ("arguments", "message"),
     [
         (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
-        (["PATH", "--cc", "vegas,bbr"], "vegas is one of Linux's that bentpipe has not"),
+        (["PATH", "--cc", "vegas,bbr"], "vegas is a controller of Linux that bentpipe does not have"),
         (["PATH", "--cc", "zzz,bbr"], "bentpipe cc describes them"),
         (["PATH", "--cc", "reno", "cubic+bbr"], "try one --cc, with commas: --cc reno,cubic+bbr"),
         (["PATH", "--cc", "cubic", "--duration", "31"], "31 s exceeds the Profile 'dumbbell'; expected at most 30 s"),

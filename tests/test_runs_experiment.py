@@ -106,7 +106,7 @@ def test_an_experiment_file_is_read_whole(tmp_path):
         ("bytes = 1000000", "bytes = 0", "bytes"),
         ("every_s = 0.02", "every_s = 0", "every_s"),
         ("fast_convergence = 0", 'fast_convergence = "much"', "fast_convergence"),
-        ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "stands twice"),
+        ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "is given twice"),
         ("seed = 7", "seed = -1", "seed"),
         ("seed = 7", "seed = [", "not valid TOML"),
     ],

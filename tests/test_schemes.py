@@ -69,7 +69,7 @@ def test_a_flows_own_tunables_override_those_of_every_flow():
         ("bbbr", "did you mean 'bbr'?"),
         ("cubic+ren", "did you mean 'reno'?"),
         ("cubic+", "one side of its +"),
-        ("reno,vegas", "--cc: vegas is one of Linux's that bentpipe has not, and a race, on the kernel too"),
+        ("reno,vegas", "--cc: vegas is a controller of Linux that bentpipe does not have; expected one of bbr"),
         (",", "nothing between two commas"),
         ("reno,,bbr", "nothing between two commas"),
         ("", "no controller"),
@@ -81,7 +81,7 @@ def test_a_flows_own_tunables_override_those_of_every_flow():
         ("bbr2:probe_rtt_win_ms=4", "option `probe_rtt_win_ms` is 4; expected a number from 100 to 16383 ms"),
         ("bbr2:full_bw_cnt=2.5", "expected a whole number from 1 to 7"),
         ("cubic:hystart=plus", "expected off, classic, pp"),
-        ("bbr2:loss_thresh=0.1,loss_thresh=0.2", "loss_thresh stands twice"),
+        ("bbr2:loss_thresh=0.1,loss_thresh=0.2", "loss_thresh is given twice"),
         ("reno:x=1", "it takes: none"),
     ],
 )
@@ -97,7 +97,7 @@ def test_an_invalid_scheme_is_refused_in_one_line(text, message):
     [
         (["bbr4:x=1"], "--cc-opt: no controller 'bbr4'"),
         (["bbr2"], "is no tunable"),
-        (["bbr2:loss_thresh=0.1", "bbr2:beta=0.2"], "bbr2 stands twice"),
+        (["bbr2:loss_thresh=0.1", "bbr2:beta=0.2"], "bbr2 is given twice"),
         (["bbr2:loss_thresh=9"], "expected a number from 0 to 0.99"),
         (["bbr3:beta=0.2"], "bbr3 is not raced"),
     ],

@@ -104,7 +104,7 @@ def goodput_by_second(outcome: Outcome) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class AtScale:
+class ScaleFairness:
     """Jain's index over all flows at the time scale `scale_s`.
 
     `jain` is the mean over all windows of that length and all Runs, with the interval over Runs; `jain_p5` is the 5th
@@ -135,7 +135,7 @@ class Fairness:
     groups: tuple[Group, ...]
     shares: tuple[Estimate, ...]
     goodput_bps: tuple[Estimate, ...]
-    scales: tuple[AtScale, ...]
+    scales: tuple[ScaleFairness, ...]
     ratios: tuple[NDArray[np.float64], ...]
     runs: int
     failed: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple
     )
     goodput = tuple(estimate([float(total[i]) for total in totals]) for i in range(len(groups)))
     shortest = min(each.shape[1] for each in series)
-    scales = tuple(_at_scale(series, scale) for scale in SCALES_S if scale == 1 or 2 * scale <= shortest)
+    scales = tuple(_fairness_at_scale(series, scale) for scale in SCALES_S if scale == 1 or 2 * scale <= shortest)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = tuple(np.concatenate([_known(each[0] / each[i]) for each in by_group]) for i in range(1, len(groups)))
     return Fairness(tuple(groups), shares, goodput, scales, ratios, len(series), failed)
@@ -216,7 +216,7 @@ def _known(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
     return ratio[~np.isnan(ratio)]
 
 
-def _at_scale(series: Sequence[NDArray[np.float64]], scale_s: int) -> AtScale:
+def _fairness_at_scale(series: Sequence[NDArray[np.float64]], scale_s: int) -> ScaleFairness:
     means, whole = [], []
     for each in series:
         windows = each.shape[1] // scale_s
@@ -224,4 +224,4 @@ def _at_scale(series: Sequence[NDArray[np.float64]], scale_s: int) -> AtScale:
         indices = [index for column in summed.T if (index := jain_index(column.tolist())) is not None]
         means.append(float(np.mean(indices)))
         whole += indices
-    return AtScale(scale_s, estimate(means, ceiling=1.0), float(np.percentile(whole, 5)))
+    return ScaleFairness(scale_s, estimate(means, ceiling=1.0), float(np.percentile(whole, 5)))

@@ -125,7 +125,7 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextlib.contextmanager
-def keeping(out: Path, then: str) -> Iterator[None]:
+def reporting_interrupts(out: Path, then: str) -> Iterator[None]:
     """Turn Ctrl-C into an error that states how many Runs `out` holds and what to do `then`."""
     try:
         yield

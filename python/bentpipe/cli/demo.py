@@ -23,11 +23,11 @@ def demo(
     Example:
         bentpipe demo --out out/demo
     """
-    from bentpipe.cli.console import keeping, note, progress
+    from bentpipe.cli.console import note, progress, reporting_interrupts
     from bentpipe.cli.race import show_result
 
     note("Starlink as described in its filings, over Melbourne on 10 May 2026: Profiles, races, report")
-    with keeping(out, "the same command starts over"):
+    with reporting_interrupts(out, "the same command starts over"):
         from bentpipe.demo import run_demo
 
         with progress("demo") as advance:

@@ -48,8 +48,8 @@ def watch(
     require_extra()
     from bentpipe.measurements.dish.client import DishClient
     from bentpipe.measurements.dish.clocks import WallClock
-    from bentpipe.measurements.dish.following import Follower
     from bentpipe.measurements.dish.display import LiveTable, Watcher, live, place_of
+    from bentpipe.measurements.dish.following import Follower
 
     client, clock, picture = DishClient(host), WallClock(), LiveTable()
     is_live = sys.stdout.isatty() and not as_json
@@ -145,9 +145,9 @@ def simulate(
 
     require_extra()
     from bentpipe.measurements.dish.clocks import FastClock, WallClock
+    from bentpipe.measurements.dish.simulation.environment import DishEnvironment, default_profile
     from bentpipe.measurements.dish.simulation.server import serve
     from bentpipe.measurements.dish.simulation.terminal import Terminal
-    from bentpipe.measurements.dish.simulation.environment import DishEnvironment, default_profile
     from bentpipe.profiles.parquet import read_profile
     from bentpipe.times import parse_utc
 

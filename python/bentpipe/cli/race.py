@@ -130,10 +130,10 @@ def race(
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
     """
-    from bentpipe.cli.console import keeping
+    from bentpipe.cli.console import reporting_interrupts
 
     # A fresh race that has not begun has no Runs of its own: without --fresh it would count earlier Runs as its own.
-    with keeping(out, "the same command starts over" if fresh else "the same command runs the rest"):
+    with reporting_interrupts(out, "the same command starts over" if fresh else "the same command runs the rest"):
         settings = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
         settings["capture"] = capture
         if experiment is not None:

@@ -63,7 +63,7 @@ def read(
     from bentpipe.cli.console import note, print_json, progress, table
     from bentpipe.measurements.readers.measurement import ReadHints
     from bentpipe.measurements.runs.imports import format_of, import_files
-    from bentpipe.measurements.runs.terminal_summary import notes_of, rows_of, next_commands
+    from bentpipe.measurements.runs.terminal_summary import next_commands, notes_of, rows_of
     from bentpipe.times import parse_utc
 
     if format_name is not None:

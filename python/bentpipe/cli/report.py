@@ -17,9 +17,9 @@ def report(
     Example:
         bentpipe report out/race
     """
-    from bentpipe.cli.console import keeping, print_json, progress, say
+    from bentpipe.cli.console import print_json, progress, reporting_interrupts, say
 
-    with keeping(out, "the same command draws the page"):
+    with reporting_interrupts(out, "the same command writes the page"):
         from bentpipe.report.build import write_report
 
         with progress("drawing") as advance:

@@ -76,9 +76,9 @@ def _by_map(out: Path, elements: Path, place: Place | None, min_elevation: float
     from bentpipe.cli.console import note, progress, warn
     from bentpipe.errors import UserError
     from bentpipe.measurements.serving.elements import load_elements
-    from bentpipe.measurements.serving.matching import MIN_ELEVATION_DEG, by_map
     from bentpipe.measurements.serving.frames import vectors_to_sky
     from bentpipe.measurements.serving.inputs import read_maps
+    from bentpipe.measurements.serving.matching import MIN_ELEVATION_DEG, by_map
 
     maps = read_maps(out)
     for line in maps.warnings:

@@ -32,7 +32,7 @@ def new_folder(out: Path) -> Path:
 
 
 @contextlib.contextmanager
-def taking(out: Path | None) -> Iterator[Path | None]:
+def temporary_folder(out: Path | None) -> Iterator[Path | None]:
     """Yield a temporary folder in `out` for captures, removed afterwards; None for None.
 
     Raises:
@@ -55,7 +55,7 @@ def make_room(captured: Path | None, emulated: EmulationResult) -> None:
             (captured / name).unlink(missing_ok=True)
 
 
-def keep(captured: Path | None, run: Run) -> None:
+def move_into(captured: Path | None, run: Run) -> None:
     """Move the files of `captured`, if any, into the Run. Raises `StoreError` if the disk cannot be written."""
     if captured is None:
         return

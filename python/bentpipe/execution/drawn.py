@@ -49,7 +49,7 @@ class DrawnProfiles:
         return future.result()
 
 
-def referring_to(experiment: Experiment, paths: Sequence[Profile]) -> Experiment:
+def with_references(experiment: Experiment, paths: Sequence[Profile]) -> Experiment:
     """Return the Experiment with references to the realised Profiles `paths`."""
     references = tuple(
         replace(reference, hash=path.content_hash()) for reference, path in zip(experiment.profiles, paths, strict=True)

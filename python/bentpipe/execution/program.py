@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import captures, plan
-from bentpipe.execution.emulation.engine import EmulationResult, EmulationError, Spec, emulate
+from bentpipe.execution.emulation.engine import EmulationError, EmulationResult, Spec, emulate
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record, store, work
-from bentpipe.runs.profiles import free_label, keep_profiles
+from bentpipe.runs.profiles import free_label, store_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,11 +129,11 @@ def run_program(
             parsed = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
             if parsed is not None and parsed.document is not None:
                 (folder / FILE).write_bytes(parsed.document)
-        keep_profiles([base], out, fresh=True)
-        run = _keep(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
-        captures.keep(folder, run)
+        store_profiles([base], out, fresh=True)
+        run = _store_run(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
+        captures.move_into(folder, run)
     except (StoreError, EmulationError) as error:
-        raise type(error)(f"{error}{_left(folder, emulated)}") from error
+        raise type(error)(f"{error}{_exit_note(folder, emulated)}") from error
     except BaseException:
         _remove(folder, missing)
         raise
@@ -149,7 +149,7 @@ def _remove(folder: Path, made: Sequence[Path]) -> None:
             place.rmdir()
 
 
-def _left(folder: Path, emulated: EmulationResult | None) -> str:
+def _exit_note(folder: Path, emulated: EmulationResult | None) -> str:
     """Return the end of an error message: the program's exit code, and the folder if it has files."""
     left = [file for file in folder.iterdir() if file.stat().st_size]
     if not left:
@@ -158,7 +158,7 @@ def _left(folder: Path, emulated: EmulationResult | None) -> str:
     return ended + (f"; its output is in {folder}" if left else "")
 
 
-def _keep(
+def _store_run(
     out: Path,
     base: work.Base,
     drawn: Profile,

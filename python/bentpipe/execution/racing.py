@@ -16,15 +16,15 @@ import numpy as np
 from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.execution import captures, kernel, separate
 from bentpipe.execution import plan as planning
-from bentpipe.execution.drawn import DrawnProfiles, referring_to
-from bentpipe.execution.emulation.engine import EmulationResult, EmulationError
+from bentpipe.execution.drawn import DrawnProfiles, with_references
+from bentpipe.execution.emulation.engine import EmulationError, EmulationResult
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.experiments import plugins
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.runs import failed as failing
+from bentpipe.runs import failed as failures
 from bentpipe.runs import manifest, record, store, text
-from bentpipe.runs.profiles import keep_profiles
+from bentpipe.runs.profiles import store_profiles
 from bentpipe.runs.work import Base, Work, identity
 from bentpipe.segments import holding
 
@@ -70,7 +70,7 @@ class RaceResult:
     out: Path
     runs: list[store.Run]
     resumed: int = 0
-    failed: tuple[failing.FailedRun, ...] = ()
+    failed: tuple[failures.FailedRun, ...] = ()
 
     def __repr__(self) -> str:
         """Return one line with counts instead of all Runs."""
@@ -201,8 +201,8 @@ def _execute(
                 }
             resumed = len(finished)
             _warn_of_paths(work)
-            keep_profiles(bases, out, fresh=fresh)
-            manifest.keep(out, work, fresh=fresh)
+            store_profiles(bases, out, fresh=fresh)
+            manifest.add(out, work, fresh=fresh)
             pending = [item for item in work if item.folder not in finished]
             careful = careful and any(item.world == "emulated" for item in pending)
             if careful:
@@ -218,7 +218,7 @@ def _execute(
             try:
                 pool.run(jobs or len(os.sched_getaffinity(0)))
             finally:
-                pool.keep_failed(out)
+                pool.store_failed(out)
             if pool.interrupted:
                 raise KeyboardInterrupt
         except StoreError as error:
@@ -234,7 +234,7 @@ def _execute(
         runs = [finished[item.folder] for item in work if item.folder in finished]
         failed = tuple(pool.failed[item.folder] for item in work if item.folder in pool.failed)
         if not runs:
-            raise ControllerError("; ".join(failing.by_scheme(failed)))
+            raise ControllerError("; ".join(failures.by_scheme(failed)))
         return RaceResult(out, runs, resumed, failed)
 
 
@@ -385,7 +385,7 @@ class _WorkerPool:
     capture: bool = False
     interrupted: bool = False
     most_tries: int = 1
-    failed: dict[Path, failing.FailedRun] = field(default_factory=dict)
+    failed: dict[Path, failures.FailedRun] = field(default_factory=dict)
     _gave_up: bool = False
     _messages: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -413,11 +413,11 @@ class _WorkerPool:
             if not future.cancelled():
                 future.result()
 
-    def keep_failed(self, out: Path) -> None:
+    def store_failed(self, out: Path) -> None:
         """Store which of the completed Runs failed, however the race ends."""
         ended = [item for item in self.pending if item.folder in self.failed or item.folder in self.finished]
         failed = [self.failed[item.folder] for item in ended if item.folder in self.failed]
-        failing.keep_failed(out, ended, failed)
+        failures.store_failed(out, ended, failed)
 
     def _watch(self, futures: list[Future[store.Run | None]]) -> None:
         before = self.total - len(futures)
@@ -442,8 +442,8 @@ class _WorkerPool:
         if self._stop.is_set():
             return None
         paths = drawn.take(item.bases, item.seed)
-        experiment = referring_to(item.experiment, paths)
-        with captures.taking(item.folder.parent if self.capture else None) as captured:
+        experiment = with_references(item.experiment, paths)
+        with captures.temporary_folder(item.folder.parent if self.capture else None) as captured:
             try:
                 if item.world == "emulated":
                     data: record.Data = self._on_kernel(item, experiment, paths[0], on_share, captured)
@@ -454,7 +454,7 @@ class _WorkerPool:
             except _StopRunError:
                 return None
             except ControllerError as error:  # a fault in the user's controller; the other Runs continue
-                self.failed[item.folder] = failing.of_work(item, str(error))
+                self.failed[item.folder] = failures.of_work(item, str(error))
                 return None
             self._shares[number] = 1.0
             try:
@@ -462,7 +462,7 @@ class _WorkerPool:
                     captures.make_room(captured, data)
                 tables = record.tables(experiment.to_dict()["flows"], data)
                 run = store.write_run(item.folder, record.run_record(item, experiment, paths, data), tables)
-                captures.keep(captured, run)
+                captures.move_into(captured, run)
             except KeyboardInterrupt:
                 # Polars catches a Ctrl-C during its work and raises it here instead of in the main thread.
                 self.interrupted = True

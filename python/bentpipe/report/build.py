@@ -52,7 +52,7 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
         ReportInterruptedError: Ctrl-C. An earlier page, if there was one, is unchanged.
     """
     out = Path(out)
-    runs = content.in_order(by_command(find_runs(out)))
+    runs = content.sorted_runs(by_command(find_runs(out)))
     try:
         return _write(out, runs, on_progress)
     except KeyboardInterrupt as stop:
@@ -144,7 +144,7 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
     void = not any(run.record["valid"] for run in every)
     runs = [
         run
-        for run in content.to_show(every)
+        for run in content.drawable_runs(every)
         if run.record["valid"] and any(flow["whole_run_bps"] > 0 for flow in run.flows)
     ]
     schemes = {run.scheme for run in runs}

@@ -179,7 +179,7 @@ class Part:
 
 def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     """Return the page's content, by Experiment and Profile."""
-    runs = in_order(runs)
+    runs = sorted_runs(runs)
     stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
     if is_written := is_locked(out):
         warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
@@ -208,14 +208,14 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
     ]
 
 
-def to_show(runs: Sequence[Run]) -> list[Run]:
+def drawable_runs(runs: Sequence[Run]) -> list[Run]:
     """Return the Runs to draw. If none of a Profile's is valid, return all of them, marked valid."""
     if any(run.record["valid"] for run in runs):
         return list(runs)
     return [replace(run, record={**run.record, "valid": True}) for run in runs]
 
 
-def in_order(runs: Iterable[Run]) -> list[Run]:
+def sorted_runs(runs: Iterable[Run]) -> list[Run]:
     """Sort by Experiment and Profile; single flows before shared paths, in the order of `LOOKS`; then by seed."""
     known = {controller: i for i, controller in enumerate(LOOKS)}
 
@@ -289,9 +289,9 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
 
 
 def _section(out: Path, label: str, every: list[Run]) -> Section:
-    outage = path.one_outage(every)
+    outage = path.is_permanent_outage(every)
     excluded = left_out(every)
-    runs = to_show(every)
+    runs = drawable_runs(every)
     not_valid = not any(run.record["valid"] for run in every)
     whole = [] if not_valid else [each for each in excluded if each.whole]
     summaries = summarise(runs)

@@ -55,7 +55,7 @@ def directions(runs: Sequence[Run]) -> list[Direction]:
 
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
     """Return warnings about the path that a reader needs before its figures."""
-    if one_outage(runs):
+    if is_permanent_outage(runs):
         return [
             f"{label} is an outage from the beginning of every run to its end, so there are no results and no figures."
         ]
@@ -100,7 +100,7 @@ def queues(runs: Sequence[Run]) -> str:
     return f"Queues that replace the Profile's own: {' or '.join(descriptions)}. " if descriptions else ""
 
 
-def one_outage(runs: Sequence[Run]) -> bool:
+def is_permanent_outage(runs: Sequence[Run]) -> bool:
     """Tell whether the path is an outage from the beginning of every Run to its end."""
     paths = _raced_paths(runs)
     return bool(paths) and all(path.no_path_s() >= path.duration_s - ROUNDING_S for path in paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.execution.emulation.engine import LOOPED
+from bentpipe.execution.emulation.engine import LOOP_NOTE
 from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.runs.text import number
 
@@ -61,7 +61,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
         rows.append(("Processor time stolen by the host", f"{_span([100 * share for share in stolen])} %"))
     if loops := [loops for relay in relays if (loops := relay.get("loops"))]:
         often = f"played up to {max(loops) + 1} times"
-        rows.append(("Longer than the Profile", f"{len(loops)} of {len(runs)}, {often}: {LOOPED}"))
+        rows.append(("Longer than the Profile", f"{len(loops)} of {len(runs)}, {often}: {LOOP_NOTE}"))
     return rows
 
 

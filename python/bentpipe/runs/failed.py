@@ -64,7 +64,7 @@ def by_scheme(failed: Iterable[FailedRun]) -> list[str]:
     ]
 
 
-def keep_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
+def store_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
     """Store which Runs of `work` failed, in place of their earlier entries. A newer bentpipe's file is unchanged."""
     if is_newer(out / FILE, FORMAT):
         warnings.warn(f"{out / FILE}: of a newer bentpipe, left unchanged; update bentpipe", ManifestWarning, 2)

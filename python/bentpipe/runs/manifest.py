@@ -62,7 +62,7 @@ class ManifestWarning(UserWarning):
     """`race.json` cannot be read, but the Runs can."""
 
 
-def keep(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
+def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     """Add the planned Runs to `race.json`. A fresh race replaces the entries that it covers completely.
 
     Raises:

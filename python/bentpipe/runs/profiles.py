@@ -21,7 +21,7 @@ def profile_file(out: Path, label: str) -> Path:
     return out / "profiles" / f"{label}.parquet"
 
 
-def keep_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
+def store_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
     """Store the Profiles; `fresh` replaces existing ones.
 
     Raises:

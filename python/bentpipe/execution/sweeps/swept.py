@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.execution.drawn import referring_to
+from bentpipe.execution.drawn import with_references
 from bentpipe.execution.sweeps.job import Outcome
 from bentpipe.experiments import plugins
 from bentpipe.runs import record
@@ -41,7 +41,7 @@ def execute(job: Job, key: str, drawn: DrawnProfiles, on_progress: Callable[[flo
     """
     item = job.work
     paths = drawn.take(item.bases, item.seed)
-    experiment = referring_to(item.experiment, paths)
+    experiment = with_references(item.experiment, paths)
     data = plugins.simulate(experiment, paths, on_progress)
     whole = record.run_record(item, experiment, paths, data)
     measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole["summary"], data)))
