@@ -1,4 +1,4 @@
-"""What the probers are made of: packets and their parsers, the tracker, clocks, the reflector's protocol, the recording."""
+"""Parts of the probers: packets and their parsers, the tracker, clocks, the reflector's protocol, the recording."""
 
 import json
 import socket
@@ -306,8 +306,8 @@ def test_loss_at_the_reflectors_buffer_invalidates_the_run(tmp_path):
     (target,) = run.summary["targets"]
     assert (target["lost_up"], target["reflector_overruns"], target["reflector_refused"]) == (9, 7, 2)
     assert run.record["why_invalid"] == (
-        "server: 7 datagrams were dropped at the reflector's full buffer, and 2 probes were over its rate limit: some loss is not the "
-        "path's"
+        "server: 7 datagrams were dropped at the reflector's full buffer, and 2 probes were over its rate "
+        "limit: some loss is not the path's"
     )
 
 

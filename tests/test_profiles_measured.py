@@ -1,4 +1,4 @@
-"""Measured Profiles: a ping over one sees what was measured; what cannot be one is refused in a line."""
+"""Measured Profiles reproduce the measurement; invalid tables are refused in one line."""
 
 import json
 from pathlib import Path
@@ -62,21 +62,21 @@ def made(series):
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 0.9])
-def test_a_ping_over_it_sees_what_was_measured(made, series, shift):
+def test_a_simulated_ping_reproduces_the_measured_statistics(made, series, shift):
     was, now = ping_stats(series), simulated_ping_stats(made.profile, regular_times(made.probes, made.profile, shift))
     for key in ("median_ms", "p95_ms", "p99_ms", "loss"):
         assert getattr(now, key) == pytest.approx(getattr(was, key), rel=0.05), key
     assert now.run == pytest.approx(was.run, rel=0.10)
 
 
-def test_the_same_loss_as_a_coin_a_packet_does_not_pass(made, series):
+def test_independent_loss_fails_the_comparison(made, series):
     was = ping_stats(series)
     coin = simulated_ping_stats(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
     assert coin.loss == pytest.approx(was.loss, rel=0.10)
     assert coin.run < 0.9 * was.run
 
 
-def test_at_the_measured_times_it_sees_the_measured_values(made):
+def test_a_ping_at_the_measured_times_gives_the_measured_rtts(made):
     sent_s = made.probes.sent_ns / 1e9
     found = ping(made.profile, sent_s)
     lost = made.probes.lost
@@ -87,7 +87,7 @@ def test_at_the_measured_times_it_sees_the_measured_values(made):
     )  # printed to 0.1 ms: order is off by half of that
 
 
-def test_a_dense_flow_is_not_held_up_by_falling_delays(made):
+def test_falling_delays_do_not_delay_a_dense_flow(made):
     """A delay that falls faster than time passes would make later packets wait: there is none."""
     view = PathView(made.profile)
     for direction in ("up", "down"):
@@ -97,7 +97,7 @@ def test_a_dense_flow_is_not_held_up_by_falling_delays(made):
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_victoria_is_given_back_within_five_percent(number):
+def test_victoria_is_reproduced_within_five_percent(number):
     file = SHARED / "latency_victoria_10ms" / f"bent_pipe_victoria_{number}_latency.csv"
     if not file.is_file():
         pytest.skip(f"{file.name} (clarkzjw/LEOLiveStreaming) is not here")
@@ -128,7 +128,7 @@ def test_a_rise_is_a_jump_and_a_fall_keeps_order():
     assert view.rtt_ms(np.array([1.0, 2.0, 2.02])) == pytest.approx([20, 60, 60])
 
 
-def test_the_split_says_how_much_is_up():
+def test_the_split_is_the_share_of_the_rtt_that_is_up():
     profile = profile_from_pings(even(), FromPings(split=0.8)).profile
     assert profile.delay_ms("up", np.array([1.0])) == pytest.approx([24.0])
     assert profile.delay_ms("down", np.array([1.0])) == pytest.approx([6.0])
@@ -147,7 +147,7 @@ def test_one_way_delays_are_taken_where_they_are_known():
     assert json.loads(wrong.metadata_json())["basis"] == "half_rtt"
 
 
-def test_replies_that_were_overtaken_do_not_hold_others_up():
+def test_overtaken_replies_do_not_delay_others():
     rtt_ms = np.full(40, 20.0)
     rtt_ms[10] = 500.0
     made = profile_from_pings(table(np.arange(40) * 0.1, rtt_ms))
@@ -156,7 +156,7 @@ def test_replies_that_were_overtaken_do_not_hold_others_up():
     assert not any("reply times" in note for note in made.notes)
 
 
-def test_it_says_what_the_delays_hold_and_where_they_come_from(made):
+def test_provenance_names_included_effects_and_source(made):
     meta = json.loads(made.profile.metadata_json())
     assert meta["provenance"]["kind"] == "measured"
     assert set(meta["provenance"]["includes"]) == {"queueing", "mac_jitter", "cross_traffic"}
@@ -203,7 +203,7 @@ def test_gaps_stay_gaps():
     assert any("1 gap(s)" in note for note in made.notes)
 
 
-def test_silences_may_be_loss_if_the_user_says_so():
+def test_silences_count_as_loss_on_request():
     sent_s = np.concatenate([np.arange(50) * 0.1, 6 + np.arange(50) * 0.1])
     rows = table(sent_s, np.full(100, 30.0))
     lost = profile_from_pings(rows, FromPings(silent_is_lost=True))
@@ -227,7 +227,7 @@ def test_a_burst_is_a_bad_interval_of_its_length_in_both_directions():
     assert known_at(profile, np.array([0.44])).all()
 
 
-def test_lost_alone_by_a_sparse_prober_is_many_short_intervals_not_one_long():
+def test_a_single_loss_of_sparse_probes_becomes_many_short_intervals():
     rtt_ms = np.full(2000, 30.0)
     rtt_ms[50:1950:50] = np.nan
     made = profile_from_pings(table(np.arange(2000) * 0.15, rtt_ms))
@@ -279,7 +279,7 @@ def iperf3(start_s: int, seconds: int = 20) -> str:
     return json.dumps({"start": start, "intervals": intervals})
 
 
-def test_a_test_beside_the_pings_lies_where_it_was(tmp_path):
+def test_a_test_during_the_pings_keeps_its_time(tmp_path):
     file = tmp_path / "i.json"
     file.write_text(iperf3(START_UNIX_NS // 10**9 + 10))
     made = profile_from_pings(even(400), FromPings(capacities=[read_capacity(str(file))]))
@@ -353,7 +353,7 @@ def test_it_names_the_files_that_it_is_made_of(tmp_path):
         ("100", "'100' is neither a file nor a rate"),
     ],
 )
-def test_what_is_no_capacity_is_said(text, message):
+def test_invalid_capacities_are_refused(text, message):
     with pytest.raises(UserError, match=message.replace("(", r"\(")):
         read_capacity(text)
 
@@ -381,7 +381,7 @@ def refused(rows, **options) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_a_profile_is_said_in_a_line():
+def test_tables_that_cannot_be_a_profile_are_refused_in_one_line():
     assert "only 3 of 3 probes were answered; expected at least 10 replies" in refused(even(3))
     assert "every probe was lost" in refused(table(np.arange(50), np.full(50, np.nan)))
     assert "rtt_ms is 180000 at 2024-12-18T18:00:00Z; expected at most 60000" in refused(even(rtt_ms=180_000.0))
@@ -403,7 +403,7 @@ def test_several_series_are_named_and_one_can_be_chosen():
     assert profile_from_pings(rows, FromPings(site="van", target="dns")).profile.name == "van → dns"
 
 
-def test_a_clock_that_was_set_back_is_said():
+def test_a_clock_that_was_set_back_is_refused():
     sent_s = np.concatenate([np.arange(100) * 0.1, 5 + np.arange(100) * 0.1])
     rows = table(sent_s, np.full(200, 30.0), seq=np.arange(200)).sort("unix_ns")
     assert "the prober's clock was set back" in refused(rows)
@@ -426,7 +426,7 @@ def test_duplicates_do_not_count():
     split=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     silent=st.booleans(),
 )
-def test_any_pings_are_a_profile_or_a_line(tmp_path_factory, steps_ns, rtts_ms, split, silent):
+def test_any_pings_give_a_profile_or_a_one_line_error(tmp_path_factory, steps_ns, rtts_ms, split, silent):
     unix_ns = START_UNIX_NS + np.cumsum(np.array(steps_ns, np.int64))
     rows = pl.DataFrame({"unix_ns": unix_ns, "rtt_ms": pl.Series(rtts_ms[: len(steps_ns)], dtype=pl.Float64)})
     made, line = None, ""
@@ -450,7 +450,7 @@ def test_any_pings_are_a_profile_or_a_line(tmp_path_factory, steps_ns, rtts_ms, 
 # --- the command line, and the claim
 
 
-def test_the_command_line_makes_one_and_says_what_a_ping_over_it_sees(series, tmp_path):
+def test_the_command_makes_a_profile_and_compares_pings(series, tmp_path):
     file, out = tmp_path / "pings.parquet", tmp_path / "P.parquet"
     series.with_columns(site=pl.lit("home"), target=pl.lit("pop")).write_parquet(file)
     result = run(app, ["profile", "from", str(file), "-o", str(out), "--capacity", "100mbit", "--json"])
@@ -464,7 +464,7 @@ def test_the_command_line_makes_one_and_says_what_a_ping_over_it_sees(series, tm
     assert plain.exit_code == 0, plain.output
 
 
-def test_the_command_line_takes_logs_and_says_what_is_wrong(tmp_path):
+def test_the_command_reads_logs_and_names_errors(tmp_path):
     log, out = tmp_path / "ping.txt", tmp_path / "P.parquet"
     lines = [
         f"[{1_700_000_000 + i * 0.2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=63 time={30 + i % 3} ms"
@@ -496,7 +496,7 @@ def test_the_claim_holds_on_the_drawn_series():
 # --- pings
 
 
-def test_pings_over_a_preset_take_its_round_trip():
+def test_pings_over_a_preset_have_its_rtt():
     profile = preset_profile("dumbbell:rate=10mbit,rtt=40ms", 10.0)
     assert ping(profile, [0.0, 5.0], size_bytes=1250) == pytest.approx([41.0, 41.0], abs=1.1)
     with pytest.raises(UserError, match=r"10\.5 s is outside"):

@@ -1,4 +1,4 @@
-"""Studies: what every one of them gives, from the command line too, and what is refused."""
+"""Studies: the files and output of each, and the refusal of bad requests."""
 
 import dataclasses
 import json
@@ -42,14 +42,14 @@ def test_a_study_is_listed_under_its_own_name(name):
     assert study.takes
 
 
-def test_a_study_leaves_figures_table_and_page(toy, tmp_path):
+def test_a_study_writes_figures_table_and_page(toy, tmp_path):
     done_shares = []
     done = run_study("toy", tmp_path / "new" / "out", on_progress=done_shares.append)
     assert done_shares == [0.5, 1.0]
-    kept = json.loads((tmp_path / "new/out/toy.json").read_text())
-    assert kept == done.to_dict()
-    assert kept["rows"][0]["ratio"] == 0.5
-    assert kept["verdicts"][0]["holds"] is None
+    stored = json.loads((tmp_path / "new/out/toy.json").read_text())
+    assert stored == done.to_dict()
+    assert stored["rows"][0]["ratio"] == 0.5
+    assert stored["verdicts"][0]["holds"] is None
     assert (tmp_path / "new/out/toy-figure-1.png").stat().st_size > 0
     page = done.page.read_text()
     assert "&lt;b&gt;title" in page
@@ -57,7 +57,7 @@ def test_a_study_leaves_figures_table_and_page(toy, tmp_path):
     assert "data:image/png;base64," in page
 
 
-def test_a_study_is_printed_for_people_and_for_machines(toy, tmp_path):
+def test_a_study_is_printed_as_a_table_and_as_json(toy, tmp_path):
     printed = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
     assert printed.exit_code == 0, printed.output
     assert "> 100" in printed.stdout
@@ -75,7 +75,7 @@ def test_studies_are_listed():
     assert "huston-ping" in CLI.invoke(app, ["study", "list"]).stdout
 
 
-def test_what_is_no_study_is_refused(tmp_path):
+def test_an_unknown_study_and_a_bad_path_are_refused(tmp_path):
     with pytest.raises(UserError, match="unknown study 'huston-pin'; did you mean 'huston-ping'"):
         find_study("huston-pin")
     with pytest.raises(UserError, match="no such file or folder"):
@@ -85,18 +85,18 @@ def test_what_is_no_study_is_refused(tmp_path):
         run_study("huston-ping", tmp_path / "file")
 
 
-def test_measurements_that_nobody_uses_are_not_passed_over(toy, tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="toy is no sweep"):
+def test_unused_measurements_are_refused_or_noted(toy, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="toy: --on is not supported"):
         run_study("toy", tmp_path, on="tcp://127.0.0.1:8786")
-    with pytest.raises(UserError, match="toy takes no measurements"):
+    with pytest.raises(UserError, match="toy: --data is not supported"):
         run_study("toy", tmp_path, data=tmp_path)
     with_data = dataclasses.replace(toy, measured="pings")
     monkeypatch.setattr("bentpipe.studies.running.find_study", lambda name: with_data)
     notes = run_study("toy", tmp_path, data=tmp_path).result.notes
-    assert "holds no pings that toy can use" in notes[0]
+    assert "no pings that toy can use" in notes[0]
 
 
-def test_a_figure_that_is_no_number_is_refused(toy):
+def test_a_value_that_is_not_finite_is_refused(toy):
     row = Row("goodput", "Mbit/s", 1.0, math.nan, "figure 1", "simulated: here")
     with pytest.raises(BentpipeError, match="goodput is nan"):
         check(toy, Result([row], [], []))
@@ -104,7 +104,7 @@ def test_a_figure_that_is_no_number_is_refused(toy):
         check(toy, Result([], [], []))
 
 
-def test_a_ratio_needs_both():
+def test_a_ratio_needs_both_values():
     assert Row("a", "", None, 1.0, "", "").ratio is None
     assert Row("a", "", 1.0, None, "", "").ratio is None
     assert Row("a", "", 0.0, 1.0, "", "").ratio is None
@@ -125,7 +125,7 @@ def test_every_published_figure_names_its_source(name):
     assert all(figure.source and figure.quantity for figure in published.values())
 
 
-def test_campaigns_are_known_by_their_place():
+def test_campaigns_cover_every_table():
     assert {campaign.table for campaign in load_campaigns()} == {"probes", "hops", "orientation"}
     assert probe_series(None) == []
 
@@ -139,7 +139,7 @@ def ping_log(folder, replies=5):
     return log
 
 
-def test_a_log_of_ones_own_is_data(tmp_path):
+def test_a_users_ping_log_is_accepted_as_data(tmp_path):
     log = ping_log(tmp_path)
     (part,) = probe_series(log)
     assert part.basis == f"measured: {log}"
@@ -148,7 +148,7 @@ def test_a_log_of_ones_own_is_data(tmp_path):
     assert "5 rows, 4 s from 2023-11-14T22:13:19Z" in part.text
 
 
-def test_measured_runs_of_ones_own_are_data(tmp_path):
+def test_a_users_measured_runs_are_accepted_as_data(tmp_path):
     (tmp_path / "logs").mkdir()
     import_files([ping_log(tmp_path / "logs")], tmp_path / "runs", site="roof")
     (part,) = probe_series(tmp_path / "runs")
@@ -158,7 +158,7 @@ def test_measured_runs_of_ones_own_are_data(tmp_path):
     assert probe_series(tmp_path / "logs") == []
 
 
-def test_runs_that_nobody_measured_are_no_data(tmp_path):
+def test_simulated_runs_are_refused_as_data(tmp_path):
     (tmp_path / "run.json").write_text('{"format": 2, "world": "simulated"}')
     with pytest.raises(UserError, match="no measured Run"):
         probe_series(tmp_path)

@@ -1,11 +1,11 @@
-"""What measurements say: pure functions over tables.
+"""Analyses of measurements: pure functions over tables.
 
-Every function takes a Polars frame with the columns that `bentpipe.analysis.tables` names, changes nothing and reads no
-file. The definitions are those of Tiwari et al., "T3P: Demystifying Low-Earth Orbit Satellite Broadband"
+Every function takes a Polars frame with the columns of `bentpipe.analysis.tables`, modifies nothing and reads no file.
+The definitions are those of Tiwari et al., "T3P: Demystifying Low-Earth Orbit Satellite Broadband"
 (arXiv:2310.11835) (section 3: latency, spikes, path segments, orientation) and Huston, "A Transport Protocol's View of
 Starlink" (2024: slots, jitter, loss at handover); each function says which.
 
-Names are loaded when they are first used, as each analysis stands alone.
+Names are imported on first use, because each analysis is independent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where exactly the edges lie, and what happens at them."""
+"""Exact times of slot edges, and delay, loss and silence at them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Half the stretch around an edge that its place is found in [s]; chosen here, as the longer window of `evidence`.
+#: Half-width of the data around an edge that locate it [s]; chosen here, the same as the longer window of `evidence`.
 REACH_S = 2.0
 #: Steps of the search [s].
 STEP_S = 0.02
-#: Edges used at most, evenly spread: enough to place an edge within a step.
+#: Most edges used, evenly spaced: enough to locate an edge within a step.
 MOST_EDGES = 1000
-#: Resamplings of edges for the error.
+#: Bootstrap resamplings of edges for the error.
 RESAMPLINGS = 200
-#: How long after an edge the extra delay of a handover is looked for [s]: it is over within the second (Huston 2024,
+#: Time after an edge in which the extra delay of a handover is measured [s]: it is over within the second (Huston 2024,
 #: figure 4).
 AFTER_S = 1.0
-#: How near to an edge a loss is a loss at the handover [s]; chosen here: an interruption of 0.1 s, and edges known to
+#: Largest distance of a loss at a handover from an edge [s]; chosen here: an interruption of 0.1 s, and edges known to
 #: 0.3 s.
 NEAR_S = 0.5
 
-#: How much longer a silence is at an edge than elsewhere if replies stop there; chosen here: Victoria's are 2.4 and 3.0
-#: times as long, and 1.0 at wrong edges.
+#: Least ratio of the silence at edges to that elsewhere if replies stop at edges; chosen here: Victoria's ratios are
+#: 2.4 and 3.0, and 1.0 at wrong edges.
 STANDS_OUT = 1.5
 
 
@@ -44,17 +44,16 @@ class Place:
 
 
 def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place:
-    """Where the level changes, near roughly known edges.
+    """Locate the level change near roughly known edges.
 
-    For each shift the share of the variance of ln(RTT) around an edge that a change of level there explains, summed
-    over
-    edges: least squares for one change point, common to all. Its error is that of resampling edges.
+    For each shift, the share of the variance of ln(RTT) around an edge that a level change there explains, summed over
+    edges: a least-squares change point common to all edges. Its error is from bootstrap resampling of edges.
 
     Args:
-        t_s: Times of replies' probes [s], increasing.
+        t_s: Send times of the answered probes [s], increasing.
         rtt_ms: RTTs [ms].
         edges_s: Edges, each known to `width_s` [s].
-        width_s: How far to look [s].
+        width_s: Largest shift [s].
     """
     edges_s = _some(edges_s)
     reach = max(REACH_S, 2 * width_s)
@@ -89,7 +88,7 @@ def place(t_s: Floats, rtt_ms: Floats, edges_s: Floats, width_s: float) -> Place
 
 
 def _silence(replies_s: Floats, edge_s: float) -> tuple[float, float]:
-    """Start and length of the longest time without a reply within `NEAR_S` of an edge [s]."""
+    """Return start and length of the longest time without a reply within `NEAR_S` of an edge [s]."""
     first, after = np.searchsorted(replies_s, [edge_s - NEAR_S, edge_s + NEAR_S])
     inside = np.concatenate([[edge_s - NEAR_S], replies_s[first:after], [edge_s + NEAR_S]])
     steps = np.diff(inside)
@@ -98,10 +97,10 @@ def _silence(replies_s: Floats, edge_s: float) -> tuple[float, float]:
 
 
 def silent_from(replies_s: Floats, edges_s: Floats, period_s: float) -> float | None:
-    """Where replies stop at edges, after the edge [s]: median over edges; None unless they clearly do.
+    """Return when replies stop relative to the edge [s], as the median over edges; None: no clear silence.
 
-    Where probes carry the time of their reply, or those of an interruption are lost, a handover shows as a silence that
-    is `STANDS_OUT` times longer than that in the middle of slots; its beginning is the edge.
+    With reply times, or if the probes of an interruption are lost, a handover is a silence that is `STANDS_OUT` times
+    longer than that in the middle of slots; its start is the edge.
     """
     edges_s = _some(edges_s)
     if not replies_s.size or not edges_s.size:
@@ -114,7 +113,7 @@ def silent_from(replies_s: Floats, edges_s: Floats, period_s: float) -> float | 
 
 
 def _some(edges_s: Floats) -> Floats:
-    """`MOST_EDGES` of them at most, evenly spread."""
+    """Return at most `MOST_EDGES` of the edges, evenly spaced."""
     if edges_s.size <= MOST_EDGES:
         return edges_s
     chosen: Floats = edges_s[np.linspace(0, edges_s.size - 1, MOST_EDGES).astype(int)]
@@ -122,7 +121,7 @@ def _some(edges_s: Floats) -> Floats:
 
 
 def _middle_of_best(gain: Floats) -> int:
-    """The middle of the flat top around the maximum: between two sparse pings all places are equally good."""
+    """Return the middle of the plateau at the maximum: between two sparse pings all shifts are equally good."""
     best = int(gain.argmax())
     last = best
     while last + 1 < gain.size and np.isclose(gain[last + 1], gain[best], rtol=1e-9):
@@ -132,14 +131,14 @@ def _middle_of_best(gain: Floats) -> int:
 
 @dataclass(frozen=True)
 class AtEdges:
-    """What edges do, against the middle of slots as a control (Huston 2024, figures 3 and 4).
+    """Delay, loss and silence at edges, with the middle of slots as a control (Huston 2024, figures 3 and 4).
 
     Attributes:
         excess_ms: Median over slots of the largest RTT in the first `AFTER_S`, minus the slot's median.
         excess_p95_ms: The 95th percentile over slots of the same.
-        excess_mid_ms: The median from the middle of the slot on.
+        excess_mid_ms: The same median for windows that begin in the middle of the slot.
         loss: Share of probes lost within `NEAR_S` of an edge; None without probes there.
-        loss_elsewhere: Share of all others.
+        loss_elsewhere: Share of all other probes lost.
         silence_ms: Median over edges of the longest time without a reply's probe within `NEAR_S`.
         silence_mid_ms: The same at the middles of slots.
     """
@@ -154,7 +153,7 @@ class AtEdges:
 
 
 def edges_near(t_s: Floats, edge_s: float, period_s: float) -> Floats:
-    """Edges at either end of the slots in which there is something: of a series with a gap of years no others.
+    """Return the edges of slots with data, so that a gap of years adds no edges.
 
     Args:
         t_s: Times, not decreasing, at least one [s]; shape (n,).
@@ -169,7 +168,7 @@ def edges_near(t_s: Floats, edge_s: float, period_s: float) -> Floats:
 
 
 def at_edges(t_s: Floats, rtt_ms: Floats, edge_s: float, period_s: float) -> AtEdges:
-    """Delay, loss and silence at edges and at the middles of slots.
+    """Measure delay, loss and silence at edges and at the middles of slots.
 
     Args:
         t_s: Times of all probes [s], not decreasing.

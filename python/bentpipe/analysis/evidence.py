@@ -1,9 +1,8 @@
-"""How much a series of RTTs changes at each moment: what the search for slots folds.
+"""Change of a series of RTTs over time: the input of the search for slots.
 
-Of two windows that meet at a moment, the difference of their mean ln(RTT): a step between two levels gives a peak
-there, and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024, figures 3
-and 4). Ranks of the differences are used, not the differences, so that one great step weighs no more than a few small
-ones.
+The change at a moment is the difference of mean ln(RTT) in the windows before and after it. A step between two levels
+gives a peak, and so does the burst of delay at a handover (Huston, "A Transport Protocol's View of Starlink", 2024,
+figures 3 and 4). Ranks of the differences are used, so that a large step weighs no more than a few small ones.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
 
 #: Step of the grid [s]; chosen here: half the shorter window.
 STEP_S = 0.25
-#: The windows [s]; chosen here on Victoria (10 ms), Seattle (250 ms) and FjordLink (1 s): the short one sees the burst
-#: and places the edge, the long one sees the step through the noise of sparse pings.
+#: The windows [s]; chosen here on Victoria (10 ms), Seattle (250 ms) and FjordLink (1 s): the short one detects the
+#: burst and locates the edge, the long one detects the step in the noise of sparse pings.
 WINDOWS_S = (0.5, 2.0)
-#: Replies that a window must have room for at the series' own spacing; chosen here: fewer have no mean to speak of.
+#: Fewest replies in a window at the series' spacing; chosen here: fewer have no meaningful mean.
 LEAST_REPLIES = 2
-#: Part of a window's usual replies that there must be; chosen here: probers that wait for a lost reply leave gaps of
-#: seconds, and edges are often in them.
+#: Least share of a window's usual replies; chosen here: probers that wait for a lost reply leave gaps of seconds, often
+#: at edges.
 FILLED = 0.25
 #: The finest RTT that a tool prints [ms].
 FINEST_MS = 1e-3
-#: ln(RTT) is cut at these quantiles, so that a single late reply is no step.
+#: ln(RTT) is clipped at these quantiles, so that a single late reply is not a step.
 CUT = (0.01, 0.95)
 
 
@@ -42,7 +41,7 @@ class Evidence:
         start_s: Time of the first grid point, on the clock of the series [s].
         step_s: Distance of grid points [s].
         value: Change, distributed as Exp(1) over the series; NaN where a window has too few replies.
-        width_s: The shorter window: peaks are not narrower, phases nearer than this are one.
+        width_s: The shorter window: peaks are not narrower, and phases closer than this are not distinguished.
     """
 
     start_s: float
@@ -57,17 +56,17 @@ class Evidence:
 
 
 def spacing_s(t_s: Floats) -> float:
-    """The usual distance of successive probes [s]: the median of those that are not simultaneous."""
+    """Return the median spacing of successive probes that are not simultaneous [s]."""
     return usual(np.diff(t_s))
 
 
 def usual(steps: Floats) -> float:
-    """The median of the distances of successive probes that are above 0; infinite where there is none."""
+    """Return the median of the positive steps; infinite if there is none."""
     apart = steps > 0
     known = steps if apart.all() else steps[apart]
     if not known.size:
         return float("inf")
-    # As np.median, which first loads what masked arrays need.
+    # Like np.median, which would import masked arrays first.
     middle = known.size // 2
     if known.size % 2:
         return float(np.partition(known, middle)[middle])
@@ -76,18 +75,18 @@ def usual(steps: Floats) -> float:
 
 
 def log_of(rtt_ms: Floats) -> Floats:
-    """Ln of RTTs [ms]; one of 0, shorter than its tool can tell, counts as `FINEST_MS`."""
-    found: Floats = np.log(np.maximum(rtt_ms, FINEST_MS))
-    return found
+    """Return ln of RTTs [ms]; an RTT of 0, below its tool's resolution, counts as `FINEST_MS`."""
+    logs: Floats = np.log(np.maximum(rtt_ms, FINEST_MS))
+    return logs
 
 
 def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
-    """Change over a series.
+    """Compute the change over a series.
 
     Args:
-        t_s: When replies' probes were sent [s], increasing; shape (n,).
+        t_s: Send times of the answered probes [s], increasing; shape (n,).
         rtt_ms: Their RTTs [ms], 0 or more; shape (n,).
-        spacing: Usual distance of successive probes [s].
+        spacing: Median spacing of successive probes [s].
     """
     level = log_of(rtt_ms)
     low, high = np.quantile(level, CUT)
@@ -111,7 +110,7 @@ def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
 
 
 def _exponential_ranks(value: Floats) -> Floats:
-    """Each finite value's rank as a quantile of Exp(1); equal values share their mean rank."""
+    """Map the rank of each finite value to a quantile of Exp(1); equal values share their mean rank."""
     out = np.full(value.size, np.nan)
     finite = np.isfinite(value)
     _, which, count = np.unique(value[finite], return_inverse=True, return_counts=True)

@@ -1,8 +1,9 @@
-"""Slots of a scheduler in a series of RTTs: whether there are any, when they begin, and what each was like.
+"""Detection of scheduler slots in a series of RTTs: existence, period and phase, and statistics of each slot.
 
-Starlink reassigns terminals every 15 s at :12, :27, :42 and :57 UTC (Tanveer et al., arXiv:2307.00402); minimum latency
-changes there, packets are lost and delay rises for a moment (Huston, "A Transport Protocol's View of Starlink", 2024,
-figures 3 to 5; T3P, section 3.3). None of that is assumed: period and phase are searched for, and "none" is an answer.
+Starlink reassigns terminals every 15 s at :12, :27, :42 and :57 UTC (Tanveer et al., arXiv:2307.00402). At these times
+minimum latency changes, packets are lost and delay rises briefly (Huston, "A Transport Protocol's View of Starlink",
+2024, figures 3 to 5; T3P, section 3.3). None of that is assumed: period and phase are searched for, and "none" is a
+possible result.
 """
 
 from __future__ import annotations
@@ -23,67 +24,66 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Periods that are searched [s].
+#: Range of periods searched [s].
 SHORTEST_S, LONGEST_S = 5.0, 60.0
-#: Largest chance of a false alarm at which slots are said to be found.
+#: Largest false-alarm probability at which slots count as found.
 SIGNIFICANCE = 0.01
-#: Up to this chance nothing is said of a record in which no slots are found, however long it is. Chosen here: of 180
-#: stretches long enough (`ENOUGH_S`) of the two Victoria campaigns and Seattle, in which there are slots, one in ten is
-#: above `SIGNIFICANCE` and none above 0.04; of 252 null series (`bentpipe validate slots`) none is from 0.01 to 0.1.
+#: Probability up to which a record without found slots is undecided, however long it is. Chosen here: of 180
+#: stretches long enough (`ENOUGH_S`) of the two Victoria campaigns and Seattle, which have slots, one in ten is above
+#: `SIGNIFICANCE` and none above 0.04; of 252 null series (`bentpipe validate slots`) none is from 0.01 to 0.1.
 NO_CLOCK = 0.1
-#: A long record is searched in windows of about this length [s], so that a host's drifting clock does not blur edges:
+#: Length of the windows in which a long record is searched [s], so that a host's drifting clock does not blur edges:
 #: 100 ppm, a bad crystal, is 0.4 s in an hour.
 WINDOW_S = 3600.0
-#: Windows searched at most, evenly spread; their p-values are multiplied by their number (Bonferroni).
+#: Most windows searched, evenly spaced; their p-values are multiplied by their number (Bonferroni).
 MOST_WINDOWS = 8
-#: Replies that a window must have; chosen here: two in each of three slots of four blocks, and some.
+#: Fewest replies in a window; chosen here: two in each of three slots of four blocks, and some.
 LEAST_REPLIES = 50
-#: Spacing at which an interruption of 0.1 s can be seen [s].
+#: Spacing at which an interruption of 0.1 s is visible [s].
 DENSE_S = 0.05
-#: Probes whose slots are described at once; chosen here: 100 MB of them.
+#: Probes whose slots are computed at once; chosen here: they take 100 MB.
 AT_ONCE = 1_000_000
-#: Coarsest usable spacing [s]: two probes on either side of an edge and a slot of 15 s leave no more.
+#: Coarsest usable spacing [s]: a slot of 15 s needs two probes on either side of an edge.
 COARSEST_S = 2.5
-#: Spacing of probes at most, and how long a record of them is in which slots are mostly found where there are some [s]:
-#: chosen here by the shares found in stretches of two campaigns (``validation/slots/README.md``). Of sparser ones few
-#: were found in the longest that were tried.
+#: (largest probe spacing, record length at which existing slots are usually found) [s]; chosen here by the shares found
+#: in stretches of two campaigns (``validation/slots/README.md``). In sparser records few were found even in the longest
+#: that were tried.
 ENOUGH_S = ((0.025, 600.0), (0.6, 3600.0))
-#: Share of that which will do: a ping of ten minutes ends a little before they are over.
+#: Sufficient share of that length: a ping of ten minutes ends slightly earlier.
 NEARLY = 0.99
 
 
 @dataclass(frozen=True)
 class Handovers:
-    """What was found; where nothing was, all that depends on slots is None or empty.
+    """Result of the search for slots; without slots, all fields that depend on them are None or empty.
 
     Attributes:
         found: Whether `p_value` is at most `SIGNIFICANCE`.
-        reason: One line: why (not).
-        p_value: Bound on the chance of as much evidence in a series without a clock (`period`); None if the series is
-            too short or too sparse to be searched.
+        reason: Reason for the result, in one line.
+        p_value: Bound on the probability of as much evidence in a series without slots (`period`); None if the series
+            is too short or too sparse to be searched.
         period_s: The period [s].
         phase_s: Time of an edge modulo the period [s since 1970]; for 15 s the same as seconds of the minute modulo 15.
-            None too where `clock_known` is false.
+            Also None if `clock_known` is false.
         phase_error_s: Its standard error [s].
         edge_unix_ns: An edge: the first at or after the first probe.
-        periods_searched_s: Shortest and longest period looked for [s].
-        probes, lost, duration_s, spacing_s: The series.
-        slots: One row a slot with probes: `start_unix_ns`, `start_s` (since the first probe; the first slot may begin
+        periods_searched_s: Shortest and longest period searched [s].
+        probes, lost, duration_s, spacing_s: Properties of the series.
+        slots: One row per slot with probes: `start_unix_ns`, `start_s` (since the first probe; the first slot may begin
             before it), `probes`, `lost`, `min_ms`, `median_ms`, `p95_ms`, `jitter_ms` (mean |difference| of successive
-            replies), `step_ms` (median minus that of the slot before, if that has one).
+            replies), `step_ms` (median minus that of the preceding slot, if it has one).
         step_ms: Median |step| between successive slots' medians.
         step_p95_ms: Its 95th percentile.
         jitter_ms: Mean |difference| of successive replies in the same slot (Huston 2024: 6.7 ms).
         edges: Delay, loss and silence at edges.
-        windows: One row a window searched: `start_unix_ns`, `start_s`, `p_value`, `period_s` and `phase_s` of its best
-            clock.
-        clock_known: Whether the series' times are those of a wall clock. If not, they, `edge_unix_ns` and all
-            `start_unix_ns` count from an unknown moment: they can be set beside the series, and are no times of the
-            day.
-        enough_s: How long a record with such a spacing is in which slots are mostly found [s]: see `ENOUGH_S`; None:
-            none that was tried is long enough.
-        undecided: Whether nothing was found in a record that was not searched, is shorter than `enough_s`, or has a
-            `p_value` between `SIGNIFICANCE` and `NO_CLOCK`: there may be slots, and there may be none.
+        windows: One row per window searched: `start_unix_ns`, `start_s`, `p_value`, `period_s` and `phase_s` of its
+            best candidate.
+        clock_known: Whether the times of the series are wall-clock times. Otherwise they, `edge_unix_ns` and all
+            `start_unix_ns` are relative to an unknown moment: comparable with the series, but not times of the day.
+        enough_s: Length of a record with this spacing at which existing slots are usually found [s], see `ENOUGH_S`;
+            None: no length that was tried is sufficient.
+        undecided: Whether no slots were found in a record that was not searched, is shorter than `enough_s`, or has a
+            `p_value` between `SIGNIFICANCE` and `NO_CLOCK`: it may have slots or not.
     """
 
     found: bool
@@ -109,9 +109,9 @@ class Handovers:
     undecided: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As `analyze handovers --json` prints it: tables are lists of objects, null is null.
+        """Return the document that `analyze handovers --json` prints: tables as lists of objects.
 
-        Without a wall clock no time is one since 1970: those are null, and `start_s` says where a slot begins.
+        Without a wall clock, times since 1970 are null, and `start_s` has the start of a slot.
         """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         slots, windows = self.slots, self.windows
@@ -136,47 +136,47 @@ def analyze_handovers(
     """Find the scheduler's slots in the pings of one series.
 
     Args:
-        table: Pings (`tables.PINGS`) from one site to one target; `unix_ns` when the probe was sent, or, at the cost of
-            half an RTT of phase, when its reply came.
-        shortest_s: Shortest period to look for [s]; sparse series raise it: see `Handovers.periods_searched_s`.
-        longest_s: Longest [s].
-        clock_known: Whether `unix_ns` is a wall clock's; false: only differences mean anything, and no phase is given.
+        table: Pings (`tables.PINGS`) from one site to one target; `unix_ns` is the send time, or, with a phase error of
+            half an RTT, the reply time.
+        shortest_s: Shortest period to search [s]; sparse series raise it: see `Handovers.periods_searched_s`.
+        longest_s: Longest period to search [s].
+        clock_known: Whether `unix_ns` is wall-clock time; false: only differences are meaningful, without a phase.
 
     Raises:
         UserError: Several series, or see `tables.series`.
     """
-    found = _analyzed(only_series(table), shortest_s, longest_s)
+    result = _analyze(only_series(table), shortest_s, longest_s)
     if clock_known:
-        return found
-    reason = f"{found.reason}; without a wall clock, edges have no time of the day" if found.found else found.reason
+        return result
+    reason = f"{result.reason}; without a wall clock, edges have no time of the day" if result.found else result.reason
     return replace(
-        found,
+        result,
         reason=reason,
         phase_s=None,
-        windows=found.windows.with_columns(pl.lit(None, pl.Float64).alias("phase_s")),
+        windows=result.windows.with_columns(pl.lit(None, pl.Float64).alias("phase_s")),
         clock_known=False,
     )
 
 
-def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
+def _analyze(one: Series, shortest_s: float, longest_s: float) -> Handovers:
     replies_s, rtt_ms = one.replies()
     spacing = spacing_s(one.t_s)
-    # Windows on both sides of an edge have to fit into a slot.
+    # The windows on both sides of an edge must fit into a slot.
     shortest_s = max(shortest_s, 2.5 * max(WINDOWS_S[0], 2 * spacing))
     if replies_s.size < LEAST_REPLIES:
-        return _none(one, spacing, f"{replies_s.size} replies; {LEAST_REPLIES} are the least to search in")
+        return _none(one, spacing, f"{replies_s.size} replies; a search needs {LEAST_REPLIES}")
     if spacing > COARSEST_S:
         return _none(one, spacing, f"a probe every {spacing:.3g} s; slots need one every {COARSEST_S:g} s or denser")
     needed = LEAST_BLOCKS * max(LEAST_BLOCK_S, LEAST_PERIODS * shortest_s)
     if one.duration_s < needed:
-        return _none(one, spacing, f"the least to search in is {needed:.0f} s")
+        return _none(one, spacing, f"a search needs {needed:.0f} s")
     windows = [
         (part[0], clock)
         for part in _windows(one)
         if (clock := _search(replies_s, rtt_ms, part, spacing, shortest_s, longest_s)) is not None
     ]
     if not windows:
-        return _none(one, spacing, "too little of it is covered by replies to search in")
+        return _none(one, spacing, "replies cover too little of it for a search")
     _, clock = min(windows, key=lambda window: (window[1].p_value, -window[1].strength))
     p_value = min(1.0, clock.p_value * len(windows))
     found = p_value <= SIGNIFICANCE
@@ -220,7 +220,7 @@ def _analyzed(one: Series, shortest_s: float, longest_s: float) -> Handovers:
 
 
 def _windows(one: Series) -> list[tuple[float, float]]:
-    """Stretches to search [s]."""
+    """Return the windows to search [s]."""
     count = max(1, round(one.duration_s / WINDOW_S))
     bounds = np.linspace(0, one.duration_s, count + 1)
     chosen = range(count) if count <= MOST_WINDOWS else np.linspace(0, count - 1, MOST_WINDOWS).astype(int)
@@ -237,7 +237,7 @@ def _search(
 
 
 def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, float | None]:
-    """The slots, and the jitter inside them; a stretch of whole slots at a time, so that it needs little memory."""
+    """Return the slots and the jitter inside them; processes blocks of whole slots to save memory."""
     first, last = (int(np.floor((t_s - edge_s) / period_s)) for t_s in (one.t_s[0], one.t_s[-1]))
     at_once = max(1, int(AT_ONCE / one.t_s.size * (last - first + 1)))
     parts = []
@@ -246,7 +246,7 @@ def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, f
         inside = slice(*np.searchsorted(one.t_s, bounds))
         parts.append(_some_slots(one.t_s[inside] - edge_s, one.rtt_ms[inside], period_s))
     slots = (
-        # A probe on an edge may fall into either part by rounding; both know its slot.
+        # By rounding, a probe on an edge may be in either block; both assign it to the same slot.
         pl.concat(parts)
         .group_by("slot")
         .agg(
@@ -260,7 +260,7 @@ def _slots(one: Series, edge_s: float, period_s: float) -> tuple[pl.DataFrame, f
     slots = slots.with_columns(
         pl.when(pl.col("slot").diff() == 1).then(pl.col("median_ms").diff()).alias("step_ms"),
         pl.when(pl.col("changes") > 0).then(pl.col("change_ms") / pl.col("changes")).alias("jitter_ms"),
-        # In whole nanoseconds: float seconds since 1970 would round them.
+        # In whole nanoseconds, because floating-point seconds since 1970 are too coarse.
         (pl.col("slot") * round(period_s * 1e9) + round(edge_s * 1e9)).alias("start_ns"),
     )
     slots = slots.with_columns(
@@ -361,7 +361,7 @@ def _enough_s(spacing: float) -> float | None:
 
 
 def _short_of(duration_s: float, spacing: float) -> str:
-    """What a record lacks in which nothing can be told."""
+    """Return what an undecided record lacks."""
     enough_s = _enough_s(spacing)
     if enough_s is None and np.isfinite(spacing):
         most_s, length_s = ENOUGH_S[-1]

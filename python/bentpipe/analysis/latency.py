@@ -12,20 +12,20 @@ from bentpipe.analysis.tables import KEYS, series
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Quantiles in a summary: those that the field prints.
+#: Quantiles in a summary: the usual ones of publications.
 QUANTILES = {"p5_ms": 0.05, "p25_ms": 0.25, "median_ms": 0.5, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
 #: Points of a distribution; chosen here: enough for a line and for p99.9.
 CDF_POINTS = 1001
 
 
 def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """RTTs of each site, target and kind of probe (T3P, section 3.2 and figure 2).
+    """Summarise the RTTs of each site, target and kind of probe (T3P, section 3.2 and figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).
 
     Returns:
-        One row a series: `site`, `target`, `kind`, `probes`, `lost`, `loss` (share), `min_ms`, the `QUANTILES`,
+        One row per series: `site`, `target`, `kind`, `probes`, `lost`, `loss` (share), `min_ms`, the `QUANTILES`,
         `max_ms`, `p99_over_median` and `max_over_median` (the paper: above 2.4, 11 to 16), `jitter_ms`: the mean
         |difference| of successive replies (Huston 2024: 6.7 ms). Quantiles are interpolated linearly; null where
         nothing answered.
@@ -52,13 +52,13 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         ordered = pl.Series(rtt_ms).sort().to_numpy()
         known = ordered.size > 0
         levels = [0.0, *QUANTILES.values(), 1.0]
-        found = dict(
+        values = dict(
             zip(["min_ms", *QUANTILES, "max_ms"], quantiles(ordered, levels) if known else [None] * 8, strict=True)
         )
-        row |= found
-        median = found["median_ms"]
+        row |= values
+        median = values["median_ms"]
         for name, of in (("p99_over_median", "p99_ms"), ("max_over_median", "max_ms")):
-            value = found[of]
+            value = values[of]
             row[name] = value / median if value is not None and median else None
         rows.append(row | {"jitter_ms": jitter})
     counts = {"probes": pl.Int64, "lost": pl.Int64, "loss": pl.Float64}
@@ -67,11 +67,11 @@ def latency_summary(table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
 
 
 def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.DataFrame:
-    """The distribution of RTTs of each site, target and kind of probe (T3P, figure 2).
+    """Return the distribution of RTTs of each site, target and kind of probe (T3P, figure 2).
 
     Args:
         table: Pings (`tables.PINGS`).
-        points: Points of each, evenly spaced in `share`; 2 at least.
+        points: Points per series, evenly spaced in `share`; at least 2.
 
     Returns:
         `site`, `target`, `kind`, `rtt_ms`, `share`: the share of replies at or below `rtt_ms`, from 0 to 1. Series
@@ -96,9 +96,9 @@ def cdf(table: pl.DataFrame | pl.LazyFrame, points: int = CDF_POINTS) -> pl.Data
 
 
 def quantiles(ordered: NDArray[np.float64], levels: list[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Linear interpolation between order statistics (Hyndman and Fan's type 7) of sorted values."""
+    """Return quantiles of sorted values by linear interpolation of order statistics (Hyndman and Fan's type 7)."""
     at = np.asarray(levels) * (ordered.size - 1)
     below = np.minimum(at.astype(np.int64), ordered.size - 1)
     above = np.minimum(below + 1, ordered.size - 1)
-    found: NDArray[np.float64] = (ordered[above] - ordered[below]) * (at - below) + ordered[below]
-    return found
+    values: NDArray[np.float64] = (ordered[above] - ordered[below]) * (at - below) + ordered[below]
+    return values

@@ -1,4 +1,4 @@
-"""Loss as it happens: episodes, how long they are, how far apart, and at which second of the slot they begin.
+"""Loss episodes: their length, spacing, and phase in the slot.
 
 T3P, section 3.3 (loss where spikes begin and end), Huston 2024 (loss at switchover, 1 % over months) and Michel et al.,
 IMC 2022, section 4 (loss events of several packets).
@@ -14,23 +14,23 @@ import polars as pl
 from bentpipe.analysis.evidence import spacing_s
 from bentpipe.analysis.tables import only_series
 
-#: Without any row for this many spacings the record itself is silent; chosen here: more than late probes explain.
+#: Number of spacings without a row that counts as a silence of the record; chosen here: more than late probes explain.
 SILENT_SPACINGS = 5.0
 
 
 @dataclass(frozen=True)
 class LossEpisodes:
-    """Lost probes, in runs.
+    """Runs of lost probes.
 
     Attributes:
-        probes: Rows of the series.
-        lost: How many were lost.
+        probes: Number of rows of the series.
+        lost: Number of lost probes.
         episodes: One row each: `start_unix_ns`, `probes` (lost in a row), `duration_s` (first lost probe to the next
             answered one; null at the end of the series), `since_last_s` (from the end of the episode before; null for
             the first), `phase_s` (its start in the slot; null without a period).
         multi_share: Share of episodes of several probes; null without an episode.
-        silences: Where the record has no rows for more than `SILENT_SPACINGS` spacings: `start_unix_ns`, `duration_s`.
-            Some probers leave lost probes out: then these are the loss, and `lost` is 0.
+        silences: Times without rows for more than `SILENT_SPACINGS` spacings: `start_unix_ns`, `duration_s`. Some
+            probers write no rows for lost probes: then these are the loss, and `lost` is 0.
         by_phase: Lost share of the probes in each second of the slot, null where there are none; empty without a
             period.
     """
@@ -46,12 +46,12 @@ class LossEpisodes:
 def loss_episodes(
     table: pl.DataFrame | pl.LazyFrame, period_s: float | None = None, edge_unix_ns: int | None = None
 ) -> LossEpisodes:
-    """Loss episodes of one series.
+    """Find the loss episodes of one series.
 
     Args:
         table: Pings (`tables.PINGS`) from one site to one target.
-        period_s: Length of a slot [s], with
-        edge_unix_ns: the time of any edge, both as `analyze_handovers` found them.
+        period_s: Length of a slot from `analyze_handovers` [s].
+        edge_unix_ns: Time of any slot edge from `analyze_handovers` [ns since 1970].
 
     Raises:
         UserError: Several series, or see `tables.series`.

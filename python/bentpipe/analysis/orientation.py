@@ -1,4 +1,4 @@
-"""Where a terminal points, and what latency it has there (T3P, section 3.5, figures 4a and 4b)."""
+"""Orientation of a terminal, and latency by orientation (T3P, section 3.5, figures 4a and 4b)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import polars as pl
 from bentpipe.analysis.tables import check_columns
 from bentpipe.errors import UserError
 
-#: Dish telemetry at about 1 Hz, one row a sample.
+#: Dish telemetry at about 1 Hz, one row per sample.
 POINTING = {"azimuth_deg": pl.Float64(), "elevation_deg": pl.Float64(), "latency_ms": pl.Float64()}
 #: Side of a bin [deg]; chosen here: the paper's bands are 1.6 and 0.9 deg wide.
 BIN_DEG = 0.1
-#: Samples with a latency that a bin needs for a 95th percentile; chosen here: fewer than one in 20 above it are no
-#: tail.
+#: Fewest samples with a latency for a 95th percentile of a bin; chosen here: fewer have no sample above it.
 LEAST_SAMPLES = 20
 #: Share of samples in a band (T3P, section 3.5: 90 %).
 BAND = 0.9
@@ -27,12 +26,12 @@ class Orientation:
 
     Attributes:
         samples: Rows with both angles.
-        bins: One row a bin that was visited: `azimuth_deg`, `elevation_deg` (its centre; azimuth from -180 to 180),
+        bins: One row per visited bin: `azimuth_deg`, `elevation_deg` (its centre; azimuth from -180 to 180),
             `samples`, `share` (figure 4a), `median_ms`, `p95_ms` (figure 4b; null with fewer than `LEAST_SAMPLES`).
         azimuth_band_deg: The narrowest band that holds `BAND` of the azimuths (the paper's BCN-1: 0.2 to 1.8).
         elevation_band_deg: The same of elevations (64.5 to 65.4).
-        rank_correlation: Of a bin's `share` and its `p95_ms`, over bins that have both (Spearman); the paper's finding,
-            that the deepest hues are the less popular orientations, is a negative one. None with fewer than three bins.
+        rank_correlation: Spearman's correlation of `share` and `p95_ms` over bins that have both. It is negative for
+            the paper's finding that rare orientations have high latency. None with fewer than three bins.
     """
 
     samples: int
@@ -42,15 +41,15 @@ class Orientation:
     rank_correlation: float | None
 
     def busiest(self, most: int) -> pl.DataFrame:
-        """The `most` bins with the most samples, those first."""
+        """Return the `most` bins with the most samples, in descending order."""
         return self.bins.sort("samples", descending=True, maintain_order=True).head(most)
 
 
 def orientation_maps(telemetry: pl.DataFrame | pl.LazyFrame, bin_deg: float = BIN_DEG) -> Orientation:
-    """Occupancy and latency by orientation.
+    """Return occupancy and latency by orientation.
 
     Args:
-        telemetry: Columns `POINTING`; null latency: not known. Rows without an angle are left out.
+        telemetry: Columns `POINTING`; null latency: unknown. Rows without an angle are left out.
         bin_deg: Side of a bin [deg].
 
     Raises:
@@ -105,7 +104,7 @@ def orientation_maps(telemetry: pl.DataFrame | pl.LazyFrame, bin_deg: float = BI
 def _band(
     value_deg: np.ndarray[tuple[int], np.dtype[np.float64]], circle_deg: float | None = None
 ) -> tuple[float, float] | None:
-    """The narrowest interval that holds `BAND` of the values; on a circle its end may lie beyond 180 degrees."""
+    """Return the narrowest interval with `BAND` of the values; on a circle its end may exceed 180 degrees."""
     if not value_deg.size:
         return None
     ordered = np.sort(value_deg)

@@ -1,18 +1,18 @@
-"""Where on the path the time goes: segments S1 to S6 and the bent pipe's share (T3P, section 3.4, figures 3b and 3c).
+"""Delay by path segment, S1 to S6, and the bent pipe's share (T3P, section 3.4, figures 3b and 3c).
 
 S1 is host to terminal, S2 the bent pipe (terminal, satellite, gateway), S3 to S5 Starlink's own network on the ground,
-S6 the wide area. The paper tells them apart by mapping addresses to AS numbers; so does this, with `networks.toml`:
+S6 the wide area. The paper separates them by the AS numbers of addresses; so does this, with `networks.toml`:
 
-- S1 ends at the last private address before the gateway; a host that sits on the dish has none;
-- S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway), if the way there from the private address
-  that answered soonest takes as long as one over a satellite at least (`LEAST_BENT_PIPE_MS`): other carriers' NATs have
-  such addresses too, a few milliseconds away. A terminal with a public address has a gateway with one: it counts if its
-  range is known, or if the next address that is not private is one of Starlink's network;
-- S3 ends at the last private address behind it (172.16.0.0/12: the PoP);
+- S1 ends at the last private address before the gateway; a host connected directly to the dish has none;
+- S2 ends at the first carrier-grade NAT address (100.64.0.1, the gateway), if its RTT exceeds that of the fastest
+  private address by at least that of a path over a satellite (`LEAST_BENT_PIPE_MS`): other carriers' NATs have such
+  addresses too, a few milliseconds away. A terminal with a public address has a gateway with a public address: it
+  counts if its range is known, or if the next address that is not private belongs to Starlink's network;
+- S3 ends at the last private address after it (172.16.0.0/12: the PoP);
 - S4 ends at the first public address of Starlink's network, S5 at the last;
 - S6 ends at the target.
 
-The division of the ground part into S3, S4 and S5 is ours: the paper's text names only their sum.
+The division of the ground part into S3, S4 and S5 is ours: the paper's text has only their sum.
 """
 
 from __future__ import annotations
@@ -39,27 +39,26 @@ HOPS = {
     "rtt_ms": pl.Float64(),
 }
 SEGMENTS = ("S1", "S2", "S3", "S4", "S5", "S6")
-#: Altitude of the lowest shell [km]: Starlink's at 525 to 570 km; 500 leaves room for satellites below their own.
+#: Altitude of the lowest shell [km]: Starlink's are at 525 to 570 km; 500 leaves room for satellites below their shell.
 LOWEST_KM = 500.0
-#: Least that the way over a satellite adds to an RTT [ms]: four times straight up or down (to the satellite, to
-#: the gateway, and back) at the speed of light.
+#: Least RTT that a satellite hop adds [ms]: four times straight up or down (to the satellite, to the gateway, and
+#: back) at the speed of light.
 LEAST_BENT_PIPE_MS = 4 * LOWEST_KM / 299.792458
 _PARTS = ("access", "inside", "private")
 
 
 @dataclass(frozen=True)
 class PathShares:
-    """Segments.
+    """Delay by path segment.
 
     Attributes:
-        traces: One row a traceroute: `probe`, `target`, `unix_ns`, `reached` (the target answered), `bent_pipe` (it
+        traces: One row per traceroute: `probe`, `target`, `unix_ns`, `reached` (the target answered), `bent_pipe` (it
             passed a gateway), and the RTT to the end of each segment, `S1_end_ms` … `S6_end_ms`; null where no
             hop there answered.
-        segments: One row a probe, target and segment: `traces` (that give it), `end_rtt_ms` (median over traceroutes of
-            the RTT to its end), `one_way_ms` (half of what that adds to the end before it), `share` of the
-            one-way time to the target. The part of a segment that is missing goes to the next. Hops answer when they
-            have
-            time: a small negative `one_way_ms` means no more than that, and is left as it is.
+        segments: One row per probe, target and segment: `traces` (number that have it), `end_rtt_ms` (median over
+            traceroutes of the RTT to its end), `one_way_ms` (half of the difference to the preceding segment's end),
+            `share` of the one-way time to the target. The time of a missing segment counts for the next. Routers answer
+            with low priority: a small negative `one_way_ms` is an effect of that, and is not corrected.
     """
 
     traces: pl.DataFrame
@@ -74,7 +73,7 @@ def _networks() -> list[tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, str
 
 
 def part_of(address: str) -> str:
-    """`access`, `inside`, `private` or `outside`, by the longest range of `networks.toml` that holds the address.
+    """Return `access`, `inside`, `private` or `outside`, by the longest matching prefix of `networks.toml`.
 
     Raises:
         UserError: Not an IP address.
@@ -87,14 +86,14 @@ def part_of(address: str) -> str:
 
 
 def path_segments(hops: pl.DataFrame | pl.LazyFrame) -> PathShares:
-    """Segments of paths, from traceroutes.
+    """Return the path segments of traceroutes.
 
     Args:
-        hops: One row an answer, columns `HOPS`. `target` is an address; several answers of one hop may stand there: the
-            least counts.
+        hops: One row per answer, columns `HOPS`. `target` is an address; of several answers of a hop the least RTT
+            counts.
 
     Raises:
-        UserError: A column is missing or of another type, or an address is none.
+        UserError: A column is missing or of another type, or an address is invalid.
     """
     lazy = hops.lazy()
     check_columns(lazy, HOPS, "hops")
@@ -120,7 +119,7 @@ def path_segments(hops: pl.DataFrame | pl.LazyFrame) -> PathShares:
 
 
 def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, object]:
-    """The end of each segment in one traceroute, by the rules at the head of this file."""
+    """Return the end of each segment in one traceroute, by the rules in the module's docstring."""
     ends: dict[str, object] = {"reached": False, "bent_pipe": False, **{f"{s}_end_ms": None for s in SEGMENTS}}
     state = "home"
     home_ms: list[float] = []
@@ -134,9 +133,9 @@ def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, 
             ends |= {"reached": True, "S6_end_ms": rtt_ms}
             break
         if part == "access" and state == "home":
-            # A router at home may take its time to answer; what it passes on is no later for that.
+            # A slow answer of a home router does not delay the packets that it forwards.
             if rtt_ms - min(home_ms, default=0.0) < LEAST_BENT_PIPE_MS:
-                continue  # no satellite is so near
+                continue  # too near for a satellite hop
             state = "inside"
             ends |= {"bent_pipe": True, "S2_end_ms": rtt_ms}
         elif part == "private" and state == "home":
@@ -154,12 +153,12 @@ def _ends(trace: pl.DataFrame, parts: dict[str, str], target: str) -> dict[str, 
 
 
 def _leads_inside(behind: list[str]) -> bool:
-    """Whether the next hop that is not private is in Starlink's network, by the parts of those behind one."""
+    """Return whether the next hop that is not private is in Starlink's network, by the parts of the following hops."""
     return next((part for part in behind if part != "private"), None) == "inside"
 
 
 def _shares(traces: pl.DataFrame) -> pl.DataFrame:
-    """Medians over each probe's traceroutes to a target, through a bent pipe and to the end."""
+    """Return medians over each probe's traceroutes to a target, of those through a bent pipe that reached it."""
     rows = []
     whole = traces.filter("reached", "bent_pipe")
     for (probe, target), group in whole.group_by(["probe", "target"], maintain_order=True):

@@ -1,8 +1,7 @@
-"""Spikes that last: RTTs above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
+"""Lasting latency spikes: RTTs above twice the median for about a slot or more (T3P, section 3.3 and figure 3a).
 
-The paper plots pings of 1 s cadence and speaks of latencies above 2 × the median, that of the larger window (35.2 ms
-there), "each persisting for roughly 15 seconds or more", for multiples of 15 s, with loss often where they begin and
-end.
+The paper plots pings at 1 s intervals and reports latencies above 2 × the median of the larger window (35.2 ms there),
+"each persisting for roughly 15 seconds or more", for multiples of 15 s, often with loss at their start and end.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ from bentpipe.analysis.tables import only_series
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Above this many medians is a spike (T3P, section 3.3).
+#: Threshold of a spike as a multiple of the median (T3P, section 3.3).
 TIMES_MEDIAN = 2.0
-#: The paper's cadence [s]; denser pings are reduced to their median in each bin.
+#: The paper's ping interval [s]; denser pings are reduced to their median in each bin.
 BIN_S = 1.0
 #: "Roughly 15 seconds or more" [s]; chosen here: 15 s less a bin at either end, whose median may be on either side.
 LASTING_S = 13.0
-#: Bins in a row that may be below the line, or without a reply, inside one spike; chosen here, as single replies at
-#: 1 s cadence fall below it by jitter.
+#: Successive bins below the threshold, or without a reply, that do not end a spike; chosen here, since single replies
+#: at 1 s intervals fall below it by jitter.
 BRIDGED_BINS = 2
 
 
 @dataclass(frozen=True)
 class Spikes:
-    """What was found.
+    """Latency spikes of a series.
 
     Attributes:
         median_ms: Median RTT of the whole series.
-        threshold_ms: `TIMES_MEDIAN` times that.
-        spikes: One row each: `start_unix_ns`, `duration_s`, `lasting` (`LASTING_S` or more), `median_ms`, `peak_ms` (of
-            bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus those),
-            `lost_at_ends` (a probe was lost within a bin of its beginning or end). The two about periods are null
-            without a period.
+        threshold_ms: `TIMES_MEDIAN` times the median.
+        spikes: One row per spike: `start_unix_ns`, `duration_s`, `lasting` (`LASTING_S` or more), `median_ms`,
+            `peak_ms` (of bins), `periods` (its duration in whole periods, rounded), `off_period_s` (duration minus
+            those), `lost_at_ends` (a probe was lost within a bin of its start or end). `periods` and `off_period_s` are
+            null without a period.
         share_lasting: Share of all bins with replies inside lasting spikes.
         near_multiple: Share of lasting spikes within `BIN_S` of a multiple of the period; null without one. By chance
             it would be 2 × `BIN_S` / period: 0.13 for 15 s.
@@ -65,11 +64,11 @@ _COLUMNS = {
 
 
 def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = None) -> Spikes:
-    """Spikes of one series.
+    """Find the latency spikes of one series.
 
     Args:
         table: Pings (`tables.PINGS`) from one site to one target.
-        period_s: Length of a slot as `analyze_handovers` found it [s]; None where it found none.
+        period_s: Length of a slot from `analyze_handovers` [s]; None: no slots.
 
     Raises:
         UserError: Several series, or see `tables.series`.
@@ -80,7 +79,7 @@ def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = 
         return Spikes(None, None, pl.DataFrame(schema=_COLUMNS), None, None)
     median = float(np.median(rtt_ms))
     threshold = TIMES_MEDIAN * median
-    # Only bins with replies: of a series with a gap of years the others would not fit into memory.
+    # Only bins with replies: in a series with a gap of years the empty ones would not fit into memory.
     grouped = (
         pl.DataFrame({"bin": (replies_s // BIN_S).astype(np.int64), "rtt_ms": rtt_ms})
         .group_by("bin")
@@ -119,12 +118,12 @@ def latency_spikes(table: pl.DataFrame | pl.LazyFrame, period_s: float | None = 
 
 
 def _within(bins: NDArray[np.int64], first: int, last: int) -> bool:
-    """Whether one of these, sorted, lies from `first` to `last`."""
+    """Return whether any of the sorted bins lies from `first` to `last`."""
     return bool(np.searchsorted(bins, first) < np.searchsorted(bins, last + 1))
 
 
 def _runs(where: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """First and last bin of runs of bins above the line, sorted, those joined that are at most `BRIDGED_BINS` apart."""
+    """Return first and last bin of each run of sorted bins above the threshold, bridging up to `BRIDGED_BINS`."""
     if not where.size:
         return []
     breaks = np.flatnonzero(np.diff(where) > BRIDGED_BINS + 1)

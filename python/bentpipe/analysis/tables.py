@@ -1,4 +1,4 @@
-"""The tables that analyses read: their columns, what is refused, and how a table falls into series."""
+"""Input tables of analyses: columns, validation, and splitting into series."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Probes of RTTs, one row each. `rtt_ms` null: lost.
+#: Probes with RTTs, one row each. `rtt_ms` null: lost.
 PINGS: Mapping[str, pl.DataType] = {"unix_ns": pl.Int64(), "rtt_ms": pl.Float64()}
-#: What tells series apart, `kind` being how it was probed (`icmp`, `tcp`, `udp`); a table may lack any.
+#: Columns that identify a series; `kind` is the probing method (`icmp`, `tcp`, `udp`). A table may lack any.
 KEYS = ("site", "target", "kind")
 
 
 def series_name(site: str | None, target: str | None, kind: str | None) -> str:
-    """`site → target (kind)` as messages and figures show it; empty where none is known."""
+    """Return `site → target (kind)` for messages and figures; empty if all are unknown."""
     ends = " → ".join(part for part in (site, target) if part)
     return f"{ends} ({kind})".lstrip() if kind else ends
 
 
 @dataclass(frozen=True)
 class Series:
-    """Probes of one kind from one site to one target, in order of time.
+    """Probes of one kind from one site to one target, in time order.
 
     Attributes:
-        site: Where from; None if the table does not say.
-        target: Where to; None if the table does not say.
-        kind: How; None if the table does not say.
-        start_unix_ns: The first probe.
-        t_s: Probes' times since `start_unix_ns` [s], not decreasing; shape (n,).
-        rtt_ms: Their RTTs [ms]; NaN: lost; shape (n,).
+        site: Source; None: unknown.
+        target: Target; None: unknown.
+        kind: Probing method; None: unknown.
+        start_unix_ns: Time of the first probe [ns since 1970].
+        t_s: Times of the probes since `start_unix_ns` [s], not decreasing; shape (n,).
+        rtt_ms: RTTs [ms]; NaN: lost; shape (n,).
     """
 
     site: str | None
@@ -51,7 +51,7 @@ class Series:
 
     @property
     def name(self) -> str:
-        """`site → target (kind)` as messages and figures show it."""
+        """`site → target (kind)` for messages and figures."""
         return series_name(self.site, self.target, self.kind) or "the series"
 
     @property
@@ -61,28 +61,28 @@ class Series:
 
     @property
     def duration_s(self) -> float:
-        """From the first to the last probe [s]."""
+        """Time from the first to the last probe [s]."""
         return float(self.t_s[-1]) if self.t_s.size else 0.0
 
     @property
     def times_unix_ns(self) -> NDArray[np.int64]:
-        """Probes' times [ns since 1970]; shape (n,)."""
+        """Times of the probes [ns since 1970]; shape (n,)."""
         return self.start_unix_ns + (self.t_s * 1e9).astype(np.int64)
 
     def only(self, chosen: NDArray[np.bool_]) -> Series:
-        """Some of its probes, at least one; shape (n,)."""
+        """Return a series of the chosen probes, at least one; shape (n,)."""
         first_s = float(self.t_s[chosen][0])
         start = self.start_unix_ns + round(first_s * 1e9)
         return replace(self, start_unix_ns=start, t_s=self.t_s[chosen] - first_s, rtt_ms=self.rtt_ms[chosen])
 
     def replies(self) -> tuple[Floats, Floats]:
-        """Times [s] and RTTs [ms] of the probes that were answered."""
+        """Return times [s] and RTTs [ms] of the answered probes."""
         answered = ~self.lost
         return self.t_s[answered], self.rtt_ms[answered]
 
 
-def check_columns(table: pl.LazyFrame, expected: Mapping[str, pl.DataType], what: str) -> pl.Schema:
-    """The table's schema.
+def check_columns(table: pl.LazyFrame, expected: Mapping[str, pl.DataType], where: str) -> pl.Schema:
+    """Check the columns of a table, and return its schema; `where` names it in messages.
 
     Raises:
         UserError: A column is missing or of another type; the message names it.
@@ -90,15 +90,15 @@ def check_columns(table: pl.LazyFrame, expected: Mapping[str, pl.DataType], what
     schema = table.collect_schema()
     for name, kind in expected.items():
         if name not in schema:
-            raise UserError(f"{what}: no column {name!r} (found: {', '.join(schema) or 'none'}); expected {kind}")
-        # A column without a value has no type of its own.
+            raise UserError(f"{where}: no column {name!r} (found: {', '.join(schema) or 'none'}); expected {kind}")
+        # A column without any value has type Null.
         if schema[name] != kind and schema[name] != pl.Null():
-            raise UserError(f"{what}: column {name!r} is {schema[name]}; expected {kind}")
+            raise UserError(f"{where}: column {name!r} is {schema[name]}; expected {kind}")
     return schema
 
 
 def with_names(table: pl.LazyFrame) -> pl.LazyFrame:
-    """The same; what tells its series apart as text, whatever another tool has there."""
+    """Return the table with the columns that identify a series as text, whatever their type."""
     schema = table.collect_schema()
     return table.with_columns(
         pl.col(key).cast(pl.String) for key in KEYS if schema.get(key, pl.String()) != pl.String()
@@ -106,11 +106,13 @@ def with_names(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
-    """The series of a table of pings, sorted by site, target and kind; each is loaded when its turn comes.
+    """Yield the series of a table of pings, sorted by site, target and kind; each is loaded on demand.
+
+    An RTT of 0, below the resolution of its tool, is accepted.
 
     Raises:
-        UserError: A column is missing or of another type, a time is null, or an RTT is below 0 or no number (a
-            lost probe is null). One of 0 was shorter than its tool can tell, and is taken as it is.
+        UserError: A column is missing or of another type, a time is null, or an RTT is negative or not a number (a
+            lost probe is null).
     """
     lazy = with_names(table.lazy())
     schema = check_columns(lazy, PINGS, "pings")
@@ -122,7 +124,7 @@ def series(table: pl.DataFrame | pl.LazyFrame) -> Iterator[Series]:
 
 
 def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
-    """The one series of a table.
+    """Return the only series of a table.
 
     Raises:
         UserError: There are several or none, or see `series`.
@@ -149,8 +151,8 @@ def _series(rows: pl.DataFrame, site: str | None, target: str | None, kind: str 
     rtt_ms = rows["rtt_ms"].cast(pl.Float64).to_numpy()
     bad = (rtt_ms < 0) | np.isinf(rtt_ms)
     if bad.any():
-        found = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
-        raise UserError(f"pings: {found}; expected 0 ms or more, or null for a lost probe")
+        value = f"rtt_ms is {rtt_ms[bad][0]:g} at unix_ns {unix_ns[bad][0]}"
+        raise UserError(f"pings: {value}; expected 0 ms or more, or null for a lost probe")
     start = int(unix_ns[0]) if unix_ns.size else 0
     t_s = (unix_ns - start).astype(np.float64)
     t_s /= 1e9

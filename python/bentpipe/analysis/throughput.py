@@ -11,27 +11,27 @@ import polars as pl
 from bentpipe.analysis.tables import check_columns
 from bentpipe.errors import UserError
 
-#: Speed tests, one row each and direction; `throughput_bps` null: it failed.
+#: Speed tests, one row per test and direction; `throughput_bps` null: failed.
 TESTS = {"unix_ns": pl.Int64(), "direction": pl.String(), "throughput_bps": pl.Float64()}
 #: Local hours that count as peak; chosen here: evenings, when subscribers are at home (FCC, "Measuring Broadband
 #: America": 7 to 11 p.m.).
 PEAK_HOURS = (19, 23)
-#: Days pairs of which the trend is taken from, evenly spread at most; chosen here: 2 million slopes.
+#: Most days in the trend, evenly spaced; chosen here: 2 million pairs of days.
 MOST_DAYS = 2000
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Speed tests.
+    """Throughput over months.
 
     Attributes:
-        summary: One row a direction: `tests`, `failed`, `min_bps`, `p5_bps`, `median_bps`, `p95_bps`, `max_bps`,
+        summary: One row per direction: `tests`, `failed`, `min_bps`, `p5_bps`, `median_bps`, `p95_bps`, `max_bps`,
             `peak_bps`, `off_peak_bps` (medians), `off_peak_over_peak` (Huston's CUBIC: 3 to 4; null where the peak's is
             0), `trend_per_month`: the median of the slopes between daily medians (Theil and Sen) over 30 days, as a
             share of the median; null below 30 days.
-        months: One row a direction and calendar month: `month` (YYYY-MM, local), `tests`, `p5_bps`, `median_bps`,
+        months: One row per direction and calendar month: `month` (YYYY-MM, local), `tests`, `p5_bps`, `median_bps`,
             `p95_bps` (figure 2).
-        hours: One row a direction and local hour: `hour`, `tests`, `median_bps`.
+        hours: One row per direction and local hour: `hour`, `tests`, `median_bps`.
     """
 
     summary: pl.DataFrame
@@ -40,7 +40,7 @@ class Throughput:
 
 
 def throughput_series(tests: pl.DataFrame | pl.LazyFrame, zone: str = "UTC") -> Throughput:
-    """Level, trend and daily course of speed tests.
+    """Return level, trend and daily pattern of speed tests.
 
     Args:
         tests: Columns `TESTS`.
@@ -105,7 +105,7 @@ def throughput_series(tests: pl.DataFrame | pl.LazyFrame, zone: str = "UTC") -> 
 
 
 def _trend_per_month(rows: pl.DataFrame) -> float | None:
-    """Theil's and Sen's slope of daily medians, as a share of their median per 30 days."""
+    """Return the Theil–Sen slope of daily medians, as a share of their median per 30 days."""
     days = rows.group_by("day").agg(pl.col("throughput_bps").median()).drop_nulls().sort("day")
     if days.height < 2:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from bentpipe.analysis.files import chosen, scan_file
+from bentpipe.analysis.files import scan_file, select_series
 from bentpipe.analysis.tables import KEYS, series_name
 from bentpipe.errors import UserError
 
@@ -76,7 +76,7 @@ def load_table(path: str | os.PathLike[str], expected: TableKind, **series: str 
     if loaded is None:
         loaded = _read(path, expected, series)
         loaded = replace(loaded, table=_for_analysis(loaded.table, expected))
-    return replace(loaded, table=chosen(loaded.table, path, series))
+    return replace(loaded, table=select_series(loaded.table, path, series))
 
 
 def open_measured(path: str | os.PathLike[str], expected: TableKind, **series: str | None) -> pl.LazyFrame:

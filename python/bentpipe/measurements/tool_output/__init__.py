@@ -1,4 +1,4 @@
-"""What the program itself said: its standard output, kept beside the Run and, of known tools, on the Run's clock."""
+"""Tool output: a program's standard output, stored beside the Run and, for known tools, parsed on the Run's clock."""
 
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.stored import OutputFlow, ProgramOutput, program_output

@@ -1,4 +1,4 @@
-"""A tool's output on the Run's clock: `program.json`, and its summary for `run.json`."""
+"""Parsed tool output on the Run's clock: `program.json`, and its summary for `run.json`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from bentpipe.measurements.tool_output.tee import Tee
 
 FORMAT = 1
-"""Of `program.json`; a reader refuses a larger number."""
+"""Format of `program.json`; a reader refuses a larger number."""
 
 FILE = "program.json"
 RAW = "program.out"
 WHERE = "standard output"
 
 PER_FLOW = ("rtt", "owd_up", "owd_down")
-"""Columns [ms] of samples, or of intervals, whose median and 95th percentile the summary has."""
+"""Columns [ms] of samples or intervals whose median and 95th percentile are in the summary."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What became of an output.
+    """A program's output, parsed.
 
     Attributes:
         summary: `program_output` of `run.json`.
-        document: `program.json`; None: no known tool's, or not to be used.
-        note: One line on what could not be used; None: nothing.
+        document: `program.json`; None: not of a known tool, or unusable.
+        note: One line on unusable output; None: no problem.
     """
 
     summary: dict[str, Any]
@@ -45,20 +45,20 @@ class Parsed:
 
 
 def parse(tee: Tee, clock_unix_ns: int) -> Parsed | None:
-    """What a program wrote through `tee`; the Run's clock read 0 at `clock_unix_ns`. None: it wrote nothing."""
+    """Parse the output of a program through `tee`; the Run's clock was 0 at `clock_unix_ns`. None: no output."""
     if not tee.total_bytes:
         return None
     parsed = _parse(tee, clock_unix_ns)
     if tee.not_passed_on is None:
         return parsed
-    refused = f"{WHERE} did not take all that the program wrote: {tee.not_passed_on.strerror}"
+    refused = f"{WHERE} refused part of the program's output: {tee.not_passed_on.strerror}"
     note = f"{refused}; {parsed.note}" if parsed.note else refused
     return replace(parsed, note=note, summary={**parsed.summary, "not_passed_on": tee.not_passed_on.strerror})
 
 
 def _parse(tee: Tee, clock_unix_ns: int) -> Parsed:
     if tee.failed is not None:
-        note = f"{WHERE} is not kept, there was no way to keep all of it: {tee.failed.strerror}"
+        note = f"{WHERE} is not stored, because it could not be stored completely: {tee.failed.strerror}"
         return Parsed({"raw": None, "written_bytes": tee.total_bytes, "tool": None, "note": note}, None, note)
     data = tee.kept.read_bytes()
     summary: dict[str, Any] = {
@@ -69,18 +69,18 @@ def _parse(tee: Tee, clock_unix_ns: int) -> Parsed:
     }
     tool = recognise(data)
     if tee.total_bytes > len(data):
-        why = f"expected at most {KEPT_BYTES >> 20} MiB"
-        note = f"of {WHERE} only {len(data)} of {tee.total_bytes} bytes are kept, and not read: {why}"
+        limit = f"expected at most {KEPT_BYTES >> 20} MiB"
+        note = f"only {len(data)} of {tee.total_bytes} bytes of {WHERE} are stored, and not parsed: {limit}"
         return Parsed({**summary, "tool": tool, "note": note}, None, note)
     if tool is None:
         return Parsed({**summary, "tool": None}, None, None)
     try:
         reading = read(tool, data, WHERE, tee.arrivals)
         document = _document(reading, clock_unix_ns)
-        # Its own summary is passed on as it is, and JSON has no such numbers.
+        # The tool's own summary may have NaN or infinity, which JSON lacks.
         written = json.dumps(document, allow_nan=False).encode() + b"\n"
     except (UserError, ValueError, RecursionError) as error:
-        note = f"what {tool} says is not kept in {FILE}: {error}"
+        note = f"output of {tool} is not stored in {FILE}: {error}"
         return Parsed({**summary, "tool": tool, "note": note}, None, note)
     summary |= {
         "tool": reading.tool,
@@ -106,7 +106,7 @@ def _document(reading: Reading, clock_unix_ns: int) -> dict[str, Any]:
 
 
 def _on_run_clock(flow: Flow, clock_unix_ns: int) -> dict[str, Any]:
-    """A flow with times of the Run; null where the tool's text does not tell when."""
+    """Return a flow with times on the Run's clock; null if the output has no times."""
     start_s = None if flow.start_unix_ns is None else (flow.start_unix_ns - clock_unix_ns) / 1e9
 
     def shifted(columns: Mapping[str, Column]) -> dict[str, Column]:
@@ -123,7 +123,7 @@ def _on_run_clock(flow: Flow, clock_unix_ns: int) -> dict[str, Any]:
         "protocol": flow.protocol,
         "direction": {True: "up", False: "down", None: None}[flow.sends],
         "start_s": start_s,
-        # The program was started after the clock.
+        # The program started after the clock.
         "start_early_s": flow.start_early_s if start_s is None else min(flow.start_early_s, max(start_s, 0.0)),
         "counts": dict(flow.counts),
         "intervals": shifted(flow.intervals),
@@ -132,17 +132,19 @@ def _on_run_clock(flow: Flow, clock_unix_ns: int) -> dict[str, Any]:
 
 
 def _summary(flow: Flow, placed: Mapping[str, Any]) -> dict[str, Any]:
-    """One flow for `run.json`."""
-    found: dict[str, Any] = {key: placed[key] for key in ("name", "protocol", "direction", "start_s", "start_early_s")}
-    found |= flow.counts
+    """Return the summary of a flow for `run.json`."""
+    summary: dict[str, Any] = {
+        key: placed[key] for key in ("name", "protocol", "direction", "start_s", "start_early_s")
+    }
+    summary |= flow.counts
     for name in PER_FLOW:
         for table in (flow.samples, flow.intervals):
             values = sorted(value for value in table.get(f"{name}_ms", []) if isinstance(value, float))
             if values:
-                found[f"{name}_median_ms"], found[f"{name}_p95_ms"] = median(values), _p95(values)
-    return found
+                summary[f"{name}_median_ms"], summary[f"{name}_p95_ms"] = median(values), _p95(values)
+    return summary
 
 
 def _p95(ordered: Sequence[float]) -> float:
-    """The smallest value that 95 % do not exceed."""
+    """Return the smallest value that 95 % of the values do not exceed."""
     return ordered[-(-95 * len(ordered) // 100) - 1]

@@ -1,4 +1,4 @@
-"""`program.json` of a Run, read."""
+"""Reader of `program.json` of a Run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputFlow:
-    """One flow, stream, transfer or target of a tool; docs/reference/run.md has the columns.
+    """A flow, stream, transfer or target of a tool; docs/reference/run.md has the columns.
 
-    `record` is its summary as in `run.json`. Times in the tables are seconds of the Run, as in its `samples`.
+    `record` is its summary in `run.json`. Times in the tables are seconds on the Run's clock, as in its `samples`.
     """
 
     record: Mapping[str, Any]
@@ -32,13 +32,13 @@ class OutputFlow:
 
     @property
     def name(self) -> str:
-        """What tells it from the tool's others."""
+        """Name, unique among the tool's flows."""
         return str(self.record["name"])
 
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """What a tool said; `tool_summary` has its own names and units."""
+    """Parsed output of a tool; `tool_summary` has the tool's names and units."""
 
     tool: str
     version: str | None
@@ -48,12 +48,12 @@ class ProgramOutput:
 
 
 def program_output(run: Run) -> ProgramOutput | None:
-    """What the program of `run` said of itself; None: it was none of the known tools, or could not be read.
+    """Return the parsed output of the program of `run`; None: not of a known tool, or unreadable.
 
-    `run.record["program_output"]` says which; the text as it was written is `program.out` in the Run's folder.
+    `run.record["program_output"]` has the reason; the raw text is `program.out` in the Run's folder.
 
     Raises:
-        UserError: The file is missing, damaged, or of a newer format.
+        UserError: The file is missing, damaged, or has a newer format.
     """
     summary = run.record.get("program_output")
     if not isinstance(summary, dict) or summary.get("file") != FILE:
@@ -61,7 +61,7 @@ def program_output(run: Run) -> ProgramOutput | None:
     file = run.path / FILE
     data = read_bytes(file)
     if hashlib.sha256(data).hexdigest() != summary.get("sha256"):
-        raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; {RAW} has the text itself")
+        raise UserError(f"{file}: its SHA-256 is not the one in run.json: damaged or edited; {RAW} has the raw text")
     document = json.loads(data)
     if document["format"] > FORMAT:
         raise UserError(

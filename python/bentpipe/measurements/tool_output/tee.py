@@ -1,4 +1,4 @@
-"""What a program writes to its standard output: passed on at once and unchanged, and kept."""
+"""Tee of a program's standard output: passed through at once and unchanged, and stored."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEPT_BYTES = MOST_BYTES
-"""Most that is kept; what is longer is a download, not a result."""
+"""Largest stored output [bytes]; longer output is a download, not a result."""
 
 CHUNK_BYTES = 1 << 16
-"""As much as a pipe of Linux holds (pipe(7))."""
+"""Capacity of a pipe on Linux (pipe(7))."""
 
 STDOUT = 1
 
 
 class Tee:
-    """Between a program and this process's standard output; to be entered before the program starts.
+    """Passes a program's output to this process's standard output and stores it; enter it before the program starts.
 
-    The program gets `stdout`: a pipe where standard output is none of a terminal. Where it is a terminal, a program of
-    `bentpipe.measurements.readers.TOOLS` gets a pseudo-terminal of the same kind (so it writes line by line, as it
-    would), and any other gets the terminal itself (`stdout` is None, nothing is kept): it may be a shell, or draw on
-    the screen.
+    The program's standard output is `stdout`: a pipe if this process's standard output is not a terminal. If it is a
+    terminal, a program of `bentpipe.measurements.readers.TOOLS` gets a pseudo-terminal with the same settings, so that
+    it is line-buffered as usual. Any other program gets the terminal itself (`stdout` is None, nothing is stored),
+    because it may be a shell or draw on the screen.
     """
 
     def __init__(self, command: Sequence[str], kept: Path) -> None:
-        """`command` is the program's; `kept` the file that is written, if anything comes."""
+        """`command` is the program's command; `kept` the file for its output, created if there is any."""
         self.kept = kept
         self.total_bytes = 0
         self.stdout: int | None = None
@@ -51,10 +51,10 @@ class Tee:
         self._not_passed_on: OSError | None = None
 
     def __enter__(self) -> Tee:
-        """Open the pipe and begin to pass on."""
+        """Open the pipe and start the thread."""
         try:
             os.fstat(STDOUT)
-        except OSError:  # closed: the program is to find it so
+        except OSError:  # closed: the program inherits it closed
             return self
         terminal = os.isatty(STDOUT)
         if terminal and not self._tool:
@@ -66,7 +66,7 @@ class Tee:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Pass on the rest: all that runs inside has ended, so what is to come is there."""
+        """Pass on the rest: the program and its children have ended, so no more output will come."""
         if self.stdout is not None:
             os.close(self.stdout)
             os.close(self._end)
@@ -76,21 +76,21 @@ class Tee:
 
     @property
     def arrivals(self) -> Arrivals:
-        """When each part of what is kept was written."""
+        """Arrival times of the stored output."""
         return Arrivals(self._ends, self._unix_ns)
 
     @property
     def failed(self) -> OSError | None:
-        """Why not all was kept, if it was the disk's fault."""
+        """Error of the disk, if not all output was stored; None: no error."""
         return self._failed
 
     @property
     def not_passed_on(self) -> OSError | None:
-        """Why not all was passed on, if standard output refused it; that nobody reads any more is no such refusal."""
+        """Error of standard output, if not all was passed on; a closed reader is not an error."""
         return self._not_passed_on
 
     def settle(self) -> None:
-        """Write what the disk had no room for, now that it may have; if it still has none, keep nothing."""
+        """Retry writing what the disk had no room for; if that fails again, remove the file."""
         if self._unwritten:
             self._keep(b"")
             self._close()
@@ -110,14 +110,14 @@ class Tee:
                     self._ends.append(self.total_bytes)
                     self._unix_ns.append(now_ns)
         finally:
-            os.close(self._from)  # a program that writes on hears that nobody reads, as it would
+            os.close(self._from)  # a program that keeps writing gets SIGPIPE, as without the tee
 
     def _keep(self, part: bytes) -> None:
-        """Write `part` behind all that is not written yet. What the disk refuses waits in memory."""
+        """Write the buffered output and `part`. What the disk refuses is buffered in memory."""
         self._unwritten += part
         try:
             if self._file is None:
-                self._file = io.FileIO(self.kept, "a")  # not buffered: a full disk is to be heard of here
+                self._file = io.FileIO(self.kept, "a")  # unbuffered, so that a full disk raises here
             while self._unwritten:
                 del self._unwritten[: self._file.write(self._unwritten)]
         except OSError as error:
@@ -134,7 +134,7 @@ class Tee:
             self._file = None
 
     def _write(self, chunk: bytes) -> bool:
-        """Pass on; False: nobody reads any more."""
+        """Write to standard output; return False if its reader is gone."""
         rest = memoryview(chunk if self._not_passed_on is None else b"")
         while rest:
             try:
@@ -143,32 +143,34 @@ class Tee:
                 select.select([], [STDOUT], [])
             except BrokenPipeError:
                 return False
-            except OSError as error:  # a full disk, say: the program is none the wiser, and what it says is kept
+            except (
+                OSError
+            ) as error:  # for example a full disk: the program does not notice, and its output is still stored
                 self._not_passed_on = error
                 return True
         return True
 
     def _read(self) -> bytes:
-        """The next of it; empty: there is no more."""
+        """Return the next output; empty: the end."""
         while True:
             ready, _, _ = select.select([self._from, self._over], [], [])
-            if self._from not in ready:  # everything inside has ended; somebody outside may hold on to the pipe
+            if self._from not in ready:  # the program has ended; another process may still hold the pipe
                 ready, _, _ = select.select([self._from], [], [], 0)
                 if not ready:
                     return b""
             try:
                 return os.read(self._from, CHUNK_BYTES)
             except OSError as error:
-                if error.errno == errno.EIO:  # a pseudo-terminal that nobody has open any more (pty(7))
+                if error.errno == errno.EIO:  # no process has the pseudo-terminal open any more (pty(7))
                     return b""
                 raise
 
 
 def _pseudo_terminal() -> tuple[int, int]:
-    """Both ends of one that is like the terminal of standard output, but changes nothing of what passes."""
+    """Open a pseudo-terminal with the settings of standard output's terminal, but without output processing."""
     ours, programs = os.openpty()
     settings = termios.tcgetattr(STDOUT)
-    settings[1] &= ~termios.OPOST  # the real one does that
+    settings[1] &= ~termios.OPOST  # the real terminal does that
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(programs, termios.TCSANOW, settings)
     size = fcntl.ioctl(STDOUT, termios.TIOCGWINSZ, bytes(8))
