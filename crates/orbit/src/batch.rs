@@ -1,7 +1,8 @@
-//! Look angles of many satellites at many times for one site: SGP4 at every step, nothing interpolated, every core, no allocation per satellite.
+//! Look angles of many satellites at many times for one site. Runs SGP4 at every time, without interpolation, on every core and without allocation per
+//! satellite.
 //!
-//! What depends on time alone (sidereal time, the direction of the local meridian) is computed once for all satellites. A satellite is then worked
-//! on in blocks of [`BLOCK`] times that stay in the first-level cache, and each block is a few loops of vector instructions.
+//! Values that depend only on time (sidereal time, the direction of the local meridian) are computed once for all satellites. Each satellite is then
+//! processed in blocks of [`BLOCK`] times, which fit in the first-level cache. A block is a few loops of vector instructions.
 
 use crate::error::OrbitError;
 use crate::frames::{gmst_rad, site_meridian_km};
@@ -12,14 +13,14 @@ use crate::site::Site;
 use bentpipe_profile::Utc;
 use rayon::prelude::*;
 
-/// The asked times at one site, with all that depends on them alone.
+/// The requested times at one site, with the values that depend only on them.
 #[derive(Clone, Debug)]
 pub struct SiteTimes {
     len: usize,
     origin: Utc,
-    /// Minutes from `origin`, padded to whole blocks with the last.
+    /// Minutes from `origin`, padded with the last time to whole blocks.
     minutes: Vec<f64>,
-    /// Sine and cosine of the local sidereal time, padded likewise.
+    /// Sine and cosine of the local sidereal time, padded in the same way.
     sin_lst: Vec<f64>,
     cos_lst: Vec<f64>,
     sin_lat: f64,
@@ -29,19 +30,19 @@ pub struct SiteTimes {
     z_km: f64,
 }
 
-/// Where results go: one value for each satellite and time, satellite by satellite.
+/// Output arrays: one value for each satellite and time, satellite by satellite.
 #[derive(Debug)]
 pub struct LookAnglesOut<'a> {
-    /// Clockwise from north [deg], 0 to 360; NaN where the satellite cannot be propagated.
+    /// Azimuth, clockwise from north [deg], 0 to 360; NaN: the satellite cannot be propagated.
     pub azimuth_deg: &'a mut [f64],
-    /// Above the plane normal to the ellipsoid [deg]; NaN likewise.
+    /// Elevation above the plane normal to the ellipsoid [deg]; NaN as above.
     pub elevation_deg: &'a mut [f64],
-    /// Straight-line distance [km]; NaN likewise.
+    /// Straight-line distance [km]; NaN as above.
     pub range_km: &'a mut [f64],
 }
 
 impl SiteTimes {
-    /// Prepares `times` at `site`.
+    /// Prepare `times` at `site`.
     #[must_use]
     pub fn new(site: Site, times: &[Utc]) -> Self {
         let origin = times.first().copied().unwrap_or_default();
@@ -65,20 +66,20 @@ impl SiteTimes {
         }
     }
 
-    /// How many times were asked.
+    /// Return the number of times.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none was.
+    /// Return whether there are no times.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Look angles of one satellite; each slice holds [`Self::len`] values.
-    fn one(&self, satellite: &Propagator, azimuth: &mut [f64], elevation: &mut [f64], range: &mut [f64]) {
+    /// Compute the look angles of one satellite. Each slice holds [`Self::len`] values.
+    fn satellite_angles(&self, satellite: &Propagator, azimuth: &mut [f64], elevation: &mut [f64], range: &mut [f64]) {
         let offset = satellite.minutes(self.origin);
         let mut minutes = [0.0; BLOCK];
         let mut position = BlockKm::default();
@@ -96,7 +97,7 @@ impl SiteTimes {
         }
     }
 
-    /// Azimuth, elevation and range of a block of positions.
+    /// Compute azimuth, elevation and range of a block of positions.
     ///
     /// A rotation by local instead of Greenwich sidereal time brings the site's meridian to the x axis: the site then has no y coordinate.
     #[inline(always)]
@@ -121,7 +122,7 @@ impl SiteTimes {
     }
 }
 
-/// [`SiteTimes::look`] as work for [`widest`].
+/// [`SiteTimes::look`] as a closure for [`widest`].
 struct Look<'a> {
     times: &'a SiteTimes,
     start: usize,
@@ -139,21 +140,21 @@ impl pulp::NullaryFnOnce for Look<'_> {
     }
 }
 
-/// Look angles of every satellite at every time, on every core.
+/// Compute the look angles of every satellite at every time, on every core.
 ///
-/// For more than memory holds, call it for a part of the satellites at a time with the same `times`.
+/// If the result does not fit in memory, call it for parts of the satellites with the same `times`.
 ///
 /// # Errors
-/// [`OrbitError::OutOfRange`] where an output does not hold one value for each satellite and time.
+/// [`OrbitError::OutOfRange`] if an output array does not have one value for each satellite and time.
 pub fn look_angles(satellites: &[Propagator], times: &SiteTimes, out: LookAnglesOut<'_>) -> Result<(), OrbitError> {
     let LookAnglesOut { azimuth_deg, elevation_deg, range_km } = out;
-    let wanted = satellites.len() * times.len();
-    for found in [azimuth_deg.len(), elevation_deg.len(), range_km.len()] {
-        if found != wanted {
+    let expected = satellites.len() * times.len();
+    for length in [azimuth_deg.len(), elevation_deg.len(), range_km.len()] {
+        if length != expected {
             return Err(OrbitError::OutOfRange {
-                what: "length of an output array",
-                found: found as f64,
-                wanted: "one value for each satellite and time",
+                name: "length of an output array",
+                value: length as f64,
+                expected: "one value for each satellite and time",
             });
         }
     }
@@ -163,7 +164,7 @@ pub fn look_angles(satellites: &[Propagator], times: &SiteTimes, out: LookAngles
     let n = times.len();
     satellites.par_iter().zip(azimuth_deg.par_chunks_mut(n)).zip(elevation_deg.par_chunks_mut(n)).zip(range_km.par_chunks_mut(n)).for_each(
         |(((satellite, azimuth), elevation), range)| {
-            times.one(satellite, azimuth, elevation, range);
+            times.satellite_angles(satellite, azimuth, elevation, range);
         },
     );
     Ok(())

@@ -4,10 +4,10 @@ use crate::frames::gmst_rad;
 use crate::propagate::{BLOCK, BlockKm, Propagator};
 use bentpipe_profile::Utc;
 
-/// Most times in one block; more are worked on block by block.
+/// Largest number of times in one block.
 pub const TIMES_PER_BLOCK: usize = BLOCK;
 
-/// Earth-fixed positions [km] of all satellites at up to [`TIMES_PER_BLOCK`] times; NaN where a satellite cannot be propagated.
+/// Earth-fixed positions [km] of all satellites at up to [`TIMES_PER_BLOCK`] times; NaN: the satellite cannot be propagated.
 #[derive(Clone, Debug, Default)]
 pub struct EcefBlock {
     satellites: usize,
@@ -15,10 +15,10 @@ pub struct EcefBlock {
 }
 
 impl EcefBlock {
-    /// Fills the block; memory is reused.
+    /// Fill the block. Reuses its memory.
     ///
     /// # Panics
-    /// With more than [`TIMES_PER_BLOCK`] times: callers cut their times into chunks of that length.
+    /// With more than [`TIMES_PER_BLOCK`] times. Callers split their times into chunks of that length.
     pub fn fill(&mut self, satellites: &[Propagator], times: &[Utc]) {
         assert!(times.len() <= BLOCK, "at most {BLOCK} times in a block");
         self.satellites = satellites.len();
@@ -30,7 +30,7 @@ impl EcefBlock {
         let mut teme = BlockKm::default();
         for (index, satellite) in satellites.iter().enumerate() {
             if times.len() == 1 {
-                // One time alone: the block's other columns would be thrown away.
+                // For a single time the rest of a block would be computed in vain.
                 if let Ok(state) = satellite.state(last) {
                     let [x, y, z] = state.position_km;
                     let (s, c) = rotation[0];
@@ -46,7 +46,7 @@ impl EcefBlock {
         }
     }
 
-    /// Positions of all satellites at the `time`-th of the filled times.
+    /// Return the positions of all satellites at the `time`-th of the filled times.
     #[must_use]
     pub fn at(&self, time: usize) -> &[[f64; 3]] {
         &self.positions_km[time * self.satellites..(time + 1) * self.satellites]
@@ -60,7 +60,7 @@ mod tests {
     use crate::walker::{WalkerShell, geostationary};
 
     #[test]
-    fn blocks_are_the_single_positions_turned_with_the_earth() {
+    fn block_positions_equal_single_positions_in_earth_fixed_coordinates() {
         let epoch = Utc(1_778_403_600_000_000_000);
         let shell = WalkerShell {
             name: "S".to_owned(),
@@ -81,9 +81,9 @@ mod tests {
         for (i, &t) in times.iter().enumerate() {
             single.fill(&satellites, &[t]);
             for (k, satellite) in satellites.iter().enumerate() {
-                let wanted = teme_to_ecef(satellite.state(t).unwrap().position_km, gmst_rad(t));
-                assert!(norm(sub(block.at(i)[k], wanted)) < 1e-8);
-                assert!(norm(sub(single.at(0)[k], wanted)) < 1e-8);
+                let expected = teme_to_ecef(satellite.state(t).unwrap().position_km, gmst_rad(t));
+                assert!(norm(sub(block.at(i)[k], expected)) < 1e-8);
+                assert!(norm(sub(single.at(0)[k], expected)) < 1e-8);
             }
         }
     }

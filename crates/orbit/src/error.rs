@@ -1,4 +1,4 @@
-//! The one error of this crate: where, what was found, what was wanted.
+//! The error of this crate: where, the value, and what is expected.
 
 use bentpipe_profile::{shown, shown_message};
 use std::fmt;
@@ -7,69 +7,69 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrbitError {
-    /// The file is empty or holds nothing but white space.
-    #[error("{file}: the file is empty; wanted TLE (2 or 3 lines a satellite), OMM CSV, OMM JSON or OMM XML")]
+    /// The file is empty or contains only white space.
+    #[error("{file}: the file is empty; expected TLE (2 or 3 lines a satellite), OMM CSV, OMM JSON or OMM XML")]
     Empty {
         /// Name of the file.
         file: String,
     },
-    /// The first characters fit no format we read.
+    /// The first characters match no supported format.
     #[error(
-        "{file}: not a format of orbital elements: it begins with {found:?}; wanted TLE (2 or 3 lines a satellite), OMM CSV, OMM JSON or OMM XML"
+        "{file}: not a format of orbital elements: it begins with {beginning:?}; expected TLE (2 or 3 lines a satellite), OMM CSV, OMM JSON or OMM XML"
     )]
     UnknownFormat {
         /// Name of the file.
         file: String,
-        /// How it begins.
-        found: String,
+        /// Beginning of the file.
+        beginning: String,
     },
-    /// The file is beyond the size we accept.
-    #[error("{file}: {found_bytes} bytes of elements; at most {limit_bytes} are read (the whole public catalogue is about 80 MB as XML)")]
+    /// The file is too large.
+    #[error("{file}: {size_bytes} bytes of elements; expected at most {limit_bytes} (the whole public catalogue is about 80 MB as XML)")]
     TooLarge {
         /// Name of the file.
         file: String,
         /// Its size [bytes].
-        found_bytes: usize,
+        size_bytes: usize,
         /// The limit [bytes].
         limit_bytes: usize,
     },
-    /// The file holds more satellites than we accept.
-    #[error("{file}: more than {limit} satellites; split the file")]
+    /// The file contains too many satellites.
+    #[error("{file}: more than {limit} satellites; expected at most that; split the file")]
     TooManyRecords {
         /// Name of the file.
         file: String,
         /// The limit.
         limit: usize,
     },
-    /// The file parses, but holds no satellite.
-    #[error("{file}: no satellite in it; wanted at least one")]
+    /// The file contains no satellite.
+    #[error("{file}: no satellite in it; expected at least one")]
     NoRecords {
         /// Name of the file.
         file: String,
     },
-    /// The text is not JSON, CSV or XML as its kind demands.
+    /// The text is not valid JSON, CSV or XML.
     #[error("{place}: not valid {format}: {}", shown_message(reason))]
     Syntax {
         /// Where.
         place: Place,
         /// `JSON`, `CSV` or `XML`.
         format: &'static str,
-        /// What the parser said.
+        /// Message of the parser.
         reason: String,
     },
     /// A TLE line is missing, doubled, out of order or of the wrong length.
-    #[error("{place}: {found}; wanted {wanted}")]
+    #[error("{place}: {problem}; expected {expected}")]
     TleLayout {
         /// Where.
         place: Place,
-        /// What stands there.
-        found: String,
-        /// What should stand there.
-        wanted: &'static str,
+        /// The problem.
+        problem: String,
+        /// Expected content.
+        expected: &'static str,
     },
     /// A TLE line's last digit is not the sum of the others.
     #[error(
-        "{place}: checksum {found} of TLE line {tle_line} does not match the line (computed {computed}); the line was altered or mixed with another"
+        "{place}: checksum {stored} of TLE line {tle_line} does not match the line (computed {computed}); the line was altered or mixed with another"
     )]
     TleChecksum {
         /// Where.
@@ -77,12 +77,14 @@ pub enum OrbitError {
         /// 1 or 2.
         tle_line: u8,
         /// The digit in column 69.
-        found: char,
-        /// What the line's characters give.
+        stored: char,
+        /// Checksum of the line's characters.
         computed: u8,
     },
     /// The two lines of a TLE belong to different satellites.
-    #[error("{place}: line 1 is of satellite {line1_id:?} and line 2 of {line2_id:?}; the file's lines are mixed up")]
+    #[error(
+        "{place}: line 1 is of satellite {line1_id:?} and line 2 of {line2_id:?}; expected the same satellite in both; the file's lines are mixed up"
+    )]
     TleMixedUp {
         /// Where.
         place: Place,
@@ -96,7 +98,7 @@ pub enum OrbitError {
     TleField {
         /// Where.
         place: Place,
-        /// What the `sgp4` crate said.
+        /// Error of the `sgp4` crate.
         reason: sgp4::TleError,
     },
     /// A field of an OMM is missing.
@@ -107,41 +109,41 @@ pub enum OrbitError {
         /// Its CCSDS keyword.
         field: &'static str,
     },
-    /// A field of an OMM is not what it should be.
-    #[error("{place}: field {field} is {:?}; wanted {wanted}", shown(found))]
+    /// A field of an OMM has an invalid value.
+    #[error("{place}: field {field} is {:?}; expected {expected}", shown(value))]
     BadField {
         /// Where.
         place: Place,
         /// Its CCSDS keyword.
         field: &'static str,
-        /// What stands there.
-        found: String,
-        /// What should.
-        wanted: &'static str,
+        /// Its value.
+        value: String,
+        /// Accepted values.
+        expected: &'static str,
     },
-    /// The elements are outside SGP4's domain.
+    /// The elements are outside the domain of SGP4.
     #[error("satellite {norad_id} ({name}): SGP4 refuses its elements: {reason}", name = shown(name))]
     NotAnOrbit {
         /// NORAD catalogue number.
         norad_id: u64,
         /// Name.
         name: String,
-        /// What SGP4 said.
+        /// Error of SGP4.
         reason: String,
     },
-    /// SGP4 fails at the asked time.
+    /// SGP4 fails at the requested time.
     #[error("satellite {norad_id} ({name}): SGP4 fails {age_days:.1} days from its elements' epoch: {reason}", name = shown(name))]
     Propagation {
         /// NORAD catalogue number.
         norad_id: u64,
         /// Name.
         name: String,
-        /// Asked time minus epoch [days].
+        /// Requested time minus epoch [days].
         age_days: f64,
-        /// What SGP4 said.
+        /// Error of SGP4.
         reason: String,
     },
-    /// The orbit lies inside the Earth at the asked time.
+    /// The orbit is inside the Earth at the requested time.
     #[error(
         "satellite {norad_id} ({name}) has decayed: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (WGS72 radius 6378.135 km); use elements nearer to the time, or leave it out", name = shown(name)
     )]
@@ -150,40 +152,40 @@ pub enum OrbitError {
         norad_id: u64,
         /// Name.
         name: String,
-        /// Asked time minus epoch [days].
+        /// Requested time minus epoch [days].
         age_days: f64,
         /// Distance from the Earth's centre [km].
         radius_km: f64,
     },
-    /// The state lies far beyond any orbit that the elements describe.
+    /// The position is far beyond any orbit that the elements describe.
     #[error(
-        "satellite {norad_id} ({name}): SGP4 diverges: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (wanted at most {farthest_km:.0} km, 1.5 times its apogee and 1000 km); use elements nearer to the time, or leave it out", name = shown(name)
+        "satellite {norad_id} ({name}): SGP4 diverges: {age_days:.1} days from its elements' epoch it is {radius_km:.0} km from the Earth's centre (expected at most {farthest_km:.0} km, 1.5 times its apogee and 1000 km); use elements nearer to the time, or leave it out", name = shown(name)
     )]
     Diverged {
         /// NORAD catalogue number.
         norad_id: u64,
         /// Name.
         name: String,
-        /// Asked time minus epoch [days].
+        /// Requested time minus epoch [days].
         age_days: f64,
         /// Distance from the Earth's centre [km].
         radius_km: f64,
-        /// The farthest believed [km].
+        /// Largest accepted distance [km].
         farthest_km: f64,
     },
     /// An argument is outside its range.
-    #[error("{what} is {found}; wanted {wanted}")]
+    #[error("{name} is {value}; expected {expected}")]
     OutOfRange {
-        /// The argument.
-        what: &'static str,
+        /// Name of the argument.
+        name: &'static str,
         /// Its value.
-        found: f64,
+        value: f64,
         /// Its range.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// A grid does not fit the number of satellites.
     #[error(
-        "grid:{planes}x{per_plane} has {wanted} satellites, the elements have {found}; wanted plane-major elements, {per_plane} for each of {planes} planes"
+        "grid:{planes}x{per_plane} has {grid_satellites} satellites, the elements have {satellites}; expected plane-major elements, {per_plane} for each of {planes} planes"
     )]
     GridSize {
         /// Planes.
@@ -191,13 +193,13 @@ pub enum OrbitError {
         /// Satellites in a plane.
         per_plane: usize,
         /// Their product.
-        wanted: usize,
-        /// What was given.
-        found: usize,
+        grid_satellites: usize,
+        /// Number of satellites in the elements.
+        satellites: usize,
     },
     /// An inter-satellite link passes too low.
     #[error(
-        "the link {from} – {to} passes {lowest_km:.1} km above the Earth's surface; wanted at least {wanted_km} km; is the file in plane-major order, and the grid the right one?"
+        "the link {from} – {to} passes {lowest_km:.1} km above the Earth's surface; expected at least {min_km} km; is the file in plane-major order, and the grid the right one?"
     )]
     LinkThroughEarth {
         /// Name of one end.
@@ -206,15 +208,15 @@ pub enum OrbitError {
         to: String,
         /// Lowest point of the link above the sphere of equatorial radius [km].
         lowest_km: f64,
-        /// The lowest allowed [km].
-        wanted_km: f64,
+        /// Lowest accepted height [km].
+        min_km: f64,
     },
-    /// No policy has this name.
+    /// There is no policy with this name.
     #[error("no scheduling policy {:?}; there are {known}", shown(name))]
     UnknownPolicy {
-        /// The asked name.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
 }
@@ -224,9 +226,9 @@ pub enum OrbitError {
 pub struct Place {
     /// Name of the file.
     pub file: String,
-    /// Line, from 1, where the format has lines.
+    /// Line, from 1; `None`: the format has no lines.
     pub line: Option<u64>,
-    /// Record (satellite), from 1, where it has begun.
+    /// Record (satellite), from 1; `None`: outside the records.
     pub record: Option<usize>,
 }
 
@@ -243,12 +245,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// `value` if it is finite and within `range`, else [`OrbitError::OutOfRange`].
+/// Return `value` if it is within `range`, else [`OrbitError::OutOfRange`].
 pub(crate) fn in_range(
-    what: &'static str,
+    name: &'static str,
     value: f64,
     range: std::ops::RangeInclusive<f64>,
-    wanted: &'static str,
+    expected: &'static str,
 ) -> Result<f64, OrbitError> {
-    if range.contains(&value) { Ok(value) } else { Err(OrbitError::OutOfRange { what, found: value, wanted }) }
+    if range.contains(&value) { Ok(value) } else { Err(OrbitError::OutOfRange { name, value, expected }) }
 }

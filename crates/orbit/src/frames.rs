@@ -1,8 +1,8 @@
-//! From TEME to the turning Earth and to what an observer sees.
+//! Reference frames: TEME to Earth-fixed coordinates and to an observer's look angles.
 //!
-//! Conventions, and what each costs against the full theory (measured in `validation/look_angles`, described in `docs/concepts/geometry.md`):
+//! Conventions, and the error of each against the full theory (measured in `validation/look_angles`, described in `docs/concepts/geometry.md`):
 //!
-//! - Sidereal time is GMST of IAU 1982; UTC stands for UT1. |UT1 − UTC| < 0.9 s turns the Earth by at most 13.5″, 418 m at the equator on
+//! - Sidereal time is GMST of IAU 1982, with UTC in place of UT1. |UT1 − UTC| < 0.9 s rotates the Earth by at most 13.5″, 418 m at the equator on
 //!   the ground; since 2017 it has stayed below 0.25 s (116 m), and in 2026 below 0.1 s.
 //! - No polar motion: at most 0.6″, 18 m on the ground.
 //! - The Earth is the WGS84 ellipsoid, elevation is measured from the plane normal to it, without refraction.
@@ -25,12 +25,12 @@ const E2: f64 = WGS84_FLATTENING * (2.0 - WGS84_FLATTENING);
 const J2000_UNIX_NS: i64 = 946_728_000_000_000_000;
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// Greenwich mean sidereal time [rad], 0 to 2π.
+/// Return the Greenwich mean sidereal time [rad], 0 to 2π.
 ///
 /// IAU 1982 (Aoki et al., Astron. Astrophys. 105, 359, eq. 13–14):
 /// `GMST = 67310.54841 s + (876600 h + 8640184.812866 s) T + 0.093104 s T² − 6.2e-6 s T³`, T in Julian centuries of UT1 from J2000.
 ///
-/// The whole turns are taken out in integers first, so that nothing is lost to rounding.
+/// Whole rotations are first removed in integers, to avoid rounding errors.
 #[must_use]
 #[allow(clippy::cast_precision_loss)]
 pub fn gmst_rad(at: Utc) -> f64 {
@@ -43,7 +43,7 @@ pub fn gmst_rad(at: Utc) -> f64 {
     ((seconds / 86_400.0 + day_fraction).rem_euclid(1.0)) * TAU
 }
 
-/// Turns TEME into Earth-fixed coordinates: a rotation by GMST about the axis.
+/// Convert TEME to Earth-fixed coordinates: a rotation by GMST about the axis.
 #[must_use]
 pub fn teme_to_ecef(position: [f64; 3], gmst_rad: f64) -> [f64; 3] {
     let (s, c) = gmst_rad.sin_cos();
@@ -51,7 +51,7 @@ pub fn teme_to_ecef(position: [f64; 3], gmst_rad: f64) -> [f64; 3] {
     [c * x + s * y, c * y - s * x, z]
 }
 
-/// Earth-fixed position of a site [km].
+/// Return the Earth-fixed position of a site [km].
 #[must_use]
 pub fn site_ecef_km(site: Site) -> [f64; 3] {
     let (rho_km, z_km) = site_meridian_km(site);
@@ -59,7 +59,7 @@ pub fn site_ecef_km(site: Site) -> [f64; 3] {
     [rho_km * c, rho_km * s, z_km]
 }
 
-/// Distance of a site from the axis, and its height above the equator [km].
+/// Return the distance of a site from the axis, and its height above the equatorial plane [km].
 pub(crate) fn site_meridian_km(site: Site) -> (f64, f64) {
     let (s, c) = site.lat_deg.to_radians().sin_cos();
     let alt_km = site.alt_m / 1000.0;
@@ -67,9 +67,9 @@ pub(crate) fn site_meridian_km(site: Site) -> (f64, f64) {
     ((normal_km + alt_km) * c, (normal_km * (1.0 - E2) + alt_km) * s)
 }
 
-/// The point on the ellipsoid below an Earth-fixed position, and the height above it.
+/// Return the point on the ellipsoid below an Earth-fixed position, and the height above it.
 ///
-/// Bowring's iteration (Survey Review 23, 202, 1976), repeated until nothing moves: below a micrometre for any satellite.
+/// Bowring's iteration (Survey Review 23, 202, 1976), five times: the error is below a micrometre for any satellite.
 #[must_use]
 pub fn ecef_to_geodetic(position_km: [f64; 3]) -> Site {
     let [x, y, z] = position_km;
@@ -85,23 +85,23 @@ pub fn ecef_to_geodetic(position_km: [f64; 3]) -> Site {
     }
     let (s, c) = lat.sin_cos();
     let normal = WGS84_RADIUS_KM / (1.0 - E2 * s * s).sqrt();
-    // Whichever is the better conditioned of the two: near a pole rho tells little of the height.
+    // Use the better conditioned of the two formulas: near a pole rho says little about the height.
     let alt_km = if c > 0.5 { rho / c - normal } else { z / s - normal * (1.0 - E2) };
     Site { lat_deg: lat.to_degrees(), lon_deg: y.atan2(x).to_degrees(), alt_m: alt_km * 1000.0 }
 }
 
-/// Where a satellite stands in an observer's sky.
+/// Direction and distance of a satellite from an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LookAngle {
-    /// Clockwise from north [deg], 0 to 360.
+    /// Azimuth, clockwise from north [deg], 0 to 360.
     pub azimuth_deg: f64,
-    /// Above the plane normal to the ellipsoid [deg].
+    /// Elevation above the plane normal to the ellipsoid [deg].
     pub elevation_deg: f64,
     /// Straight-line distance [km].
     pub range_km: f64,
 }
 
-/// An observer with the directions of its horizon, Earth-fixed.
+/// An observer with its local directions, Earth-fixed.
 #[derive(Clone, Copy, Debug)]
 pub struct Observer {
     position_km: [f64; 3],
@@ -111,7 +111,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The observer at `site`.
+    /// Create the observer at `site`.
     #[must_use]
     pub fn new(site: Site) -> Self {
         let (sin_lat, cos_lat) = site.lat_deg.to_radians().sin_cos();
@@ -124,25 +124,25 @@ impl Observer {
         }
     }
 
-    /// Earth-fixed position [km].
+    /// Return the Earth-fixed position [km].
     #[must_use]
     pub fn position_km(&self) -> [f64; 3] {
         self.position_km
     }
 
-    /// Unit vector away from the Earth, normal to the ellipsoid.
+    /// Return the unit vector away from the Earth, normal to the ellipsoid.
     #[must_use]
     pub fn up(&self) -> [f64; 3] {
         self.up
     }
 
-    /// The Earth-fixed position at `east`, `north` and `up` of here [km].
+    /// Return the Earth-fixed position at `east`, `north` and `up` from the observer [km].
     #[must_use]
     pub fn from_directions(&self, [east, north, up]: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|i| self.position_km[i] + east * self.east[i] + north * self.north[i] + up * self.up[i])
     }
 
-    /// Azimuth, elevation and range of an Earth-fixed position.
+    /// Return azimuth, elevation and range of an Earth-fixed position.
     #[must_use]
     pub fn look(&self, target_km: [f64; 3]) -> LookAngle {
         let d = sub(target_km, self.position_km);
@@ -154,7 +154,7 @@ impl Observer {
         }
     }
 
-    /// Sine of the elevation and the range [km]: all that a visibility test needs, without a trigonometric function.
+    /// Return the sine of the elevation, and the range [km]: enough for a visibility test, without a trigonometric function.
     #[must_use]
     pub fn sin_elevation_and_range(&self, target_km: [f64; 3]) -> (f64, f64) {
         let d = sub(target_km, self.position_km);
@@ -163,19 +163,19 @@ impl Observer {
     }
 }
 
-/// `a − b`.
+/// Return `a − b`.
 #[must_use]
 pub fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 }
 
-/// Scalar product.
+/// Return the scalar product.
 #[must_use]
 pub fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// Length.
+/// Return the length.
 #[must_use]
 pub fn norm(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
@@ -187,14 +187,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn gmst_is_vallados_example() {
-        // Vallado, Fundamentals of Astrodynamics and Applications, 4th ed., example 3-5: 20 August 1992, 12:14 UT1, 152.578787810°; the book's Julian date is good to 1e-7°.
+    fn gmst_equals_vallados_example() {
+        // Vallado, Fundamentals of Astrodynamics and Applications, 4th ed., example 3-5: 20 August 1992, 12:14 UT1, 152.578787810°; the book's Julian date is accurate to 1e-7°.
         let gmst = gmst_rad(Utc(714_312_840_000_000_000)).to_degrees();
         assert!((gmst - 152.578_787_810).abs() < 1e-7, "{gmst}");
     }
 
     #[test]
-    fn overhead_is_ninety_degrees() {
+    fn a_satellite_overhead_has_an_elevation_of_ninety_degrees() {
         let site = Site::new(-37.8, 144.9, 30.0).unwrap();
         let above = site_ecef_km(Site { alt_m: 550_030.0, ..site });
         let look = Observer::new(site).look(above);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn azimuths_of_the_compass() {
+    fn azimuth_is_clockwise_from_north() {
         let site = Site::new(10.0, 20.0, 0.0).unwrap();
         let look = |lat, lon| Observer::new(site).look(site_ecef_km(Site { lat_deg: lat, lon_deg: lon, alt_m: 1e5 }));
         assert!(look(11.0, 20.0).azimuth_deg.min(360.0 - look(11.0, 20.0).azimuth_deg) < 1e-9);
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn the_pole_is_a_site() {
+    fn a_site_may_be_at_the_pole() {
         let look = Observer::new(Site::new(90.0, 0.0, 0.0).unwrap()).look([0.0, 0.0, 7000.0]);
         assert!((look.elevation_deg - 90.0).abs() < 1e-9 && look.azimuth_deg.is_finite());
     }
 
     proptest! {
         #[test]
-        fn geodetic_round_trip(lat in -90.0_f64..=90.0, lon in -180.0_f64..=180.0, alt in -1e3_f64..4e7) {
+        fn geodetic_conversion_and_its_inverse_agree(lat in -90.0_f64..=90.0, lon in -180.0_f64..=180.0, alt in -1e3_f64..4e7) {
             let site = Site { lat_deg: lat, lon_deg: lon, alt_m: alt };
             let there = site_ecef_km(site);
             let back = site_ecef_km(ecef_to_geodetic(there));
@@ -228,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn look_angles_rebuild_the_direction(lat in -90.0_f64..=90.0, lon in -180.0_f64..=180.0, x in -9e3_f64..9e3, y in -9e3_f64..9e3, z in -9e3_f64..9e3) {
+        fn look_angles_reproduce_the_position(lat in -90.0_f64..=90.0, lon in -180.0_f64..=180.0, x in -9e3_f64..9e3, y in -9e3_f64..9e3, z in -9e3_f64..9e3) {
             let observer = Observer::new(Site { lat_deg: lat, lon_deg: lon, alt_m: 0.0 });
             let look = observer.look([x, y, z]);
             let (se, ce) = look.elevation_deg.to_radians().sin_cos();

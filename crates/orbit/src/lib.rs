@@ -1,19 +1,19 @@
-//! Orbits to paths: elements, positions, visibility, the handover schedule and routes. No packets, no clock, no files.
+//! Orbit computations: elements, positions, visibility, serving schedules, routes and the access model. No packets, no clock, no files.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`elements`] | readers of TLE and OMM (CSV, JSON, XML), and how old elements are |
-//! | [`walker`] | constellations made from their filings |
+//! | [`elements`] | readers of TLE and OMM (CSV, JSON, XML), and the age of elements |
+//! | [`walker`] | constellations built from their filings |
 //! | [`propagate`] | SGP4 |
-//! | [`frames`], [`site`], [`sun`] | the turning Earth, the ground, the Sun |
-//! | [`visibility`] | who stands above a place |
+//! | [`frames`], [`site`], [`sun`] | reference frames, points on the ground, the Sun |
+//! | [`visibility`] | satellites above a site |
 //! | [`batch`], [`ephemeris`] | many satellites at many times |
 //! | [`isl`], [`route`] | +Grid links, shortest paths, the state of a whole constellation |
-//! | [`schedule`] | who serves a terminal in each 15 s slot |
-//! | [`access`] | from a schedule to a Profile |
-//! | [`parallel`] | how many cores the work takes |
+//! | [`schedule`] | the serving satellite of a terminal in each 15 s slot |
+//! | [`access`] | builds a Profile from a schedule |
+//! | [`parallel`] | number of threads |
 //!
-//! Conventions, approximations and what each costs: `docs/concepts/geometry.md`.
+//! Conventions and approximations, with their errors: `docs/concepts/geometry.md`.
 
 #![allow(clippy::many_single_char_names, reason = "the published equations' own symbols")]
 

@@ -1,9 +1,8 @@
-//! How many cores the work takes.
+//! The number of threads of a computation.
 
-/// Runs `work` with all parallel parts on `threads` cores; on all of the machine's with `None`.
+/// Run `work` with its parallel parts on `threads` threads; `None`: on all cores of the machine.
 ///
-/// The pool is made for the call and ends with it. If the machine refuses the threads, the work runs on the shared pool: slower or faster, never other
-/// results.
+/// The thread pool exists only for the call. If the threads cannot be created, the work runs on the shared pool, with the same results.
 pub fn on_threads<R: Send>(threads: Option<usize>, work: impl FnOnce() -> R + Send) -> R {
     match threads.map(|n| rayon::ThreadPoolBuilder::new().num_threads(n.max(1)).build()) {
         Some(Ok(pool)) => pool.install(work),
@@ -16,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_as_many_as_asked() {
+    fn the_requested_number_of_threads_is_used() {
         assert_eq!(on_threads(Some(1), rayon::current_num_threads), 1);
         assert_eq!(on_threads(Some(3), rayon::current_num_threads), 3);
         assert!(on_threads(None, rayon::current_num_threads) >= 1);

@@ -1,9 +1,9 @@
-//! Loops for whatever vector instructions the machine has.
+//! Selection of the widest vector instructions of the machine.
 
-/// Runs `work`, compiled once for each width of vectors and chosen at run time. Everything it calls must be `#[inline(always)]`: what is not inlined
-/// is compiled for the smallest vectors.
+/// Run `work`, which is compiled once for each vector width and selected at run time. Every function it calls must be `#[inline(always)]`: others are
+/// compiled for the smallest vectors.
 ///
-/// The loops use no fused multiply-add and sum nothing across lanes, so the result is the same bit for bit whichever is taken.
+/// The loops use no fused multiply-add and no sums across lanes, so the result is the same bit for bit at every width.
 pub fn widest<W: pulp::NullaryFnOnce>(work: W) -> W::Output {
     pulp::Arch::new().dispatch(work)
 }

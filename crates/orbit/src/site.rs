@@ -15,7 +15,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site at `lat_deg`, `lon_deg` and `alt_m`. The poles are allowed.
+    /// Create a site at `lat_deg`, `lon_deg` and `alt_m`. The poles are allowed.
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] outside −90…90°, −360…360° and −1,000…100,000 m (an aircraft or a balloon is a site, a satellite is not).

@@ -1,4 +1,4 @@
-//! Where the Sun is, and whether a satellite sees it.
+//! Position of the Sun, and whether a satellite is sunlit.
 
 use crate::frames::{dot, norm};
 use bentpipe_profile::Utc;
@@ -10,7 +10,7 @@ const SUN_RADIUS_KM: f64 = 695_700.0;
 /// Equatorial radius of the Earth [km]; the shadow of a sphere of this radius is at most 21 km too wide at the poles.
 const EARTH_RADIUS_KM: f64 = crate::frames::WGS84_RADIUS_KM;
 
-/// Position of the Sun in the mean equator and equinox of date [km], good to 0.01° from 1950 to 2050.
+/// Return the position of the Sun in the mean equator and equinox of date [km], accurate to 0.01° from 1950 to 2050.
 ///
 /// Source: The Astronomical Almanac, section C, "Low precision formulas for the Sun's coordinates". The frame differs from TEME by the nutation in
 /// longitude, at most 0.005°.
@@ -26,10 +26,10 @@ pub fn sun_position_km(at: Utc) -> [f64; 3] {
     [distance_km * cos_longitude, distance_km * obliquity.cos() * sin_longitude, distance_km * obliquity.sin() * sin_longitude]
 }
 
-/// Whether a satellite is outside the Earth's umbra. Both positions are in the same frame [km].
+/// Return whether a satellite is outside the Earth's umbra. Both positions are in the same frame [km].
 ///
 /// The umbra is the cone that touches the Sun and a spherical Earth (Vallado, Fundamentals of Astrodynamics, 4th ed., §5.3); in the penumbra a
-/// satellite counts as sunlit, as some of the Sun's disc is in view.
+/// satellite counts as sunlit, since part of the Sun's disc is visible.
 #[must_use]
 pub fn is_sunlit(satellite_km: [f64; 3], sun_km: [f64; 3]) -> bool {
     let sun_distance = norm(sun_km);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sun_is_where_meeus_says() {
+    fn the_suns_position_equals_the_example_of_meeus() {
         // Meeus, Astronomical Algorithms, 2nd ed., example 25.a: 1992 October 13.0 TD, apparent right ascension 198.38083°, declination −7.78507°,
         // distance 0.99766 au.
         let [x, y, z] = sun_position_km(Utc(718_934_400_000_000_000));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn day_side_is_lit_and_the_shadow_is_as_wide_as_the_earth() {
+    fn the_day_side_is_sunlit_and_the_shadow_is_as_wide_as_the_earth() {
         let sun = [AU_KM, 0.0, 0.0];
         assert!(is_sunlit([7000.0, 0.0, 0.0], sun));
         assert!(!is_sunlit([-7000.0, 0.0, 0.0], sun));

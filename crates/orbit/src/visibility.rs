@@ -1,4 +1,4 @@
-//! What stands above a terminal: true elevation mask, distance from the geostationary arc, sunlit or not.
+//! Satellites above a terminal: true elevation mask, angle to the geostationary arc, sunlight.
 
 use crate::elements::Elements;
 use crate::error::{OrbitError, in_range};
@@ -9,46 +9,46 @@ use crate::sun::{is_sunlit, sun_position_km};
 use bentpipe_profile::Utc;
 use rayon::prelude::*;
 
-/// Radius of the geostationary orbit [km] (ITU-R S.484 speaks of the arc; the radius follows from one sidereal day and WGS84's gravity).
+/// Radius of the geostationary orbit [km] (ITU-R S.484 defines the arc; the radius follows from one sidereal day and WGS84's gravity).
 const GSO_RADIUS_KM: f64 = 42_164.17;
 
-/// Distance between the points that stand for the arc [deg of longitude]: at 18° from the arc this is wrong by less than 0.01°.
+/// Spacing of the points that approximate the arc [deg of longitude]. At 18° from the arc the error is below 0.01°.
 const GSO_STEP_DEG: f64 = 0.5;
 
 /// A satellite above a terminal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visible {
-    /// Place among the elements.
+    /// Index in the elements.
     pub index: usize,
     /// NORAD catalogue number.
     pub norad_id: u64,
     /// Name.
     pub name: String,
-    /// Where it stands.
+    /// Look angles.
     pub look: LookAngle,
-    /// Whether the Sun shines on it.
+    /// Whether it is sunlit.
     pub sunlit: bool,
-    /// Angle between the directions to it and to the nearest point of the geostationary arc that is above the horizon [deg]; 180 where none is.
+    /// Angle between the directions to it and to the nearest point of the geostationary arc that is above the horizon [deg]; 180: none is.
     pub gso_separation_deg: f64,
 }
 
 /// The sky above a site at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sky {
-    /// What stands above the mask, highest first.
+    /// Satellites above the mask, highest first.
     pub visible: Vec<Visible>,
     /// Satellites that could not be propagated to that time: decayed, or beyond SGP4.
     pub failed: Vec<OrbitError>,
 }
 
-/// The geostationary arc as a terminal sees it.
+/// The geostationary arc as seen from a terminal.
 #[derive(Clone, Debug)]
 pub struct GsoArc {
     directions: Vec<[f64; 3]>,
 }
 
 impl GsoArc {
-    /// The part of the arc above the horizon of `site`; empty beyond about 81° of latitude.
+    /// Compute the part of the arc above the horizon of `site`; empty beyond about 81° of latitude.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a few hundred points")]
     pub fn new(site: Site) -> Self {
@@ -66,7 +66,7 @@ impl GsoArc {
         Self { directions }
     }
 
-    /// Angle between the direction from `from_km` to `to_km` (Earth-fixed) and the arc [deg]; 180 where no part of the arc is above the horizon.
+    /// Return the angle between the direction from `from_km` to `to_km` (Earth-fixed) and the arc [deg]; 180: no part of the arc is above the horizon.
     #[must_use]
     pub fn separation_deg(&self, from_km: [f64; 3], to_km: [f64; 3]) -> f64 {
         let d = sub(to_km, from_km);
@@ -75,9 +75,9 @@ impl GsoArc {
     }
 }
 
-/// Everything above `min_elevation_deg` at `site`, highest first.
+/// Return the satellites above `min_elevation_deg` at `site`, highest first.
 ///
-/// A satellite that cannot be propagated is listed in [`Sky::failed`], not an error: the others are still there.
+/// A satellite that cannot be propagated is listed in [`Sky::failed`] and is not an error.
 ///
 /// # Errors
 /// [`OrbitError::OutOfRange`] for an elevation outside −90…90°.
@@ -87,7 +87,7 @@ pub fn sky(site: Site, at: Utc, satellites: &[Propagator], min_elevation_deg: f6
     let arc = GsoArc::new(site);
     let gmst = gmst_rad(at);
     let sun = sun_position_km(at);
-    let one = |(index, satellite): (usize, &Propagator)| match satellite.state(at) {
+    let visible_satellite = |(index, satellite): (usize, &Propagator)| match satellite.state(at) {
         Err(error) => Some(Err(error)),
         Ok(state) => {
             let ecef = teme_to_ecef(state.position_km, gmst);
@@ -105,7 +105,7 @@ pub fn sky(site: Site, at: Utc, satellites: &[Propagator], min_elevation_deg: f6
         }
     };
     let (mut visible, mut failed) = (Vec::new(), Vec::new());
-    for result in satellites.par_iter().enumerate().filter_map(one).collect::<Vec<_>>() {
+    for result in satellites.par_iter().enumerate().filter_map(visible_satellite).collect::<Vec<_>>() {
         match result {
             Ok(satellite) => visible.push(satellite),
             Err(error) => failed.push(error),
@@ -115,7 +115,7 @@ pub fn sky(site: Site, at: Utc, satellites: &[Propagator], min_elevation_deg: f6
     Ok(Sky { visible, failed })
 }
 
-/// Where launches stand in time among `elements`: 0 for the oldest launch, 1 for the newest; `None` without a designator.
+/// Return the rank in time of each satellite's launch: 0 for the oldest launch, 1 for the newest; `None`: it has no designator.
 ///
 /// Launches are ordered by the first eight characters of the international designator (year and number of the launch).
 #[must_use]
@@ -156,7 +156,7 @@ mod tests {
         assert!(sky.failed.is_empty());
         let geo = sky.visible.iter().find(|v| v.index == 0).expect("46° up");
         assert!(geo.gso_separation_deg < 0.3, "{geo:?}");
-        // Melbourne looks north to the arc: due north of the zenith, 44° up.
+        // From Melbourne the arc is to the north; the satellite is at about 46° of elevation.
         assert!((geo.look.elevation_deg - 45.9).abs() < 1.0, "{geo:?}");
         assert!(sky.visible.iter().all(|v| v.look.elevation_deg >= 25.0));
         assert!(sky.visible.windows(2).all(|w| w[0].look.elevation_deg >= w[1].look.elevation_deg));

@@ -1,4 +1,4 @@
-//! Constellations made from their filings: Walker shells and geostationary satellites, as elements that SGP4 propagates.
+//! Constellations built from their filings: Walker shells and geostationary satellites, as elements for SGP4.
 
 use crate::elements::Elements;
 use crate::error::{OrbitError, in_range};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const WGS72_MU_KM3_S2: f64 = 398_600.8;
 /// Ratio of WGS72's zonal harmonics, J₃ / J₂ (same table).
 const WGS72_J3_OVER_J2: f64 = -0.000_002_538_81 / 0.001_082_616;
-/// Turns of the Earth against the stars in a day (Aoki et al., 1982): a geostationary satellite's mean motion [rev/day].
+/// Rotations of the Earth relative to the stars in a day (Aoki et al., 1982): a geostationary satellite's mean motion [rev/day].
 const SIDEREAL_REV_DAY: f64 = 1.002_737_909_35;
 
 /// One Walker shell, i : t / p / f in Walker's notation.
@@ -19,7 +19,7 @@ const SIDEREAL_REV_DAY: f64 = 1.002_737_909_35;
 pub struct WalkerShell {
     /// Prefix of the satellites' names: `PREFIX-plane-slot`, both from 0.
     pub name: String,
-    /// Right ascension over which the ascending nodes spread [deg]: 360 is a Walker delta, about 180 a Walker star.
+    /// Range of right ascension of the ascending nodes [deg]: 360 is a Walker delta, about 180 a Walker star.
     pub raan_spread_deg: f64,
     /// Mean altitude above the equatorial radius of WGS72 [km].
     pub altitude_km: f64,
@@ -38,26 +38,26 @@ pub struct WalkerShell {
 }
 
 impl WalkerShell {
-    /// Number of satellites.
+    /// Return the number of satellites.
     #[must_use]
     pub fn len(&self) -> usize {
         self.planes as usize * self.per_plane as usize
     }
 
-    /// Whether the shell is empty.
+    /// Return whether the shell is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The shell's elements at `epoch`, plane by plane, slot by slot.
+    /// Return the shell's elements at `epoch`, plane by plane, slot by slot.
     ///
     /// **Altitude.** The mean motion is Kepler's for a semi-major axis of the equatorial radius plus the altitude, with WGS72's gravity: 550 km give
-    /// 15.055 revolutions a day. SGP4 reads it as Kozai's mean motion, so the mean radius comes out within 0.2 km of what was asked at 53° and
+    /// 15.055 revolutions a day. SGP4 takes it as Kozai's mean motion, so the mean radius is within 0.2 km of the given one at 53° and
     /// within 3.5 km at any inclination (tested below).
     ///
-    /// **Circular.** With zero eccentricity SGP4's J₃ term would make the altitude swing by ± 6 km in each orbit. The elements therefore carry the
-    /// eccentricity that cancels that term (perigee at −90°, e = −½ J₃/J₂ sin i / a, about 8.6e-4): the orbit is as round as J₂ allows.
+    /// **Circular.** With zero eccentricity SGP4's J₃ term would vary the altitude by ± 6 km in each orbit. The elements therefore carry the
+    /// eccentricity that cancels that term (perigee at −90°, e = −½ J₃/J₂ sin i / a, about 8.6e-4): the orbit is as circular as J₂ allows.
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] for an altitude outside 160–50,000 km, an inclination outside 0–180° or a shell without satellites or with more
@@ -94,7 +94,7 @@ impl WalkerShell {
     }
 }
 
-/// A geostationary satellite above `longitude_deg` at `epoch`.
+/// Return a geostationary satellite above `longitude_deg` at `epoch`.
 ///
 /// # Errors
 /// [`OrbitError::OutOfRange`] for a longitude outside −360…360°.
@@ -121,9 +121,9 @@ pub fn geostationary(name: &str, norad_id: u64, longitude_deg: f64, epoch: Utc) 
 pub enum Shell {
     /// A Walker shell.
     Walker {
-        /// Its satellites.
+        /// The shell.
         shell: WalkerShell,
-        /// Whether they are linked in a +Grid.
+        /// Whether its satellites have links in a +Grid.
         linked: bool,
     },
     /// A geostationary satellite.
@@ -132,18 +132,18 @@ pub enum Shell {
         name: String,
         /// Catalogue number.
         norad_id: u64,
-        /// Where it stands [deg east].
+        /// Longitude [deg east].
         longitude_deg: f64,
     },
 }
 
-/// Elements and links of a constellation of several shells, in their order: Walker shells fly from `epoch`, geostationary satellites stand at their
-/// longitude at `kept_at`. A station-kept satellite is where it belongs on every day; SGP4 without manoeuvres would let it drift half way round the
-/// Earth within a year, so `kept_at` is to be within days of the asked times.
+/// Return the elements and links of a constellation of several shells, in order. The epoch of Walker shells is `epoch`. Geostationary satellites are at
+/// their longitude at `station_kept_at`. A real one keeps its station, but SGP4 without manoeuvres would let it drift half way round the Earth within a
+/// year, so `station_kept_at` must be within days of the requested times.
 ///
 /// # Errors
 /// As [`WalkerShell::elements`] and [`geostationary`].
-pub fn constellation(shells: &[Shell], epoch: Utc, kept_at: Utc) -> Result<(Vec<Elements>, Vec<PlusGrid>), OrbitError> {
+pub fn constellation(shells: &[Shell], epoch: Utc, station_kept_at: Utc) -> Result<(Vec<Elements>, Vec<PlusGrid>), OrbitError> {
     let (mut elements, mut grids) = (Vec::new(), Vec::new());
     for shell in shells {
         match shell {
@@ -156,7 +156,7 @@ pub fn constellation(shells: &[Shell], epoch: Utc, kept_at: Utc) -> Result<(Vec<
                 elements.extend(satellites);
             }
             Shell::Geostationary { name, norad_id, longitude_deg } => {
-                elements.push(geostationary(name, *norad_id, *longitude_deg, kept_at)?);
+                elements.push(geostationary(name, *norad_id, *longitude_deg, station_kept_at)?);
             }
         }
     }
@@ -196,17 +196,17 @@ mod tests {
     }
 
     #[test]
-    fn the_altitude_is_the_one_asked_and_the_orbit_round() {
-        for (altitude, inclination, mean_within, swing_within) in
+    fn the_orbit_has_the_given_altitude_and_is_circular() {
+        for (altitude, inclination, mean_within, variation_within) in
             [(550.0, 53.0, 0.2, 1.5), (560.0, 97.6, 2.0, 3.0), (1200.0, 87.9, 2.0, 3.0), (630.0, 5.0, 3.5, 3.0)]
         {
             let satellite = Propagator::new(&shell(altitude, inclination).elements(EPOCH).unwrap()[30]).unwrap();
             let altitudes: Vec<f64> =
                 (0..960).map(|i| norm(satellite.state_at_minutes(f64::from(i) * 0.1).unwrap().position_km) - WGS72_RADIUS_KM).collect();
             let mean = altitudes.iter().sum::<f64>() / 960.0;
-            let swing = altitudes.iter().map(|a| (a - mean).abs()).fold(0.0, f64::max);
+            let variation = altitudes.iter().map(|a| (a - mean).abs()).fold(0.0, f64::max);
             assert!((mean - altitude).abs() < mean_within, "{altitude} km at {inclination}°: mean {mean}");
-            assert!(swing < swing_within, "{altitude} km at {inclination}°: swings by {swing} km");
+            assert!(variation < variation_within, "{altitude} km at {inclination}°: varies by {variation} km");
         }
     }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_keep_their_order_and_their_links() {
+    fn a_constellation_keeps_the_order_and_links_of_its_shells() {
         let walker = |linked| Shell::Walker { shell: WalkerShell { planes: 3, per_plane: 4, ..shell(550.0, 53.0) }, linked };
         let geo = Shell::Geostationary { name: "GEO".to_owned(), norad_id: 7, longitude_deg: 10.0 };
         let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH, Utc(EPOCH.0 + 1)).unwrap();
@@ -243,10 +243,10 @@ mod tests {
                 Propagator::new(e).unwrap().state_at_minutes(0.0).unwrap().position_km
             };
             let angle = |a: [f64; 3], b: [f64; 3]| (dot(a, b) / norm(a) / norm(b)).clamp(-1.0, 1.0).acos().to_degrees();
-            let wanted = 360.0 / f64::from(per_plane);
+            let expected = 360.0 / f64::from(per_plane);
             for slot in 0..per_plane {
-                let found = angle(at(slot), at(slot + 1));
-                prop_assert!((found - wanted.min(360.0 - wanted)).abs() < 0.1, "{} {}", found, wanted);
+                let spacing = angle(at(slot), at(slot + 1));
+                prop_assert!((spacing - expected.min(360.0 - expected)).abs() < 0.1, "{} {}", spacing, expected);
             }
         }
     }

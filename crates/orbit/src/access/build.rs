@@ -1,11 +1,11 @@
-//! Hops, routes and events put together: the Profile.
+//! Builds the Profile: hops, routes and events.
 //!
 //! ```text
 //!   terminal ── sat:44713 ──────────── gateway:Arlington ── pop:SEA ── server
 //!               both radio legs,       fibre to the PoP     fibre on
 //!               grants, queue, loss
 //! ```
-//! One hop for each pair of satellite and gateway, with both directions of everything the access does; routes switch between them at slot edges.
+//! There is one hop for each pair of satellite and gateway. It contains the whole access in both directions. Routes change hops at slot edges.
 
 use super::error::AccessError;
 use super::ground::Ground;
@@ -22,7 +22,7 @@ use bentpipe_profile::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a Profile of this model can be drawn again from.
+/// The inputs of a Profile, from which it can be drawn with another seed. Stored in its provenance.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recipe {
@@ -31,18 +31,18 @@ struct Recipe {
     schedule: ServingSchedule,
     ground: Ground,
     params: AccessParams,
-    /// `None` where the schedule was made by other means.
+    /// Origin of the schedule; `None`: unknown.
     #[serde(default)]
     origin: Option<Origin>,
 }
 
 const MAKER: &str = "access model";
 
-/// How fast a queue moves to the next satellite's hop. Chosen here, above what a hop carries by default (see [`super::params::CapacitySide::most_mbps`]):
-/// the queue waits at the terminal or the gateway, and moves without using the air.
+/// Rate at which a queue migrates to the next satellite's hop. Chosen here, above a hop's default capacity (see [`super::params::CapacitySide::most_mbps`]):
+/// the queue is at the terminal or the gateway and migrates without using the air.
 const MIGRATION_RATE: Rate = Rate::from_mbps(1000);
 
-/// The Profile of a site's schedule. `seed` decides everything that is drawn; `origin` says in the provenance where the schedule comes from.
+/// Build the Profile of a site's serving schedule. `seed` determines all draws. `origin`: origin of the schedule, for the provenance.
 ///
 /// # Errors
 /// [`AccessError`]: a schedule with gaps or impossible geometry, a gateway without a ground leg, a parameter out of range.
@@ -59,11 +59,11 @@ pub fn build(
     check_slots(schedule)?;
     let grid = SlotGrid::new(schedule.slot_period_ns, schedule.slot_phase_ns)?;
     let mut plan = Plan::new(schedule, ground, params, grid, Streams::new(seed).child("access"));
-    plan.slots()?;
-    let mut hops = plan.space.iter().map(|hop| hop.realise(params)).collect::<Result<Vec<_>, _>>()?;
+    plan.add_slots()?;
+    let mut hops = plan.space.iter().map(|hop| hop.build(params)).collect::<Result<Vec<_>, _>>()?;
     hops.append(&mut plan.ground_hops);
     if hops.is_empty() {
-        hops.push(wire("terminal".to_owned(), 0)); // nobody serves at all: the Profile is one outage at the terminal
+        hops.push(wire("terminal".to_owned(), 0)); // no serving satellite in any slot: the Profile is one outage at the terminal
     }
     let recipe = Recipe {
         maker: MAKER.to_owned(),
@@ -85,30 +85,31 @@ pub fn build(
         made_by: format!("bentpipe {}", env!("CARGO_PKG_VERSION")),
         seed: Some(seed),
         includes: vec!["mac_jitter".to_owned(), "cross_traffic".to_owned()],
-        // Ranges were checked to be finite, and JSON takes everything else these types can hold.
+        // All values were checked to be finite, so that they can be written as JSON.
         recipe: serde_json::to_value(recipe).unwrap_or_default(),
     };
     let (start, duration) = (Utc(schedule.start_unix_ns), Nanos(schedule.duration_ns));
     Ok(Profile::new(name.to_owned(), start, duration, Basis::OneWay, provenance, hops, plan.routes, plan.events)?)
 }
 
-/// The same passes of the same satellites and the same queues, with everything that is drawn drawn again.
+/// Draw a Profile with another seed: the same satellite passes and queues, new random processes.
 ///
 /// # Errors
-/// [`AccessError::NoRecipe`] if the Profile was made otherwise.
+/// [`AccessError::NoRecipe`] if the access model did not make the Profile.
 pub fn reseed(profile: &Profile, seed: u64) -> Result<Profile, AccessError> {
-    let refuse = |reason: String| AccessError::NoRecipe { name: profile.name().to_owned(), reason };
+    let no_recipe = |reason: String| AccessError::NoRecipe { name: profile.name().to_owned(), reason };
     let recipe = &profile.provenance().recipe;
     if recipe.get("maker").and_then(|maker| maker.as_str()) != Some(MAKER) {
-        return Err(refuse("its provenance holds no recipe of it".to_owned()));
+        return Err(no_recipe("its provenance has no recipe".to_owned()));
     }
-    let recipe: Recipe = serde_json::from_value(recipe.clone()).map_err(|e| refuse(format!("its recipe does not read: {e}")))?;
-    let again = build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, recipe.origin.as_ref(), seed)?;
-    Ok(with_queues_of(again, profile))
+    let recipe: Recipe = serde_json::from_value(recipe.clone()).map_err(|e| no_recipe(format!("its recipe cannot be read: {e}")))?;
+    let redrawn = build(profile.name(), &recipe.schedule, &recipe.ground, &recipe.params, recipe.origin.as_ref(), seed)?;
+    Ok(with_queues_of(redrawn, profile))
 }
 
+/// Check that the slots cover the span in order and without gaps.
 fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
-    let wrong = |slot, from: u64, to: u64| AccessError::Slots {
+    let error = |slot, from: u64, to: u64| AccessError::Slots {
         slot,
         from_s: from as f64 / 1e9,
         to_s: to as f64 / 1e9,
@@ -117,43 +118,43 @@ fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
     let mut at = 0;
     for (number, slot) in schedule.slots.iter().enumerate() {
         if slot.start_ns != at || slot.end_ns <= at || slot.end_ns > schedule.duration_ns {
-            return Err(wrong(number, slot.start_ns, slot.end_ns));
+            return Err(error(number, slot.start_ns, slot.end_ns));
         }
         at = slot.end_ns;
     }
-    // Before 1970 and after 2255 there is nothing to serve.
+    // Accept years from 1970 to 2255.
     let years = 0..9_000_000_000_000_000_000;
     let span_fits = schedule.duration_ns < 1_000_000_000_000_000 && years.contains(&schedule.start_unix_ns);
     if at != schedule.duration_ns || at == 0 || !span_fits {
-        return Err(wrong(schedule.slots.len(), at, schedule.duration_ns));
+        return Err(error(schedule.slots.len(), at, schedule.duration_ns));
     }
     Ok(())
 }
 
-/// A hop that only delays.
+/// Build a hop that has only a delay.
 fn wire(name: String, delay_ns: u64) -> Hop {
     let side = || HopDirection {
         delay: Series::constant(delay_ns),
         capacity: None,
         loss: None,
         jitter: None,
-        // Never fills, since nothing limits the rate.
+        // The queue stays empty, since there is no capacity limit.
         queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Bytes(Bytes(1 << 30)) },
     };
     Hop { name, shared_id: None, up: side(), down: side() }
 }
 
-/// What grows while the slots are walked.
+/// The Profile's parts, filled slot by slot.
 struct Plan<'a> {
     schedule: &'a ServingSchedule,
     ground: &'a Ground,
     grid: SlotGrid,
     source: SlotSource<'a>,
     space: Vec<SpaceHop<'a>>,
-    /// (satellite, gateway) → place in `space`.
+    /// (satellite, gateway) → index in `space`.
     space_index: BTreeMap<(u64, &'a str), usize>,
     ground_hops: Vec<Hop>,
-    /// Name → place in `ground_hops`.
+    /// Name → index in `ground_hops`.
     ground_index: BTreeMap<String, usize>,
     routes: Vec<RouteEntry>,
     events: Vec<Event>,
@@ -175,44 +176,47 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn slots(&mut self) -> Result<(), AccessError> {
-        // Satellite hops come first in the Profile, so their number must be known before routes name ground hops.
+    /// Add all slots of the schedule.
+    fn add_slots(&mut self) -> Result<(), AccessError> {
+        // Satellite hops come first in the Profile, so their number must be known before routes refer to ground hops.
         let schedule = self.schedule;
         let mut pairs: Vec<(u64, &str)> = schedule.slots.iter().filter_map(|s| s.serving.as_ref()).map(pair).collect();
         pairs.sort_unstable();
         pairs.dedup();
         let space_count = pairs.len();
-        let mut before: Option<&Serving> = None;
+        let mut previous: Option<&Serving> = None;
         for (number, slot) in schedule.slots.iter().enumerate() {
             let draw = self.draw(slot);
             match &slot.serving {
-                Some(serving) => self.served(number, slot, serving, draw, before, space_count)?,
-                None => self.outage(slot),
+                Some(serving) => self.add_serving(number, slot, serving, draw, previous, space_count)?,
+                None => self.add_outage(slot),
             }
-            before = slot.serving.as_ref();
+            previous = slot.serving.as_ref();
         }
         Ok(())
     }
 
+    /// Draw the random values of a slot.
     fn draw(&self, slot: &ServingSlot) -> SlotDraw {
         let begins = Utc(self.schedule.start_unix_ns).plus(Nanos(slot.start_ns));
         self.source.draw(self.grid.slot_at(begins))
     }
 
-    fn served(
+    /// Add a slot with a serving satellite: its pass, its route and the handover at its start.
+    fn add_serving(
         &mut self,
         number: usize,
         slot: &'a ServingSlot,
         serving: &'a Serving,
         draw: SlotDraw,
-        before: Option<&Serving>,
+        previous: Option<&Serving>,
         space_count: usize,
     ) -> Result<(), AccessError> {
         let hop = self.space_hop(serving);
         let leg = self.ground.leg(&serving.gateway)?;
         let gateway = self.ground_hop(format!("gateway:{}", serving.gateway), leg.gateway_pop_ns);
         let pop = self.ground_hop(format!("pop:{}", leg.pop), leg.pop_server_ns);
-        // What stops both directions; that the uplink stays closed for longer is in its closures.
+        // The event interrupts both directions. The uplink's longer interruption is part of its grant schedule.
         let interruption_ns = Nanos(u64::try_from(draw.down_interruption_ns).unwrap_or(0));
         self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.grid, self.schedule)?);
         let route = vec![hop, space_count + gateway, space_count + pop];
@@ -221,13 +225,13 @@ impl<'a> Plan<'a> {
             self.routes.push(RouteEntry { at_ns, hops: route });
         }
         if slot.start_ns > 0 {
-            let left = before.map_or(hop, |b| self.space_index[&pair(b)]);
-            // Pings at slot edges arrive late but in order and hardly ever not at all: buffers wait for the new satellite, and the one that is
-            // left sends no more. What reconfigurations lose is in the loss series.
+            let left = previous.map_or(hop, |b| self.space_index[&pair(b)]);
+            // Pings at slot edges arrive late but in order and are hardly ever lost: packets wait for the new satellite, and the old one
+            // sends no more. Losses at reconfigurations are in the loss series.
             let queue = if left == hop {
                 QueueFate::Keep
             } else {
-                // At once, while nothing is sent, so that it stands before what arrives in the meantime.
+                // Without delay, during the interruption, so that the queue goes before packets that arrive in the meantime.
                 QueueFate::Migrate(Migration { to_hop: hop, delay_ns: Nanos::ZERO, rate_bps: MIGRATION_RATE })
             };
             let fate = Fate { queue, ..Fate::LOSSLESS };
@@ -236,9 +240,9 @@ impl<'a> Plan<'a> {
                 interruption_ns,
                 hop: left,
                 kind: EventKind::Handover {
-                    from_satellite: before.map(|b| b.norad_id.to_string()),
+                    from_satellite: previous.map(|b| b.norad_id.to_string()),
                     to_satellite: Some(serving.norad_id.to_string()),
-                    from_gateway: before.map(|b| b.gateway.clone()),
+                    from_gateway: previous.map(|b| b.gateway.clone()),
                     to_gateway: Some(serving.gateway.clone()),
                     to_hop: hop,
                 },
@@ -249,8 +253,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// No satellite, or none that sees a gateway: queues are given up, since nobody will come for them.
-    fn outage(&mut self, slot: &ServingSlot) {
+    /// Add a slot without a satellite, or without one that sees a gateway. Queues are dropped, since no satellite will serve them.
+    fn add_outage(&mut self, slot: &ServingSlot) {
         let at_ns = Time(slot.start_ns);
         if self.routes.last().is_none_or(|last| !last.hops.is_empty()) {
             self.routes.push(RouteEntry { at_ns, hops: Vec::new() });
@@ -263,18 +267,21 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Return the index of the satellite hop, adding it if it is new.
     fn space_hop(&mut self, serving: &'a Serving) -> usize {
         if let Some(&known) = self.space_index.get(&pair(serving)) {
             return known;
         }
-        // The same satellite over another gateway is another hop, and must not share its name.
-        let again = self.space_index.keys().any(|(norad_id, _)| *norad_id == serving.norad_id);
-        let name = if again { format!("sat:{}@{}", serving.norad_id, serving.gateway) } else { format!("sat:{}", serving.norad_id) };
+        // The same satellite over another gateway is another hop and needs another name.
+        let known_satellite = self.space_index.keys().any(|(norad_id, _)| *norad_id == serving.norad_id);
+        let name =
+            if known_satellite { format!("sat:{}@{}", serving.norad_id, serving.gateway) } else { format!("sat:{}", serving.norad_id) };
         self.space.push(SpaceHop { name, passes: Vec::new(), duration_ns: self.schedule.duration_ns });
         self.space_index.insert(pair(serving), self.space.len() - 1);
         self.space.len() - 1
     }
 
+    /// Return the index of a ground hop, adding it if it is new.
     fn ground_hop(&mut self, name: String, delay_ns: u64) -> usize {
         if let Some(&known) = self.ground_index.get(&name) {
             return known;

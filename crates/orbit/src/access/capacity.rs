@@ -1,4 +1,4 @@
-//! Capacity of a slot: how much of the channel this terminal gets, in steps of 100 ms.
+//! Capacity of a slot: the terminal's share of the channel, in steps of 100 ms.
 //!
 //! ```text
 //! C(t) = C₀ · η(elevation) · Λ^(−κ) · exp(s + x(t) + e(t)),   clipped to the range of published tests
@@ -16,14 +16,14 @@ pub const STEP_NS: u64 = 100_000_000;
 
 const EARTH_KM: f64 = 6371.0; // mean radius, IUGG
 
-/// Height of a satellite seen at this range and elevation, over a spherical Earth.
+/// Return the altitude of a satellite at this range and elevation, over a spherical Earth [km].
 #[must_use]
 pub fn altitude_km(range_km: f64, elevation_deg: f64) -> f64 {
     let sin = libm::sin(elevation_deg.to_radians());
     (EARTH_KM * EARTH_KM + range_km * range_km + 2.0 * EARTH_KM * range_km * sin).sqrt() - EARTH_KM
 }
 
-/// Spectral efficiency relative to the zenith: `log2(1 + S (1/r)²) / log2(1 + S)`, `r` the slant range over the altitude.
+/// Return the spectral efficiency relative to the zenith: `log2(1 + S (1/r)²) / log2(1 + S)`, `r` the slant range over the altitude.
 #[must_use]
 pub fn efficiency(elevation_deg: f64, altitude_km: f64, zenith_snr_db: f64) -> f64 {
     let snr = libm::exp10(zenith_snr_db / 10.0);
@@ -34,7 +34,7 @@ pub fn efficiency(elevation_deg: f64, altitude_km: f64, zenith_snr_db: f64) -> f
     libm::log2(1.0 + snr * ratio * ratio) / libm::log2(1.0 + snr)
 }
 
-/// Steps of one direction over a slot from `from_ns` to `until_ns`: `(ns, bit/s)`. `efficiency_at` reads [`efficiency`] at a time.
+/// Draw the capacity of one direction over a slot from `from_ns` to `until_ns`: steps `(ns, bit/s)`. `efficiency_at` returns [`efficiency`] at a time.
 #[must_use]
 pub fn steps(
     stream: &mut Stream,
@@ -68,7 +68,7 @@ mod tests {
     use bentpipe_profile::Streams;
 
     #[test]
-    fn the_zenith_is_the_best_place() {
+    fn efficiency_is_highest_at_the_zenith() {
         let eta = |deg| efficiency(deg, 550.0, 10.0);
         assert!((eta(90.0) - 1.0).abs() < 1e-12);
         // At 25° the slant range is 1123 km, 6.2 dB below the zenith's: log2(1 + 2.40) / log2(11).
@@ -76,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn busy_hours_leave_less() {
+    fn capacity_falls_with_load() {
         let params = CapacityParams::default();
         let mean = |load| {
-            let found = steps(&mut Streams::new(1).stream("c"), &params, &params.down, load, (0, 15_000_000_000), |_| 1.0);
-            assert_eq!(found.len(), 150);
-            found.iter().map(|s| s.1 as f64).sum::<f64>() / 150.0
+            let capacity = steps(&mut Streams::new(1).stream("c"), &params, &params.down, load, (0, 15_000_000_000), |_| 1.0);
+            assert_eq!(capacity.len(), 150);
+            capacity.iter().map(|s| s.1 as f64).sum::<f64>() / 150.0
         };
         assert!(mean(2.0) < 0.7 * mean(1.0));
     }

@@ -1,4 +1,4 @@
-//! The grant schedule of a slot: at which moments waiting packets are sent.
+//! The grant schedule of a slot: the times at which waiting packets are sent.
 //!
 //! Opportunities come every so many frames of 1/750 s (Humphreys et al., IEEE TAES 2023: 302 symbols of 4.4 µs and a guard make a frame). Each is
 //! used with probability
@@ -7,30 +7,30 @@
 //! p = 1 / (1 + w ℓ / P)
 //! ```
 //!
-//! `P` [ms] is the distance of opportunities, `w` [ms] the mean wait beyond the first one at load 1 and `ℓ` the load: the slot's, uplink times the
-//! moment's [`super::unrest`]. A packet that arrives
-//! between two used opportunities leaves at the second, so its wait falls by 1 ms a ms: the sawtooth that pings show.
+//! `P` [ms] is the time between opportunities, `w` [ms] the mean wait beyond the first one at load 1, and `ℓ` the load of the slot (uplink: times the
+//! current [`super::wait_factor`]). A packet that arrives between two used opportunities leaves at the second. Its wait falls by 1 ms per ms of arrival
+//! time: the sawtooth that pings show.
 
 use bentpipe_profile::rng::Stream;
 
 /// Frames in a second.
 pub const FRAMES_PER_S: i64 = 750;
 
-/// When frame `number` since 1970 begins [ns since 1970]; the third of a nanosecond is cut off.
+/// Return when frame `number` since 1970 begins [ns since 1970], rounded down to the nanosecond.
 #[must_use]
 pub const fn frame_begin(number: i64) -> i64 {
     (number * 4_000_000).div_euclid(3)
 }
 
-/// The first frame that begins at or after an instant [ns since 1970].
+/// Return the first frame that begins at or after an instant [ns since 1970].
 #[must_use]
 pub const fn frame_from(unix_ns: i64) -> i64 {
     let guess = (unix_ns * 3).div_euclid(4_000_000);
     if frame_begin(guess) < unix_ns { guess + 1 } else { guess }
 }
 
-/// The used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order: every `period_frames` frames, with a mean wait beyond
-/// the first opportunity of `wait_ms` at each time. The schedule's phase is drawn.
+/// Draw the used opportunities from `from_ns` until before `until_ns` [ns since 1970], in order. Opportunities come every `period_frames` frames, with a
+/// random phase. `wait_ms`: mean wait beyond the first opportunity at a time.
 #[must_use]
 pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, period_frames: i64, wait_ms: impl Fn(i64) -> f64) -> Vec<i64> {
     let period_ms = period_frames as f64 * 1e3 / FRAMES_PER_S as f64;
@@ -48,9 +48,9 @@ pub fn used(stream: &mut Stream, from_ns: i64, until_ns: i64, period_frames: i64
     out
 }
 
-/// Closures of one slot of one direction [ns since 1970]: `(first instant held, release)`. The direction stops for the interruption, then each
-/// opportunity releases what came since the last one. What comes after the last is held to `next_open_ns`, the end of the next slot's
-/// interruption.
+/// Return the closures of one direction in a slot [ns since 1970]: `(start, release)`. The direction sends nothing during the interruption. Then each
+/// opportunity releases the packets that arrived since the previous one. Packets after the last opportunity wait until `next_open_ns`, the end of the
+/// next slot's interruption.
 #[must_use]
 pub fn closures(begin_ns: i64, interruption_ns: i64, used: &[i64], next_open_ns: i64) -> Vec<(i64, i64)> {
     let open_ns = begin_ns + interruption_ns;
@@ -60,7 +60,7 @@ pub fn closures(begin_ns: i64, interruption_ns: i64, used: &[i64], next_open_ns:
     for release in std::iter::once(open_ns).filter(|_| interruption_ns > 0).chain(used[first..].iter().copied()).chain([next_open_ns]) {
         if release > from {
             out.push((from, release));
-            // A packet that arrives at the very moment of an opportunity still takes it.
+            // A packet that arrives exactly at an opportunity still uses it.
             from = release + 1;
         }
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_wait_is_what_was_asked_for() {
+    fn the_mean_wait_equals_the_parameter() {
         let end = 400_000_000_000;
         let used = used(&mut Streams::new(3).stream("grants"), 0, end, 4, |_| 6.0);
         let mut wait_ms = 0.0;
@@ -99,26 +99,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_are_found_and_never_missed(ns in -2_000_000_000_000_000_000_i64..2_000_000_000_000_000_000) {
+        fn frame_from_returns_the_first_frame_at_or_after_a_time(ns in -2_000_000_000_000_000_000_i64..2_000_000_000_000_000_000) {
             let frame = frame_from(ns);
             prop_assert!(frame_begin(frame) >= ns);
             prop_assert!(frame_begin(frame - 1) < ns);
         }
 
         #[test]
-        fn closures_never_cross(
+        fn closures_are_in_order(
             gaps in prop::collection::vec(1_i64..9_000_000, 0..50),
             interruption in 0_i64..200_000_000,
             next in 0_i64..200_000_000,
         ) {
             let mut at = 0;
             let used: Vec<i64> = gaps.iter().map(|g| { at += g; at }).filter(|&t| t < 300_000_000).collect();
-            let found = closures(0, interruption, &used, 300_000_000 + next);
-            for pair in found.windows(2) {
+            let closures = closures(0, interruption, &used, 300_000_000 + next);
+            for pair in closures.windows(2) {
                 prop_assert!(pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1);
             }
-            prop_assert!(found.iter().all(|c| c.1 > c.0));
-            prop_assert_eq!(found.last().unwrap().1, 300_000_000 + next);
+            prop_assert!(closures.iter().all(|c| c.1 > c.0));
+            prop_assert_eq!(closures.last().unwrap().1, 300_000_000 + next);
         }
     }
 }

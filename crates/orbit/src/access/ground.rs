@@ -1,10 +1,10 @@
-//! From the gateway to the server: fibre, computed elsewhere (cable routes and city tables are data, and data live in Python).
+//! The terrestrial legs from gateways to the server. Python computes their delays from tables of cable routes and cities.
 
 use super::error::AccessError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The terrestrial part of a path: for each gateway that the schedule uses, its way to the server.
+/// The terrestrial part of a path: a leg to the server for each gateway in the schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ground {
     /// The server's name (`london`, a coordinate pair), for descriptions.
@@ -13,7 +13,7 @@ pub struct Ground {
     pub gateways: BTreeMap<String, GroundLeg>,
 }
 
-/// One gateway's way to the server.
+/// The leg from one gateway to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroundLeg {
     /// The point of presence where its traffic meets the Internet.
@@ -22,15 +22,15 @@ pub struct GroundLeg {
     pub gateway_pop_ns: u64,
     /// `PoP` to server, one way [ns].
     pub pop_server_ns: u64,
-    /// What the first delay rests on.
+    /// Basis of the delay from gateway to `PoP`.
     #[serde(default)]
     pub gateway_pop_fibre: Fibre,
-    /// What the second rests on.
+    /// Basis of the delay from `PoP` to server.
     #[serde(default)]
     pub pop_server_fibre: Fibre,
 }
 
-/// What a delay over fibre rests on, for those who read the Profile's provenance; nothing is computed from it. Empty where nobody said.
+/// Basis of a delay over fibre, for readers of the Profile's provenance. Not used in computations. Empty: unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fibre {
     /// `table` (published RTTs), `cable` (published lengths) or `great-circle`.
@@ -40,7 +40,7 @@ pub struct Fibre {
 }
 
 impl Ground {
-    /// The leg of `gateway`.
+    /// Return the leg of `gateway`.
     ///
     /// # Errors
     /// [`AccessError::NoGroundLeg`].
@@ -48,7 +48,7 @@ impl Ground {
         self.gateways.get(gateway).ok_or_else(|| AccessError::NoGroundLeg { gateway: gateway.to_owned() })
     }
 
-    /// That every `PoP` has one delay to the server.
+    /// Check that every `PoP` has one delay to the server.
     ///
     /// # Errors
     /// [`AccessError::PopDelay`].

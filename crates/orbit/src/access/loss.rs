@@ -1,18 +1,18 @@
-//! Loss episodes: when bad intervals begin, how long they last, what is lost inside. A process in continuous time, separate for each direction.
+//! Loss episodes: their starts, durations and loss probability. A process in continuous time, separate for each direction.
 //!
-//! Episodes begin as a Poisson process of rate `λ L^k` and last a log-normal time. Some reconfigurations bring one more, whatever the load: one that
-//! takes the last packets before the path closes, or the first ones after it opens. Of most, packets that come while the path is closed wait, and
-//! arrive late (pings of `Victoria`). Inside, each packet is lost with the same probability, high enough that most losses come in runs. `L` is the
-//! load without the slot's own factor, as for capacity. Two processes are named, of a loaded path and of an idle one ([`LossParams::processes`]), which
+//! Episodes start as a Poisson process of rate `λ L^k` and have log-normal durations. Some reconfigurations add an episode at any load: it drops the last
+//! packets before the interruption, or the first ones after it. At most reconfigurations, packets that arrive during the interruption wait and arrive late
+//! (pings of `Victoria`). Within an episode each packet is lost with the same probability, high enough that most losses come in runs. `L` is the load
+//! without the slot's own factor, as for capacity. There are two named processes, for a loaded and for an idle path ([`LossParams::processes`]). They
 //! differ in their rates. Sources of the constants: [`super::params`].
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::path::LOSS_ONE;
 use bentpipe_profile::rng::Stream;
 
-/// The episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's begin, zero between episodes; the last point is
-/// a zero, at the slot's end at the latest. `open_ns` is when the path opens after the reconfiguration at the slot's begin, if there
-/// is one, and `closes` says whether another one ends the slot: each may bring an episode.
+/// Draw the episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's start, zero between episodes. The last point is zero,
+/// at the slot's end at the latest. `open_ns`: end of the interruption at the slot's start; `None`: there is none. `closes`: whether a reconfiguration ends
+/// the slot. Each may add an episode.
 #[must_use]
 pub fn steps(
     stream: &mut Stream,
@@ -23,27 +23,27 @@ pub fn steps(
     (open_ns, closes): (Option<u64>, bool),
 ) -> Vec<(u64, u64)> {
     let (from_ns, until_ns) = span_ns;
-    let mut bad = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
-    // Both are drawn whatever comes of it, so that the slots of a Profile that begins later are the same.
+    let mut intervals = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
+    // Both are always drawn, so that the slots of a Profile that begins later are the same.
     let [first, last] = [(); 2].map(|()| (stream.uniform() < params.reconfiguration_probability, length_ns(stream, params)));
     if let (Some(open_ns), (true, length)) = (open_ns, first) {
-        bad.push((open_ns, open_ns.saturating_add(length)));
+        intervals.push((open_ns, open_ns.saturating_add(length)));
     }
     if let (true, (true, length)) = (closes, last) {
-        bad.push((until_ns.saturating_sub(length).max(from_ns), until_ns));
+        intervals.push((until_ns.saturating_sub(length).max(from_ns), until_ns));
     }
-    bad.sort_unstable();
+    intervals.sort_unstable();
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a probability
     let inside = (params.probability_inside * LOSS_ONE as f64) as u64;
     let mut out = vec![(from_ns, 0)];
     let mut free_from = from_ns;
-    for (start, end) in bad {
-        // Cut at the slot's end: the next slot has its own.
+    for (start, end) in intervals {
+        // Cut at the slot's end: the next slot has its own episodes.
         let (start, end) = (start.max(free_from), end.min(until_ns));
         if end <= start {
             continue;
         }
-        // Episodes that touch are one.
+        // Adjacent episodes are merged.
         if out.last().is_some_and(|last| last.0 == start) {
             out.pop();
         }
@@ -56,7 +56,7 @@ pub fn steps(
     out
 }
 
-/// How long an episode lasts [ns].
+/// Draw the duration of an episode [ns].
 fn length_ns(stream: &mut Stream, params: &LossParams) -> u64 {
     let length_ms = stream.log_normal(libm::log(params.length_median_ms), params.length_log_sigma);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive; `as` saturates
@@ -64,7 +64,7 @@ fn length_ns(stream: &mut Stream, params: &LossParams) -> u64 {
     length.max(1)
 }
 
-/// Begins and ends of the episodes that begin within a span, in order of begin. [`super::AccessParams::check`] bounds the rate.
+/// Draw the episodes that start within a span: start and end, in order of start. [`super::AccessParams::check`] bounds the rate.
 fn episodes(stream: &mut Stream, params: &LossParams, rate_per_s: f64, (from_ns, until_ns): (u64, u64)) -> Vec<(u64, u64)> {
     let mut out = Vec::new();
     if rate_per_s <= 0.0 {
@@ -86,41 +86,41 @@ fn episodes(stream: &mut Stream, params: &LossParams, rate_per_s: f64, (from_ns,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::params::MOST_EPISODES_PER_S;
+    use crate::access::params::MAX_EPISODES_PER_S;
     use bentpipe_profile::Streams;
     use proptest::prelude::*;
 
     #[test]
-    fn the_share_of_bad_time_is_rate_times_length() {
+    fn the_share_of_time_in_episodes_is_rate_times_duration() {
         let params = LossParams::default();
         let side = LossSide { episodes_per_s: 0.05 };
         let span = 40_000_000_000_000;
-        let found = steps(&mut Streams::new(4).stream("l"), &params, &side, 1.0, (0, span), (None, false));
-        let bad: u64 = found.windows(2).filter(|w| w[0].1 > 0).map(|w| w[1].0 - w[0].0).sum();
+        let points = steps(&mut Streams::new(4).stream("l"), &params, &side, 1.0, (0, span), (None, false));
+        let episodes: u64 = points.windows(2).filter(|w| w[0].1 > 0).map(|w| w[1].0 - w[0].0).sum();
         let mean_s = params.length_median_ms / 1e3 * libm::exp(params.length_log_sigma * params.length_log_sigma / 2.0);
-        let share = bad as f64 / span as f64;
-        let wanted = 1.0 - libm::exp(-0.05 * mean_s);
-        assert!((share / wanted - 1.0).abs() < 0.15, "{share} {wanted}");
+        let share = episodes as f64 / span as f64;
+        let expected = 1.0 - libm::exp(-0.05 * mean_s);
+        assert!((share / expected - 1.0).abs() < 0.15, "{share} {expected}");
     }
 
     const SLOT_NS: u64 = 15_000_000_000;
-    /// Opens after 80 ms, and closes again.
+    /// An interruption of 80 ms at the start, and a reconfiguration at the end.
     const EDGES: (Option<u64>, bool) = (Some(80_000_000), true);
 
-    /// Parts of a direction's time: lost, and in seconds that hold any loss.
+    /// Loss rate of a direction, and the fraction of seconds with any loss.
     #[derive(Clone, Copy, Default)]
     struct Level {
         lost: f64,
         seconds: f64,
     }
 
-    /// Over `slots` slots at one load.
+    /// Compute the level over `slots` slots at one load.
     fn level(params: &LossParams, side: &LossSide, load: f64, streams: Streams, slots: u64) -> Level {
         let mut total = Level::default();
         for slot in 0..slots {
-            let found = steps(&mut streams.stream(&format!("{slot}")), params, side, load, (0, SLOT_NS), EDGES);
+            let points = steps(&mut streams.stream(&format!("{slot}")), params, side, load, (0, SLOT_NS), EDGES);
             let mut hit = [false; 15];
-            for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
+            for pair in points.windows(2).filter(|pair| pair[0].1 > 0) {
                 total.lost += params.probability_inside * (pair[1].0 - pair[0].0) as f64;
                 for second in pair[0].0 / 1_000_000_000..=(pair[1].0 - 1) / 1_000_000_000 {
                     hit[usize::try_from(second).unwrap()] = true;
@@ -131,7 +131,7 @@ mod tests {
         Level { lost: total.lost / (slots * SLOT_NS) as f64, seconds: total.seconds / (slots * 15) as f64 }
     }
 
-    /// The same over the spread between Profiles: three nodes of Gauss and Hermite, exact for the first five moments of `Z`.
+    /// Compute the level over the spread between Profiles: three nodes of Gauss and Hermite, exact for the first five moments of `Z`.
     fn hour_level(params: &LossParams, side: &LossSide, hour: u32, slots: u64) -> Level {
         use crate::access::params::LoadParams;
         let load = LoadParams::default();
@@ -146,7 +146,7 @@ mod tests {
         mean
     }
 
-    /// The named processes lose what their sources say, over hours and Profiles. Prints the figures of the documentation:
+    /// The loss rates of the named processes, over hours and Profiles, are those of their sources. Prints the figures of the documentation:
     /// `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`.
     #[test]
     fn the_level_over_hours_and_profiles_is_that_of_the_sources() {
@@ -157,7 +157,7 @@ mod tests {
                 let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
                 let (lost, seconds) = (day(|l| l.lost), day(|l| l.seconds));
                 println!(
-                    "{process}, {name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds lose anything",
+                    "{process}, {name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds have a loss",
                     100.0 * hours[8].lost,
                     100.0 * hours[20].lost
                 );
@@ -176,13 +176,13 @@ mod tests {
     /// A loaded uplink has an episode in about two seconds, an idle one in more than a minute; one in two reconfigurations brings one on either side of
     /// it under load.
     #[test]
-    fn load_brings_many_more_episodes_than_idle() {
+    fn a_loaded_path_has_many_more_episodes_than_an_idle_one() {
         let per_s = |params: &LossParams, side: &LossSide| {
             let streams = Streams::new(5);
             let slots = 400;
             let count = |slot: u64| {
-                let found = steps(&mut streams.stream(&format!("{slot}")), params, side, 1.0, (0, SLOT_NS), EDGES);
-                found.iter().filter(|step| step.1 > 0).count()
+                let points = steps(&mut streams.stream(&format!("{slot}")), params, side, 1.0, (0, SLOT_NS), EDGES);
+                points.iter().filter(|step| step.1 > 0).count()
             };
             (0..slots).map(count).sum::<usize>() as f64 / (15 * slots) as f64
         };
@@ -201,9 +201,9 @@ mod tests {
             let streams = Streams::new(3);
             let (mut events, mut several, mut burst_shares) = (0_u32, 0_u32, Vec::new());
             for slot in 0..200 {
-                let found = steps(&mut streams.stream(&format!("{slot}")), &params, side, 1.0, (0, SLOT_NS), EDGES);
+                let points = steps(&mut streams.stream(&format!("{slot}")), &params, side, 1.0, (0, SLOT_NS), EDGES);
                 let mut draws = streams.stream(&format!("packets/{slot}"));
-                for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
+                for pair in points.windows(2).filter(|pair| pair[0].1 > 0) {
                     let packets = (pair[1].0 - pair[0].0) / spacing_ns;
                     let (mut run, mut lost) = (0, 0);
                     for packet in 0..=packets {
@@ -233,18 +233,18 @@ mod tests {
         }
     }
 
-    /// Where nothing else is lost, as many reconfigurations as asked for lose the last packets before them, and as many the first ones after, for a
-    /// usual length; without a reconfiguration nothing is lost.
+    /// Without other episodes, the given fraction of reconfigurations drops the last packets before them, and the same fraction the first ones after, for the
+    /// usual duration. Without a reconfiguration no packet is lost.
     #[test]
-    fn some_reconfigurations_lose_what_passes_before_or_after_them() {
+    fn some_reconfigurations_drop_packets_before_or_after_them() {
         let (params, quiet) = (LossParams::default(), LossSide { episodes_per_s: 0.0 });
         let streams = Streams::new(7);
         let slots = 20_000;
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for k in 0..slots {
             let stream = || streams.stream(&format!("l{k}"));
-            let found = steps(&mut stream(), &params, &quiet, 0.1, (0, SLOT_NS), EDGES);
-            for pair in found.windows(2).filter(|pair| pair[0].1 > 0) {
+            let points = steps(&mut stream(), &params, &quiet, 0.1, (0, SLOT_NS), EDGES);
+            for pair in points.windows(2).filter(|pair| pair[0].1 > 0) {
                 let length = pair[1].0 - pair[0].0;
                 if pair[1].0 == SLOT_NS {
                     before.push(length);
@@ -256,8 +256,8 @@ mod tests {
             assert_eq!(steps(&mut stream(), &params, &quiet, 0.1, (0, SLOT_NS), (None, false)), [(0, 0)]);
         }
         for lengths in [&mut before, &mut after] {
-            let (count, wanted) = (lengths.len() as f64, params.reconfiguration_probability * f64::from(slots));
-            assert!((count - wanted).abs() < 4.0 * wanted.sqrt(), "{count} {wanted}");
+            let (count, expected) = (lengths.len() as f64, params.reconfiguration_probability * f64::from(slots));
+            assert!((count - expected).abs() < 4.0 * expected.sqrt(), "{count} {expected}");
             lengths.sort_unstable();
             let median_ms = lengths[lengths.len() / 2] as f64 / 1e6;
             // The median of n log-normal lengths is off by σ·√(π/2)/√n.
@@ -270,22 +270,22 @@ mod tests {
         fn steps_are_in_order_and_alternate(seed in 0_u64..500, log_busy in -20.0_f64..1.0, open in prop::option::of(0_u64..300_000_000), closes: bool) {
             let params = LossParams { reconfiguration_probability: 1.0, ..LossParams::default() };
             // Up to the rate that the check of parameters allows.
-            let load = libm::exp(log_busy * libm::log(MOST_EPISODES_PER_S / params.up.episodes_per_s));
+            let load = libm::exp(log_busy * libm::log(MAX_EPISODES_PER_S / params.up.episodes_per_s));
             let (from, until) = (5_000_000_000, 20_000_000_000);
-            let found = steps(&mut Streams::new(seed).stream("l"), &params, &params.up, load, (from, until), (open.map(|open| from + open), closes));
-            prop_assert_eq!(found[0].0, from);
-            for pair in found.windows(2) {
+            let points = steps(&mut Streams::new(seed).stream("l"), &params, &params.up, load, (from, until), (open.map(|open| from + open), closes));
+            prop_assert_eq!(points[0].0, from);
+            for pair in points.windows(2) {
                 prop_assert!(pair[1].0 > pair[0].0);
                 prop_assert!((pair[0].1 == 0) != (pair[1].1 == 0));
             }
-            let last = found.last().unwrap();
+            let last = points.last().unwrap();
             prop_assert!(last.0 <= until && last.1 == 0);
             if closes {
-                prop_assert!(last.0 == until && found[found.len() - 2].1 > 0, "nothing is lost before the closing");
+                prop_assert!(last.0 == until && points[points.len() - 2].1 > 0, "no episode before the interruption");
             }
             if let Some(open) = open {
-                let at = found[found.partition_point(|p| p.0 <= from + open) - 1];
-                prop_assert!(at.1 > 0, "nothing is lost after the opening");
+                let at = points[points.partition_point(|p| p.0 <= from + open) - 1];
+                prop_assert!(at.1 > 0, "no episode after the interruption");
             }
         }
     }

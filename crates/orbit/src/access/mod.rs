@@ -1,15 +1,15 @@
-//! The access model: from who serves a site, slot by slot, to a [`bentpipe_profile::Profile`].
+//! The access model: builds a [`bentpipe_profile::Profile`] from the serving satellite of each slot.
 //!
-//! The *geometry* ([`crate::schedule::ServingSchedule`], [`Ground`]) comes in; what is *drawn* comes from named streams of one seed. Both, with the
-//! parameters, are kept in the Profile's provenance, so that [`reseed`] draws again what chance decides over the same passes of the same satellites.
+//! The *geometry* ([`crate::schedule::ServingSchedule`], [`Ground`]) is the input. The random processes are drawn from named streams of one seed. The
+//! Profile's provenance stores the geometry, the parameters and the seed, so that [`reseed`] can draw the processes with another seed over the same passes.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`params`] | every constant with its unit and its source |
-//! | [`load`] | how busy the cell is: hour of the day, this Profile, this slot |
-//! | [`slots`] | what is drawn once a slot: load, grant period, interruption, offset |
+//! | [`load`] | load of the cell: hour of the day, this Profile, this slot |
+//! | [`slots`] | draws of a slot: load, grant period, interruption, offset |
 //! | [`grants`] | the grant schedule: jitter as a function of time |
-//! | [`unrest`] | how waiting grows and shrinks within a slot, and after a reconfiguration |
+//! | [`wait_factor`] | variation of the waiting time within a slot and after a reconfiguration |
 //! | [`queueing`] | delay behind cross traffic: slot offsets and humps |
 //! | [`capacity`] | bit/s from elevation, load and in-slot variation |
 //! | [`loss`] | loss episodes in continuous time |
@@ -35,7 +35,7 @@ pub mod params;
 pub mod queueing;
 pub mod slots;
 mod space;
-pub mod unrest;
+pub mod wait_factor;
 
 pub use build::{build, reseed};
 pub use error::AccessError;

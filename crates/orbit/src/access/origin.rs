@@ -1,21 +1,21 @@
-//! Where the satellites of a Profile come from and by which rules they were chosen. Kept in the provenance; nothing is computed from it.
+//! The origin of a Profile's satellites, and the rules by which they were chosen. Stored in the provenance; not used in computations.
 
 use serde::{Deserialize, Serialize};
 
-/// What [`crate::schedule::ServingSchedule`] does not say about itself.
+/// Inputs of the schedule that [`crate::schedule::ServingSchedule`] does not contain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// The orbits.
     pub satellites: SatelliteSource,
-    /// A gateway list of the user's own; `None` for the packaged one.
+    /// The user's gateway list; `None`: the packaged one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateways: Option<GatewaySource>,
     /// Lowest elevation at which a gateway may use a satellite [deg].
     pub gateway_min_elevation_deg: f64,
     /// Smallest angle to the geostationary arc at the terminal [deg].
     pub gso_exclusion_deg: f64,
-    /// Seed of the scheduling policy's draws. A Profile that is drawn again keeps its schedule, and so this seed.
+    /// Seed of the scheduling policy's draws. A Profile that is reseeded keeps its schedule, and so this seed.
     pub schedule_seed: u64,
 }
 
@@ -27,11 +27,11 @@ pub enum SatelliteSource {
     Elements {
         /// Its name, without the folder.
         file: String,
-        /// SHA-256 of its bytes as they lay on the disk.
+        /// SHA-256 of the file on disk.
         sha256: String,
-        /// How many satellites were used.
+        /// Number of satellites used.
         satellites: usize,
-        /// Element sets left out because the file holds one of the same satellite nearer to the asked time.
+        /// Number of element sets left out, because the file has a set for the same satellite nearer to the requested time.
         superseded: usize,
         /// The oldest epoch [ns since 1970].
         first_epoch_unix_ns: i64,
@@ -42,11 +42,11 @@ pub enum SatelliteSource {
     Constellation {
         /// Its name.
         name: String,
-        /// Where the shells are published.
+        /// Publication of the shells.
         source: String,
-        /// How many satellites.
+        /// Number of satellites.
         satellites: usize,
-        /// When plane 0 of each shell stands at right ascension 0, or a geostationary satellite at its longitude [ns since 1970].
+        /// When plane 0 of each shell is at right ascension 0, or a geostationary satellite at its longitude [ns since 1970].
         epoch_unix_ns: i64,
         /// The shells.
         shells: Vec<ShellSource>,
@@ -61,11 +61,11 @@ pub struct GatewaySource {
     pub file: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// Where the file says its gateways are from.
+    /// Source of the gateways, as the file states it.
     pub source: String,
-    /// How many gateways the file lists.
+    /// Number of gateways in the file.
     pub listed: usize,
-    /// Those in reach of the terminal's satellites.
+    /// Gateways in reach of the terminal's satellites.
     pub in_reach: Vec<GatewayPlace>,
 }
 
@@ -73,7 +73,7 @@ pub struct GatewaySource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayPlace {
-    /// Its name, as the schedule and the ground legs have it.
+    /// Name, as in the schedule and the ground legs.
     pub name: String,
     /// Geodetic latitude [deg].
     pub lat_deg: f64,
@@ -81,22 +81,22 @@ pub struct GatewayPlace {
     pub lon_deg: f64,
 }
 
-/// A shell as its filing has it.
+/// A shell, as in its filing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShellSource {
     /// Its name.
     pub name: String,
-    /// Above WGS72's equatorial radius [km].
+    /// Altitude above WGS72's equatorial radius [km].
     pub altitude_km: f64,
     /// Inclination [deg].
     pub inclination_deg: f64,
     /// Planes.
     pub planes: u32,
-    /// Satellites in each.
+    /// Satellites per plane.
     pub satellites_per_plane: u32,
-    /// Walker's F.
+    /// Walker's phasing factor F.
     pub phasing: u32,
-    /// `filing`, or `chosen` where the filing does not give F.
+    /// `filing`, or `chosen` if the filing does not give F.
     pub phasing_basis: String,
 }

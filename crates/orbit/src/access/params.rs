@@ -1,7 +1,7 @@
 //! Every constant of the access model: unit, value, source. [`AccessParams::default`] is the frozen table.
 //!
 //! *Fitted* constants come from `python tools/access_model DATA --steps N` on named windows of named pings and days of a dish (that
-//! folder's README says which, and how far the search went); no site has its own. Constants of capacity are not fitted: each carries its source.
+//! folder's README lists them, and the extent of the search); no site has its own. Constants of capacity are not fitted: each carries its source.
 //! Data sets are named by
 //! repository: *Victoria* is `clarkzjw/LEOLiveStreaming` (pings of December 2024), *Seattle* `clarkzjw/mmsys24-starlink-livestreaming-data`
 //! (September 2023), *`LeoCC`* `SpaceNetLab/LeoCC`, *`FjordLink`* the dish histories of December 2024 to February 2025.
@@ -9,37 +9,37 @@
 use super::error::AccessError;
 use serde::{Deserialize, Serialize};
 
-/// Distances of grant opportunities that occur [frames of 1/750 s]. Source: periodicity of reply times in Victoria.
+/// Periods of grant opportunities that occur [frames of 1/750 s]. Source: periodicity of reply times in Victoria.
 pub const FRAME_PERIODS: [i64; 5] = [1, 2, 3, 4, 5];
 
-/// Most episodes, or humps, that the largest load may bring [1/s]. Chosen here: one a millisecond is loss without end, and a slot of 15 s stays drawn
-/// in a moment.
-pub const MOST_EPISODES_PER_S: f64 = 1000.0;
+/// Largest rate of episodes or humps at the largest load [1/s]. Chosen here: one per millisecond is permanent loss, and drawing a slot of 15 s stays
+/// fast.
+pub const MAX_EPISODES_PER_S: f64 = 1000.0;
 
-/// No draw of a standard normal is larger: 53 bits of a uniform give at most √(2 ln 2⁵³) = 8.6.
+/// Bound of the draws of a standard normal: 53 bits of a uniform give at most √(2 ln 2⁵³) = 8.6.
 const LARGEST_NORMAL: f64 = 9.0;
 
-/// All of them.
+/// All parameters of the access model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessParams {
-    /// How busy the cell is.
+    /// Load of the cell.
     pub load: LoadParams,
-    /// What delays a packet beyond propagation.
+    /// Delay beyond propagation.
     pub delay: DelayParams,
-    /// How fast the access is.
+    /// Capacity of the access.
     pub capacity: CapacityParams,
-    /// What it loses.
+    /// Loss episodes.
     pub loss: LossParams,
 }
 
-/// See [`super::load`].
+/// Load of the cell (see [`super::load`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadParams {
     /// A: ln of the peak hour's load. Chosen here, with [`CapacityParams::load_power`]: see there.
     pub daily_log_amplitude: f64,
-    /// Local solar hour of the peak. Chosen here: evening, as residential traffic has it; `FjordLink`'s delay is highest from 19 to 21 h.
+    /// Local solar hour of the peak. Chosen here: evening, as for residential traffic; `FjordLink`'s delay is highest from 19 to 21 h.
     pub peak_solar_hour: f64,
     /// `σ_P`: spread between Profiles. Fitted: in the delay, to [`DelayParams::load_power`], it is that of sessions and hours of one site.
     pub profile_log_sigma: f64,
@@ -57,19 +57,20 @@ impl Default for LoadParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DelayParams {
-    /// Processing and whatever else a site's RTT always holds [ms, two-way; half in each direction]. Fitted; a site may have its own.
+    /// Processing and every other constant part of a site's RTT [ms, two-way; half in each direction]. Fitted; a site may have its own.
     pub site_offset_ms: f64,
     /// Power of the load (without the slot's own factor) in every delay that depends on the load. Fitted: RTTs
     /// differ less between hours than capacity does.
     pub load_power: f64,
     /// Grant schedule.
     pub grants: GrantParams,
-    /// cross traffic, within tens of milliseconds.
+    /// Delay behind cross traffic, varying within tens of milliseconds.
     pub wander: WanderParams,
-    /// cross traffic, over seconds and slots.
+    /// Delay behind cross traffic, varying over seconds and slots.
     pub queue: QueueParams,
-    /// How waiting grows and shrinks over seconds.
-    pub unrest: WaitFactorParams,
+    /// Variation of the waiting time over seconds. Its key in files is `unrest`.
+    #[serde(rename = "unrest")]
+    pub wait_factor: WaitFactorParams,
     /// Reconfiguration at slot edges.
     pub interruption: InterruptionParams,
 }
@@ -82,17 +83,17 @@ impl Default for DelayParams {
             grants: GrantParams::default(),
             wander: WanderParams::default(),
             queue: QueueParams::default(),
-            unrest: WaitFactorParams::default(),
+            wait_factor: WaitFactorParams::default(),
             interruption: InterruptionParams::default(),
         }
     }
 }
 
-/// See [`super::grants`].
+/// Grant schedule (see [`super::grants`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrantParams {
-    /// How often each of [`FRAME_PERIODS`] is a slot's period. Source: 108 slots of Victoria (14 % show no period: every frame).
+    /// Relative frequency of each of [`FRAME_PERIODS`]. Source: 108 slots of Victoria (14 % show no period: every frame).
     pub period_weights: [f64; 5],
     /// `w` up: mean wait beyond the first opportunity at load 1 [ms]. Fitted.
     pub up_wait_ms: f64,
@@ -106,15 +107,15 @@ impl Default for GrantParams {
     }
 }
 
-/// See [`super::queueing`].
+/// Wander of the queueing delay (see [`super::queueing`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WanderParams {
-    /// m: mean at load 1 [ms], where it is not cut at zero. Fitted.
+    /// m: mean at load 1, before the cut at zero [ms]. Fitted.
     pub mean_ms: f64,
     /// c: standard deviation over mean. Fitted.
     pub relative_sigma: f64,
-    /// τ: correlation time [ms]. Fitted: below the step of the wander's points, which are nearly independent then.
+    /// τ: correlation time [ms]. Fitted: below the step of the wander's points, which are then nearly independent.
     pub time_ms: f64,
 }
 
@@ -124,25 +125,25 @@ impl Default for WanderParams {
     }
 }
 
-/// See [`super::queueing`].
+/// Offsets and humps of the queueing delay (see [`super::queueing`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueParams {
     /// Mean of a slot's exponential offset at load 1 [ms]. Fitted.
     pub mean_ms: f64,
-    /// Probability that a slot keeps the offset of the one before. Chosen here: runs of raised slots in Victoria are one to three long.
+    /// Probability that a slot keeps the offset of the previous one. Chosen here: runs of raised slots in Victoria are one to three long.
     pub keep_probability: f64,
     /// Probability that a slot is raised (tens of milliseconds more, for the whole slot). Fitted.
     pub raised_probability: f64,
     /// Mean of the exponential raise [ms]. Fitted.
     pub raised_mean_ms: f64,
-    /// Humps begin at this rate at load 1 [1/s]. Fitted.
+    /// Rate at which humps start at load 1 [1/s]. Fitted.
     pub hump_rate_per_s: f64,
     /// Mean of a hump's exponential height [ms]. Fitted.
     pub hump_mean_ms: f64,
-    /// Mean of a hump's exponential length [s]. Chosen here: those of Victoria last about a second.
+    /// Mean of a hump's exponential duration [s]. Chosen here: humps of Victoria last about a second.
     pub hump_length_s: f64,
-    /// No offset and no hump is larger [ms]. Chosen here: the largest floor of a slot is 150 ms above the site's in Seattle, 65 in Victoria; the
+    /// Upper limit of offsets and humps [ms]. Chosen here: the largest floor of a slot is 150 ms above the site's in Seattle, 65 in Victoria; the
     /// largest of `FjordLink`'s 9,600 slot means is 101 ms above.
     pub largest_ms: f64,
 }
@@ -162,17 +163,17 @@ impl Default for QueueParams {
     }
 }
 
-/// See [`super::wait_factor`].
+/// Variation of the waiting time (see [`super::wait_factor`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WaitFactorParams {
-    /// σ of its logarithm. Fitted.
+    /// σ of the factor's logarithm. Fitted.
     pub log_sigma: f64,
     /// Correlation time [s]. Fitted.
     pub time_s: f64,
-    /// Mean of the exponential excess that a reconfiguration leaves when the path opens. Fitted.
+    /// Mean of the exponential excess after a reconfiguration, when the interruption ends. Fitted.
     pub edge_excess: f64,
-    /// Time in which that falls by e [s]. Fitted.
+    /// Time constant of the excess's decay [s]. Fitted.
     pub edge_time_s: f64,
 }
 
@@ -182,19 +183,19 @@ impl Default for WaitFactorParams {
     }
 }
 
-/// Stop of the uplink at a slot's begin, log-normal; of the downlink for a part of it.
+/// Interruption of the uplink at a slot's start, log-normal. The downlink's is a fraction of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterruptionParams {
     /// Median [ms]; a site may have its own. Source: largest RTT at the edge over the slot's median in the fitted windows of Victoria (57 / 63 / 78 / 117 /
-    /// 139 ms at 10 / 25 / 50 / 75 / 90 %), which holds what waits after the opening too. Seattle's, a year before, are shorter (53 ms). Fitted from there.
+    /// 139 ms at 10 / 25 / 50 / 75 / 90 %), which includes waiting after the interruption. Seattle's, a year before, are shorter (53 ms). Fitted from there.
     pub median_ms: f64,
     /// σ of its logarithm: the same quantiles.
     pub log_sigma: f64,
-    /// The downlink opens after this share of it, 0 to 1. Source: of Victoria's pings that were sent in the last 20 ms before an edge, so that only their
-    /// replies meet it, the median is raised by 41 ms (a quarter not at all), of those sent in the 20 ms after it by 74.
+    /// Fraction of the interruption after which the downlink continues, 0 to 1. Source: Victoria's pings sent in the last 20 ms before an edge, of which only
+    /// the replies meet it, have a median raised by 41 ms (a quarter not at all); those sent in the 20 ms after it, by 74 ms.
     pub down_share: f64,
-    /// No interruption is longer [ms]. Chosen here, above the largest RTT of those pings at an edge (299 ms).
+    /// Upper limit of interruptions [ms]. Chosen here, above the largest RTT of those pings at an edge (299 ms).
     pub longest_ms: f64,
 }
 
@@ -204,7 +205,7 @@ impl Default for InterruptionParams {
     }
 }
 
-/// See [`super::capacity`].
+/// Capacity (see [`super::capacity`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CapacityParams {
@@ -212,7 +213,7 @@ pub struct CapacityParams {
     pub up: CapacitySide,
     /// Internet to terminal.
     pub down: CapacitySide,
-    /// κ: capacity falls with this power of the load (without the slot's own factor: the variation below holds that). Chosen here: peak and quiet
+    /// κ: capacity falls with this power of the load (without the slot's own factor, which the variation below includes). Chosen here: peak and quiet
     /// hours then differ by 1.8; Huston, *A Transport Protocol's View of Starlink* (2024), has 3 to 4 for CUBIC and less for BBR.
     pub load_power: f64,
     /// Signal-to-noise ratio at the zenith [dB], for the fall towards the horizon. Chosen here: by Shannon 4 bit/s/Hz overhead, of which 56 % are
@@ -233,13 +234,13 @@ pub struct CapacityParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacitySide {
-    /// Overhead, at load 1 [Mbit/s].
+    /// Median at the zenith, at load 1 [Mbit/s].
     pub median_mbps: f64,
-    /// Never less than this [Mbit/s].
+    /// Lower limit [Mbit/s].
     pub least_mbps: f64,
-    /// Never more than this [Mbit/s].
+    /// Upper limit [Mbit/s].
     pub most_mbps: f64,
-    /// Queue before it [bytes]: drop-tail.
+    /// Size of its drop-tail queue [bytes].
     pub queue_bytes: u64,
 }
 
@@ -261,7 +262,7 @@ impl Default for CapacityParams {
     }
 }
 
-/// See [`super::loss`].
+/// Loss episodes (see [`super::loss`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LossParams {
@@ -269,15 +270,15 @@ pub struct LossParams {
     pub up: LossSide,
     /// Internet to terminal.
     pub down: LossSide,
-    /// Probability that a reconfiguration takes the last packets before the path closes, and again that it takes the first ones after it opens, in one
+    /// Probability that a reconfiguration drops the last packets before its interruption, and independently the first ones after it, in one
     /// direction. Source under load: `SatGuard` and T3P have a burst at each handover. Source at idle: of 720 edges in the three fitted hours of
-    /// `FjordLink` 0.058 bring a loss beyond the other seconds' rate, of 52 in Victoria's fitted session four bring a silence of several pings (of which
-    /// one before the closing); at the other edges the pings that waited arrive. An episode meets one of 15 pings a second with probability 0.3.
+    /// `FjordLink` 0.058 have a loss beyond the other seconds' rate, of 52 in Victoria's fitted session four have a gap of several pings (one of
+    /// them before the interruption); at the other edges the waiting pings arrive. An episode meets one of 15 pings a second with probability 0.3.
     pub reconfiguration_probability: f64,
-    /// Episodes come with this power of the load; those of reconfigurations do not depend on it. An assumption: no measurement at hand shows
+    /// The rate of episodes is proportional to this power of the load. Episodes at reconfigurations do not depend on it. An assumption: no measurement at hand shows
     /// whether loss depends on the hour (an idle dish of `FjordLink` lost 0.07 to 0.22 % in five hours from 11 to 21 h, 0.16 % at 21 h, in no order).
     pub load_power: f64,
-    /// Median length of an episode [ms], of a reconfiguration's too. Source, with the spread: silences of several pings in Victoria's fitted session last
+    /// Median duration of an episode, including those at reconfigurations [ms]. Source, with the spread: gaps of several pings in Victoria's fitted session last
     /// 48 to 67 ms, three of 50 last 90; of a second's 15 pings `FjordLink`'s dish loses one in nine of ten lossy seconds.
     pub length_median_ms: f64,
     /// σ of its logarithm. Source: the same.
@@ -291,18 +292,18 @@ pub struct LossParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossSide {
-    /// Episodes at load 1, reconfigurations not counted [1/s].
+    /// Rate of episodes at load 1, without those at reconfigurations [1/s].
     pub episodes_per_s: f64,
 }
 
 impl LossParams {
-    /// The named loss processes: `loaded`, of a path that a flow fills, and `idle`, of one that carries pings.
+    /// Return the named loss processes: `loaded`, of a path with a bulk flow, and `idle`, of a path with pings only.
     #[must_use]
     pub fn processes() -> [(&'static str, Self); 2] {
         [("loaded", Self::default()), ("idle", Self::idle())]
     }
 
-    /// Loss of an idle path. Rates and the share of reconfigurations are fitted to the pings of `FjordLink`'s dish, which carries little traffic: its
+    /// Return the parameters of an idle path. Rates and the share of reconfigurations are fitted to the pings of `FjordLink`'s dish, which carries little traffic: its
     /// first three hours, held out the others (`losses.py` of the claim): 0.12 to 0.22 % of its pings are lost.
     #[must_use]
     pub fn idle() -> Self {
@@ -320,7 +321,7 @@ impl Default for LossParams {
     /// 5); 1.56 % down and 1.96 % up under bulk QUIC (Michel et al., IMC 2022), which is an episode each 1.4 s and 1.1 s at this length. The rates lie
     /// between the two, and the uplink has Michel's 1.25 times the downlink's.
     ///
-    /// What comes out over hours and Profiles: `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`. What is not met:
+    /// To print the resulting loss rates over hours and Profiles: `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`. Known deviations:
     /// `python/bentpipe/validation/access_model/README.md`.
     fn default() -> Self {
         Self {
@@ -336,31 +337,31 @@ impl Default for LossParams {
 }
 
 impl AccessParams {
-    /// That every value is in its range.
+    /// Check that every value is in its range.
     ///
     /// # Errors
-    /// [`AccessError::Parameter`] for the first that is not.
+    /// [`AccessError::Parameter`] for the first value out of range.
     pub fn check(&self) -> Result<(), AccessError> {
         let (load, delay, queue, grants) = (&self.load, &self.delay, &self.delay.queue, &self.delay.grants);
         let (capacity, loss) = (&self.capacity, &self.loss);
         let share = 0.0..=1.0;
-        for (name, found) in [
+        for (name, value) in [
             ("queue.raised_probability", queue.raised_probability),
             ("interruption.down_share", delay.interruption.down_share),
             ("loss.probability_inside", loss.probability_inside),
             ("loss.reconfiguration_probability", loss.reconfiguration_probability),
             ("queue.keep_probability / 0.9", queue.keep_probability / 0.9),
         ] {
-            within(name, found, share.clone(), "0 to 1")?;
+            within(name, value, share.clone(), "0 to 1")?;
         }
-        for (name, found) in [
+        for (name, value) in [
             ("load.daily_log_amplitude", load.daily_log_amplitude),
             ("load.profile_log_sigma", load.profile_log_sigma),
             ("load.slot_log_sigma", load.slot_log_sigma),
             ("wander.relative_sigma", delay.wander.relative_sigma),
             ("delay.load_power", delay.load_power),
-            ("unrest.log_sigma", delay.unrest.log_sigma),
-            ("unrest.edge_excess / 10", delay.unrest.edge_excess / 10.0),
+            ("unrest.log_sigma", delay.wait_factor.log_sigma),
+            ("unrest.edge_excess / 10", delay.wait_factor.edge_excess / 10.0),
             ("interruption.log_sigma", delay.interruption.log_sigma),
             ("capacity.load_power", capacity.load_power),
             ("capacity.slot_log_sigma", capacity.slot_log_sigma),
@@ -369,9 +370,9 @@ impl AccessParams {
             ("loss.load_power", loss.load_power),
             ("loss.length_log_sigma", loss.length_log_sigma),
         ] {
-            within(name, found, 0.0..=4.0, "0 to 4")?;
+            within(name, value, 0.0..=4.0, "0 to 4")?;
         }
-        for (name, found) in [
+        for (name, value) in [
             ("delay.site_offset_ms", delay.site_offset_ms),
             ("grants.up_wait_ms", grants.up_wait_ms),
             ("grants.down_wait_ms", grants.down_wait_ms),
@@ -383,16 +384,16 @@ impl AccessParams {
             ("interruption.median_ms", delay.interruption.median_ms),
             ("interruption.longest_ms", delay.interruption.longest_ms),
         ] {
-            within(name, found, 0.0..=2000.0, "0 to 2000 ms")?;
+            within(name, value, 0.0..=2000.0, "0 to 2000 ms")?;
         }
-        for (name, found) in [
+        for (name, value) in [
             ("queue.hump_rate_per_s", queue.hump_rate_per_s),
             ("loss.up.episodes_per_s", loss.up.episodes_per_s),
             ("loss.down.episodes_per_s", loss.down.episodes_per_s),
         ] {
-            within(name, found, 0.0..=50.0, "0 to 50 a second")?;
+            within(name, value, 0.0..=50.0, "0 to 50 a second")?;
         }
-        // Powers of a load that is a power itself: a rate that no slot could hold is refused here, not drawn.
+        // The rates grow exponentially with the load's spread. A rate too large to draw is refused here.
         let hour_and_profile = load.daily_log_amplitude + LARGEST_NORMAL * load.profile_log_sigma;
         let any_slot = delay.load_power * hour_and_profile + LARGEST_NORMAL * load.slot_log_sigma;
         for (name, per_s, log_load) in [
@@ -400,17 +401,17 @@ impl AccessParams {
             ("loss.down.episodes_per_s at the largest load", loss.down.episodes_per_s, loss.load_power * hour_and_profile),
             ("queue.hump_rate_per_s at the largest load", queue.hump_rate_per_s, any_slot),
         ] {
-            within(name, per_s * libm::exp(log_load), 0.0..=MOST_EPISODES_PER_S, "0 to 1000 a second: lower it, or the load's spread")?;
+            within(name, per_s * libm::exp(log_load), 0.0..=MAX_EPISODES_PER_S, "0 to 1000 a second: lower it, or the load's spread")?;
         }
-        for (name, found) in [
+        for (name, value) in [
             ("wander.time_ms", delay.wander.time_ms),
             ("queue.hump_length_s", queue.hump_length_s),
-            ("unrest.time_s", delay.unrest.time_s),
-            ("unrest.edge_time_s", delay.unrest.edge_time_s),
+            ("unrest.time_s", delay.wait_factor.time_s),
+            ("unrest.edge_time_s", delay.wait_factor.edge_time_s),
             ("capacity.slow_time_s", capacity.slow_time_s),
             ("loss.length_median_ms", loss.length_median_ms),
         ] {
-            within(name, found, 1e-3..=1e4, "0.001 to 10000")?;
+            within(name, value, 1e-3..=1e4, "0.001 to 10000")?;
         }
         within("load.peak_solar_hour", load.peak_solar_hour, 0.0..=24.0, "0 to 24")?;
         within("capacity.zenith_snr_db", capacity.zenith_snr_db, -20.0..=40.0, "-20 to 40 dB")?;
@@ -428,8 +429,9 @@ impl AccessParams {
     }
 }
 
-fn within(name: &'static str, found: f64, range: std::ops::RangeInclusive<f64>, expected: &'static str) -> Result<(), AccessError> {
-    if range.contains(&found) { Ok(()) } else { Err(AccessError::Parameter { name, found, expected }) }
+/// Check that a value is in its range.
+fn within(name: &'static str, value: f64, range: std::ops::RangeInclusive<f64>, expected: &'static str) -> Result<(), AccessError> {
+    if range.contains(&value) { Ok(()) } else { Err(AccessError::Parameter { name, value, expected }) }
 }
 
 #[cfg(test)]
@@ -437,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_range_and_survives_json() {
+    fn the_default_parameters_are_in_range_and_equal_after_json() {
         let table = AccessParams::default();
         table.check().unwrap();
         let back: AccessParams = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
@@ -445,16 +447,16 @@ mod tests {
     }
 
     #[test]
-    fn one_value_can_be_set_and_a_misspelt_one_is_refused() {
+    fn a_single_value_can_be_set_and_a_misspelt_one_is_refused() {
         let one: AccessParams = serde_json::from_str(r#"{"delay": {"site_offset_ms": 3.5}}"#).unwrap();
         assert_eq!(one.delay, DelayParams { site_offset_ms: 3.5, ..DelayParams::default() });
         assert!(serde_json::from_str::<AccessParams>(r#"{"delay": {"ofset": 1}}"#).is_err());
     }
 
-    /// Each value in its range, but together e^32 episodes a second: drawing them would never end.
+    /// Each value is in its range, but together they give e^32 episodes per second, which cannot be drawn.
     #[test]
-    fn a_rate_that_no_slot_could_hold_is_refused() {
-        for (what, change) in [
+    fn a_rate_too_large_to_draw_is_refused() {
+        for (name, change) in [
             ("loss.up.episodes_per_s", (|p| p.loss.load_power = 4.0) as fn(&mut AccessParams)),
             ("loss.down.episodes_per_s", |p| (p.loss.load_power, p.loss.up.episodes_per_s) = (4.0, 0.0)),
             ("queue.hump_rate_per_s", |p| p.load.slot_log_sigma = 4.0),
@@ -463,12 +465,12 @@ mod tests {
             (table.load.daily_log_amplitude, table.load.profile_log_sigma) = (2.0, 0.5);
             change(&mut table);
             let error = table.check().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("access parameter {what} at the largest load is ")), "{error}");
+            assert!(error.starts_with(&format!("access parameter {name} at the largest load is ")), "{error}");
         }
     }
 
     #[test]
-    fn a_value_out_of_range_is_named() {
+    fn a_value_out_of_range_is_refused_with_its_name() {
         let mut table = AccessParams::default();
         table.delay.grants.up_wait_ms = f64::NAN;
         let error = table.check().unwrap_err().to_string();

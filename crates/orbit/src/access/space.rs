@@ -1,21 +1,21 @@
-//! The hop of one satellite and gateway: its passes, slot by slot, as series over the Profile's time.
+//! The hop of one satellite and gateway: its slots, as series over the Profile's time.
 
 use super::capacity;
 use super::error::AccessError;
 use super::grants;
-use super::legs::{self, read};
+use super::legs::{self, interpolate};
 use super::loss;
 use super::params::AccessParams;
 use super::queueing::{self, Hump};
 use super::slots::{SlotDraw, SlotSource};
-use super::unrest::Unrest;
+use super::wait_factor::WaitFactor;
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{
     Bytes, Direction, Hop, HopDirection, Interpolation, JitterSeries, Nanos, QueueDiscipline, QueueLimit, QueueSpec, Series, Time,
 };
 
-/// A satellite and a gateway, and the slots in which they serve.
+/// A hop: a satellite, a gateway, and the slots in which they serve the terminal.
 pub(super) struct SpaceHop<'a> {
     pub name: String,
     pub passes: Vec<Pass<'a>>,
@@ -32,7 +32,7 @@ pub(super) struct Pass<'a> {
     /// The whole slot.
     begin_unix_ns: i64,
     end_unix_ns: i64,
-    /// What is drawn for the next slot.
+    /// Random values of the next slot.
     next: SlotDraw,
     profile_unix_ns: i64,
     /// One-way propagation [ns] over the Profile's time.
@@ -43,6 +43,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
+    /// Build the pass of a slot.
     pub fn new(
         number: usize,
         slot: &ServingSlot,
@@ -70,27 +71,28 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn stream(&self, what: &str, direction: Direction) -> Stream {
-        self.source.stream(&format!("{what}/{}", direction.name()), self.draw.number)
+    /// Return the stream called `name` of the slot and a direction.
+    fn stream(&self, name: &str, direction: Direction) -> Stream {
+        self.source.stream(&format!("{name}/{}", direction.name()), self.draw.number)
     }
 
-    /// A Unix time as one of the Profile; what lies before its start is its start.
+    /// Convert a Unix time to the Profile's time. A time before its start becomes its start.
     fn since_start(&self, unix_ns: i64) -> u64 {
         u64::try_from(unix_ns - self.profile_unix_ns).unwrap_or(0)
     }
 
-    /// The whole slot as unsigned Unix times (the schedule starts after 1970).
+    /// Return start and end of the whole slot as unsigned Unix times (the schedule starts after 1970).
     fn span_unix(&self) -> (u64, u64) {
         (u64::try_from(self.begin_unix_ns).unwrap_or(0), u64::try_from(self.end_unix_ns).unwrap_or(0))
     }
 
-    /// When the path opens after the slot's reconfiguration, if it has one.
+    /// Return the end of the interruption by the slot's reconfiguration; `None`: there is none.
     fn open_unix(&self, direction: Direction) -> Option<u64> {
-        let interruption_ns = u64::try_from(self.draw.stopped_ns(direction)).unwrap_or(0);
+        let interruption_ns = u64::try_from(self.draw.interruption_of(direction)).unwrap_or(0);
         (interruption_ns > 0).then(|| self.span_unix().0.saturating_add(interruption_ns))
     }
 
-    /// Stepped points over the whole slot, cut to the part inside the Profile.
+    /// Cut stepped points over the whole slot to the part inside the Profile.
     fn cut(&self, points: &[(u64, u64)]) -> impl Iterator<Item = (Time, u64)> {
         let profile = u64::try_from(self.profile_unix_ns).unwrap_or(0);
         let from = profile + self.start_ns;
@@ -99,29 +101,36 @@ impl<'a> Pass<'a> {
         points[first..].iter().map(move |p| (Time(p.0.saturating_sub(profile).max(start)), p.1)).take_while(move |p| p.0.0 < end)
     }
 
+    /// Draw the grant schedule of a direction [ns since 1970].
     fn closures(&self, params: &AccessParams, direction: Direction) -> Vec<(i64, i64)> {
         let (g, load) = (&params.delay.grants, self.draw.load);
         let (from, until, frames) = (self.begin_unix_ns, self.end_unix_ns, self.draw.period_frames);
         let mut stream = self.stream("grants", direction);
         let used = match direction {
             Direction::Up => {
-                let unrest = self.unrest(params);
-                let wait_ms = |at: i64| g.up_wait_ms * load * unrest.at(u64::try_from(at).unwrap_or(0));
+                let wait_factor = self.wait_factor(params);
+                let wait_ms = |at: i64| g.up_wait_ms * load * wait_factor.at(u64::try_from(at).unwrap_or(0));
                 grants::used(&mut stream, from, until, frames, wait_ms)
             }
             Direction::Down => grants::used(&mut stream, from, until, frames, |_| g.down_wait_ms * load),
         };
-        let next_open_unix_ns = self.end_unix_ns + self.next.stopped_ns(direction);
-        grants::closures(self.begin_unix_ns, self.draw.stopped_ns(direction), &used, next_open_unix_ns)
+        let next_open_unix_ns = self.end_unix_ns + self.next.interruption_of(direction);
+        grants::closures(self.begin_unix_ns, self.draw.interruption_of(direction), &used, next_open_unix_ns)
     }
 
-    fn unrest(&self, params: &AccessParams) -> Unrest {
-        Unrest::draw(&mut self.stream("unrest", Direction::Up), &params.delay.unrest, self.span_unix(), self.open_unix(Direction::Up))
+    /// Draw the factor of the uplink's waiting time. Its stream is named `unrest`, which keeps the draws of published seeds.
+    fn wait_factor(&self, params: &AccessParams) -> WaitFactor {
+        WaitFactor::draw(
+            &mut self.stream("unrest", Direction::Up),
+            &params.delay.wait_factor,
+            self.span_unix(),
+            self.open_unix(Direction::Up),
+        )
     }
 
     fn wander(&self, params: &AccessParams) -> Vec<(u64, f64)> {
         let mut stream = self.stream("wander", Direction::Up);
-        queueing::wander(&mut stream, &params.delay.wander, self.draw.load, &self.unrest(params), self.span_unix())
+        queueing::wander(&mut stream, &params.delay.wander, self.draw.load, &self.wait_factor(params), self.span_unix())
     }
 
     fn humps(&self, params: &AccessParams) -> Vec<Hump> {
@@ -131,8 +140,8 @@ impl<'a> Pass<'a> {
 }
 
 impl SpaceHop<'_> {
-    /// The hop with all that is drawn.
-    pub fn realise(&self, params: &AccessParams) -> Result<Hop, AccessError> {
+    /// Build the hop with its random processes.
+    pub fn build(&self, params: &AccessParams) -> Result<Hop, AccessError> {
         let side = |direction| -> Result<HopDirection, AccessError> {
             let limit = match direction {
                 Direction::Up => params.capacity.up.queue_bytes,
@@ -153,7 +162,7 @@ impl SpaceHop<'_> {
         format!("{}/{}/{kind}", self.name, direction.name())
     }
 
-    /// Slots that follow one another: within them delay is one line, between them the hop is not in use.
+    /// Iterate over runs of consecutive slots. Within a run the delay is continuous; between runs the hop is not in use.
     fn runs(&self) -> impl Iterator<Item = &[Pass<'_>]> {
         self.passes.chunk_by(|a, b| a.end_ns == b.start_ns)
     }
@@ -178,7 +187,7 @@ impl SpaceHop<'_> {
         for pass in &self.passes {
             for (from_unix, release_unix) in pass.closures(params, direction) {
                 let (from, release) = (pass.since_start(from_unix), pass.since_start(release_unix));
-                // What is held past a slot's end is held by the next slot's interruption.
+                // A closure beyond the slot's end overlaps with the next slot's interruption.
                 let from = out.last().map_or(from, |last| from.max(last.0.0 + 1));
                 if from < release && from <= self.duration_ns {
                     out.push((Time(from), Nanos(release - from)));
@@ -197,7 +206,7 @@ impl SpaceHop<'_> {
             .flat_map(|pass| {
                 let efficiency = |unix_ns: u64| {
                     let at = unix_ns.saturating_sub(u64::try_from(pass.profile_unix_ns).unwrap_or(0));
-                    capacity::efficiency(read(&pass.elevation, at), pass.altitude_km, c.zenith_snr_db)
+                    capacity::efficiency(interpolate(&pass.elevation, at), pass.altitude_km, c.zenith_snr_db)
                 };
                 let mut stream = pass.stream("capacity", direction);
                 let steps = capacity::steps(&mut stream, c, side, pass.draw.common_load, pass.span_unix(), efficiency);
@@ -212,12 +221,12 @@ impl SpaceHop<'_> {
         let mut points: Vec<(Time, u64)> = Vec::new();
         for run in self.runs() {
             for pass in run {
-                let edges = (pass.open_unix(direction), pass.next.stopped_ns(direction) > 0);
+                let edges = (pass.open_unix(direction), pass.next.interruption_of(direction) > 0);
                 let mut stream = pass.stream("loss", direction);
                 let steps = loss::steps(&mut stream, &params.loss, side, pass.draw.common_load, pass.span_unix(), edges);
                 points.extend(pass.cut(&steps));
             }
-            // What is still on its way when another hop takes over must not meet this hop's last episode for ever.
+            // Packets still in flight after a handover must not stay in this hop's last episode.
             if points.last().is_some_and(|last| last.1 > 0) {
                 points.push((Time(run[run.len() - 1].end_ns), 0));
             }
@@ -226,7 +235,7 @@ impl SpaceHop<'_> {
     }
 }
 
-/// One-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and uplink what waits ahead.
+/// Return the one-way delay over consecutive slots `(ns of the Profile, ns)`: propagation, half the site's offset, and on the uplink the queueing delay.
 fn run_delay(run: &[Pass<'_>], params: &AccessParams, direction: Direction) -> Vec<(u64, f64)> {
     let (start_ns, end_ns) = (run[0].start_ns, run[run.len() - 1].end_ns);
     let mut base: Vec<(u64, f64)> = run.iter().flat_map(|pass| pass.propagation.iter().copied()).collect();
@@ -247,5 +256,5 @@ fn run_delay(run: &[Pass<'_>], params: &AccessParams, direction: Direction) -> V
     let mut times: Vec<u64> = base.iter().chain(&extra).map(|point| point.0).collect();
     times.sort_unstable();
     times.dedup();
-    times.into_iter().map(|at| (at, read(&base, at) + read(&extra, at) + constant)).collect()
+    times.into_iter().map(|at| (at, interpolate(&base, at) + interpolate(&extra, at) + constant)).collect()
 }

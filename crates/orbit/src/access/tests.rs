@@ -1,4 +1,4 @@
-//! The Profile as a whole, over made-up passes.
+//! Tests of whole Profiles, over artificial passes.
 
 use super::*;
 use crate::access::ground::{Fibre, GroundLeg};
@@ -12,10 +12,10 @@ const SLOT: u64 = 15_000_000_000;
 /// A Tuesday; 12 s past the minute.
 const EDGE: i64 = 1_734_544_812_000_000_000;
 
-/// Slots of a span that starts `lead_ns` before the edge [`EDGE`]; `who[k]` serves slot k: satellite, gateway.
-fn schedule(lead_ns: u64, who: &[Option<(u64, &str)>]) -> ServingSchedule {
-    let duration_ns = lead_ns + SLOT * (who.len() as u64 - 1);
-    let slots = who.iter().enumerate().map(|(k, serving)| {
+/// Build a schedule that starts `lead_ns` before the edge [`EDGE`]. `serving[k]`: satellite and gateway of slot k.
+fn schedule(lead_ns: u64, serving: &[Option<(u64, &str)>]) -> ServingSchedule {
+    let duration_ns = lead_ns + SLOT * (serving.len() as u64 - 1);
+    let slots = serving.iter().enumerate().map(|(k, serving)| {
         let start_ns = if k == 0 { 0 } else { lead_ns + SLOT * (k as u64 - 1) };
         let end_ns = lead_ns + SLOT * k as u64;
         let serving = serving.map(|(norad_id, gateway)| {
@@ -118,7 +118,7 @@ fn hops_routes_and_events_follow_the_schedule() {
     assert_eq!(kinds, ["7 1>1 0>0", "22 1>2 0>1", "37 2>2 1>2", "52 Outage 2 for 30", "82 ->1 0>0", "97 1>3 0>3"]);
     assert!(p.events().iter().all(|e| e.interruption_ns.0 > 10_000_000));
     assert!(p.lone_packet_delays_ms(Direction::Up, &[60.0]).unwrap()[0].is_nan());
-    // A gap stays a gap: satellite 1 is not in use from 22 to 82 s.
+    // The series has a gap: satellite 1 is not in use from 22 to 82 s.
     let valid = p.hops()[0].up.delay.valid_intervals(p.duration());
     assert_eq!(
         valid.iter().map(|v| (v.0.0, v.1.0)).collect::<Vec<_>>(),
@@ -126,11 +126,11 @@ fn hops_routes_and_events_follow_the_schedule() {
     );
 }
 
-/// Waiting packets go to the hop that serves next, when it opens; the hop that is left sends no more.
+/// Waiting packets migrate to the next hop and leave when its interruption ends. The old hop sends no more.
 #[test]
-fn queues_wait_for_the_new_satellite() {
+fn queues_migrate_to_the_new_satellite() {
     let p = make(&schedule(7_000_000_000, &usual()), 1);
-    let (mut moved, mut kept) = (0, 0);
+    let (mut migrated, mut kept) = (0, 0);
     for event in p.events() {
         let EventKind::Handover { to_hop, .. } = event.kind else { continue };
         for fate in [event.up, event.down] {
@@ -139,24 +139,24 @@ fn queues_wait_for_the_new_satellite() {
                 QueueFate::Migrate(migration) => {
                     assert_ne!(event.hop, to_hop);
                     assert_eq!((migration.to_hop, migration.delay_ns), (to_hop, Nanos::ZERO));
-                    moved += 1;
+                    migrated += 1;
                 }
-                found => {
-                    assert_eq!((event.hop, found), (to_hop, QueueFate::Keep));
+                other => {
+                    assert_eq!((event.hop, other), (to_hop, QueueFate::Keep));
                     kept += 1;
                 }
             }
         }
     }
-    assert_eq!((moved, kept), (6, 4));
-    let most_mbps = AccessParams::default().capacity.down.most_mbps;
-    assert!(MIGRATION_RATE.0 as f64 > most_mbps * 1e6, "moving must not be slower than sending");
+    assert_eq!((migrated, kept), (6, 4));
+    let max_mbps = AccessParams::default().capacity.down.most_mbps;
+    assert!(MIGRATION_RATE.0 as f64 > max_mbps * 1e6, "migration must not be slower than transmission");
 }
 
-/// Where every reconfiguration brings its episodes, packets pass in most of them: closures end at grants, so those are the moments at which packets
-/// pass, and an episode of a few milliseconds may fall between two. Where none does, nothing is lost at an edge.
+/// If every reconfiguration has its episodes, packets pass in most of them. Packets pass at the ends of closures, and an episode of a few milliseconds
+/// may fall between two. If no reconfiguration has one, no packet is lost at an edge.
 #[test]
-fn reconfigurations_are_met_by_packets_before_and_after() {
+fn episodes_at_reconfigurations_drop_packets_before_and_after() {
     let who = [Some((1, "A")), Some((1, "A")), Some((2, "A")), Some((3, "A")), Some((2, "B")), Some((2, "B"))];
     let mut params = AccessParams::default();
     (params.loss.up.episodes_per_s, params.loss.down.episodes_per_s) = (0.0, 0.0);
@@ -172,9 +172,9 @@ fn reconfigurations_are_met_by_packets_before_and_after() {
                 let lossy = |hop: usize, at| p.hops()[hop].side(direction).loss.as_ref().unwrap().at(&mut Cursor::default(), at) > 0;
                 let ends =
                     |hop: usize| p.hops()[hop].side(direction).jitter.as_ref().unwrap().closures().map(|(from, length)| from + length);
-                let wanted = probability > 0.0;
-                assert_eq!((lossy(event.hop, Time(event.at_ns.0 - 1)), lossy(to_hop, open)), (wanted, wanted));
-                if wanted {
+                let lossy_edge = probability > 0.0;
+                assert_eq!((lossy(event.hop, Time(event.at_ns.0 - 1)), lossy(to_hop, open)), (lossy_edge, lossy_edge));
+                if lossy_edge {
                     edges += 1;
                     before += u32::from(ends(event.hop).filter(|&at| at < event.at_ns).last().is_some_and(|at| lossy(event.hop, at)));
                     after += u32::from(ends(to_hop).find(|&at| at > open).is_some_and(|at| lossy(to_hop, at)));
@@ -186,8 +186,8 @@ fn reconfigurations_are_met_by_packets_before_and_after() {
 }
 
 #[test]
-fn a_hop_that_is_left_loses_nothing_for_ever() {
-    // Episodes without a break: all of them are cut at a slot's end.
+fn a_hop_has_no_episode_after_it_is_left() {
+    // Continuous episodes: all are cut at a slot's end.
     let mut params = AccessParams::default();
     params.loss.length_median_ms = 10_000.0;
     params.loss.up.episodes_per_s = 2.0;
@@ -204,15 +204,15 @@ fn a_hop_that_is_left_loses_nothing_for_ever() {
         }
     }
     assert!(lossy >= 6, "{lossy}");
-    // Between its two passes too.
+    // Also between its two passes.
     let up = p.hops()[0].up.loss.as_ref().unwrap();
     assert_eq!(up.at(&mut Cursor::default(), Time(60_000_000_000)), 0);
 }
 
-/// `race` draws Profiles again inside a run, which must come out the same on every machine: the host's libm is not for this module. (Clippy's
-/// list of disallowed methods holds for a whole crate, and the rest of this one may.)
+/// `race` reseeds Profiles during a run, which must give the same result on every machine, so this module must not use the host's libm. (Clippy's list of
+/// disallowed methods applies to a whole crate, and the other modules may use it.)
 #[test]
-fn nothing_here_uses_the_host_libm() {
+fn the_access_model_does_not_use_the_host_libm() {
     let names = "sin cos tan asin acos atan atan2 sin_cos sinh cosh tanh exp exp2 exp_m1 ln ln_1p log log2 log10 powf powi cbrt hypot";
     let mut files = 0;
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/access")).unwrap() {
@@ -221,7 +221,7 @@ fn nothing_here_uses_the_host_libm() {
         for name in names.split(' ') {
             for call in [format!(".{name}("), format!("f64::{name}")] {
                 let line = text.lines().position(|line| line.contains(&call));
-                assert!(line.is_none(), "{}:{}: {call}; wanted libm", path.display(), line.unwrap_or(0) + 1);
+                assert!(line.is_none(), "{}:{}: {call}; expected libm", path.display(), line.unwrap_or(0) + 1);
             }
         }
         files += 1;
@@ -230,7 +230,7 @@ fn nothing_here_uses_the_host_libm() {
 }
 
 #[test]
-fn nobody_in_view_is_an_outage_not_a_crash() {
+fn a_schedule_without_satellites_is_one_outage() {
     let p = make(&schedule(15_000_000_000, &[None, None]), 1);
     assert_eq!(p.events().len(), 1);
     assert_eq!(p.events()[0].interruption_ns, p.duration());
@@ -238,7 +238,7 @@ fn nobody_in_view_is_an_outage_not_a_crash() {
 }
 
 #[test]
-fn the_floor_is_propagation_fibre_and_the_site_offset() {
+fn the_minimum_delay_is_propagation_fibre_and_the_site_offset() {
     let s = schedule(15_000_000_000, &[Some((1, "A")), Some((1, "A"))]);
     let mut params = AccessParams::default();
     params.delay.grants =
@@ -247,7 +247,7 @@ fn the_floor_is_propagation_fibre_and_the_site_offset() {
     params.delay.wander.mean_ms = 0.0;
     params.delay.queue.raised_probability = 0.0;
     params.delay.queue.hump_rate_per_s = 0.0;
-    params.delay.unrest.edge_excess = 0.0;
+    params.delay.wait_factor.edge_excess = 0.0;
     let p = build("p", &s, &ground(), &params, None, 1).unwrap();
     for direction in Direction::BOTH {
         // 641 + 900 km at the slot's start, 1 km more a second; 0.65 ms of fibre; half the offset; up to one frame of waiting.
@@ -259,7 +259,7 @@ fn the_floor_is_propagation_fibre_and_the_site_offset() {
 }
 
 #[test]
-fn the_seed_decides_and_geometry_stays() {
+fn the_seed_determines_the_draws_and_not_the_geometry() {
     let s = schedule(7_000_000_000, &usual());
     let (one, two) = (make(&s, 1), make(&s, 2));
     assert_eq!(one, make(&s, 1));
@@ -268,9 +268,9 @@ fn the_seed_decides_and_geometry_stays() {
     assert_eq!(one.routes(), two.routes());
 }
 
-/// Drawn again, a Profile still says which satellites it was computed from, by which rules, and what its fibre rests on.
+/// A reseeded Profile still states its satellites, the scheduling rules and the basis of its fibre delays.
 #[test]
-fn where_the_geometry_comes_from_is_kept() {
+fn reseeding_keeps_the_origin_of_the_geometry() {
     let one = make(&schedule(7_000_000_000, &usual()), 1);
     for p in [&one, &reseed(&one, 9).unwrap()] {
         let recipe = &p.provenance().recipe;
@@ -280,19 +280,19 @@ fn where_the_geometry_comes_from_is_kept() {
 }
 
 #[test]
-fn what_is_drawn_does_not_depend_on_when_the_profile_begins() {
+fn draws_do_not_depend_on_the_start_of_the_profile() {
     let who = [Some((1, "A")), Some((2, "A")), Some((1, "A"))];
     let (early, late) = (make(&schedule(9_000_000_000, &who), 3), make(&schedule(4_000_000_000, &who), 3));
     let shift = 5_000_000_000;
     let side = |p: &Profile| p.hops()[1].up.jitter.clone().unwrap();
-    let moved: Vec<_> = side(&late).closures().map(|(t, l)| (t + Nanos(shift), l)).collect();
-    assert_eq!(side(&early).closures().collect::<Vec<_>>(), moved);
+    let shifted: Vec<_> = side(&late).closures().map(|(t, l)| (t + Nanos(shift), l)).collect();
+    assert_eq!(side(&early).closures().collect::<Vec<_>>(), shifted);
     let capacity = |p: &Profile, at: u64| p.hops()[0].down.capacity.as_ref().unwrap().at(&mut Cursor::default(), Time(at));
     assert_eq!(capacity(&early, 8_950_000_000), capacity(&late, 3_950_000_000));
 }
 
 #[test]
-fn a_profile_of_another_maker_cannot_be_drawn_again() {
+fn a_profile_of_another_maker_cannot_be_reseeded() {
     let p = make(&schedule(15_000_000_000, &[Some((1, "A")), None]), 1);
     let mut provenance = p.provenance().clone();
     provenance.recipe = serde_json::Value::Null;
@@ -312,15 +312,15 @@ fn a_profile_of_another_maker_cannot_be_drawn_again() {
 }
 
 #[test]
-fn broken_schedules_are_refused() {
+fn invalid_schedules_are_refused() {
     let refused = |change: &dyn Fn(&mut ServingSchedule)| {
         let mut s = schedule(15_000_000_000, &[Some((1, "A")), Some((2, "A"))]);
         change(&mut s);
         build("p", &s, &ground(), &AccessParams::default(), None, 1).unwrap_err().to_string()
     };
     assert!(refused(&|s| s.slots[1].start_ns += 1).starts_with("schedule: slot 1 is from 15.000000001"));
-    assert!(refused(&|s| s.slots.clear()).contains("wanted slots in order"));
-    assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().user_leg_km[1] = f64::NAN).contains("wanted ranges above 0"));
+    assert!(refused(&|s| s.slots.clear()).contains("expected slots in order"));
+    assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().user_leg_km[1] = f64::NAN).contains("expected ranges above 0"));
     assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().elevation_deg.clear()).contains("0 elevations"));
     assert!(refused(&|s| s.slots[0].serving.as_mut().unwrap().gateway = "C".to_owned()).contains("no ground leg for gateway \"C\""));
 }
@@ -328,7 +328,7 @@ fn broken_schedules_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A dense flow and a sparse ping see one process: without queues, packets of a flow leave in the order they came.
+    /// A dense flow and a sparse ping see the same process: without queues, packets of a flow leave in order of arrival.
     #[test]
     fn no_packet_overtakes_another_on_a_hop(seed in 0_u64..10_000, from_s in 0.0_f64..35.0) {
         let p = make(&schedule(7_000_000_000, &[Some((1, "A")), Some((1, "A")), Some((1, "A")), Some((1, "A"))]), seed);

@@ -1,19 +1,19 @@
-//! How old elements are at the asked time, and what that costs.
+//! Age of elements at the requested time, and the position error that it causes.
 
 use super::Elements;
 use bentpipe_profile::Utc;
 
-/// Days between elements and the asked time from which [`age_warning`] speaks. Chosen here, because by then the along-track error of a low
+/// Days between elements and the requested time above which [`age_warning`] warns. Chosen here, because by then the along-track error of a low
 /// satellite that manoeuvres exceeds 50 km (see [`expected_error_km`]), about a degree and a half at the terminal.
 pub const WARN_AFTER_DAYS: f64 = 3.0;
 
 /// Largest position error that is stated as a number [km]. Chosen here: beyond the radius of a low orbit, a satellite may be anywhere on it.
-const MOST_STATED_KM: f64 = 10_000.0;
+const MAX_STATED_KM: f64 = 10_000.0;
 
-/// Elements that are older (or newer) than is good for the asked time.
+/// A warning that elements are too old (or too new) for the requested time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgeWarning {
-    /// Largest distance in time between any satellite's epoch and the asked time [days].
+    /// Largest distance in time between any satellite's epoch and the requested time [days].
     pub worst_age_days: f64,
     /// Median of the same [days].
     pub median_age_days: f64,
@@ -23,30 +23,30 @@ pub struct AgeWarning {
 
 impl std::fmt::Display for AgeWarning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let error = if self.expected_error_km <= MOST_STATED_KM {
+        let error = if self.expected_error_km <= MAX_STATED_KM {
             format!("about {:.0} km", self.expected_error_km)
         } else {
             "more than 10,000 km".to_owned()
         };
         write!(
             f,
-            "the elements are {:.1} days (median; worst {:.1}) from the asked time: expect positions to be off by {error}; use elements less than a day away to say which satellite serves",
+            "the elements are {:.1} days (median; worst {:.1}) from the requested time: expect positions to be off by {error}; use elements less than a day away to find the serving satellite",
             self.median_age_days, self.worst_age_days
         )
     }
 }
 
-/// Asked time minus epoch [days]; negative before the epoch.
+/// Return the requested time minus the epoch [days]; negative before the epoch.
 #[must_use]
 pub fn age_days(elements: &Elements, at: Utc) -> f64 {
     (at.0 as f64 - elements.epoch.0 as f64) / 86_400e9
 }
 
-/// Position error to expect from a Starlink element set `age_days` from its epoch [km].
+/// Return the expected position error of a Starlink element set `age_days` from its epoch [km].
 ///
-/// A power law through two medians: 15.5 km after one day and 166 km after seven, Celestrak's Starlink elements of 9 May 2026 held against
-/// those of the following days. Satellites that neither manoeuvre nor feel drag do better. At age zero it gives the kilometre that SGP4
-/// itself is worth (Vallado et al., AIAA 2006-6753, §I).
+/// A power law through two medians: 15.5 km after one day and 166 km after seven, Celestrak's Starlink elements of 9 May 2026 compared with
+/// those of the following days. Satellites without manoeuvres and drag have smaller errors. At age zero it gives 1 km, the accuracy of SGP4
+/// itself (Vallado et al., AIAA 2006-6753, §I).
 #[must_use]
 pub fn expected_error_km(age_days: f64) -> f64 {
     const AFTER_ONE_DAY_KM: f64 = 15.5;
@@ -55,7 +55,7 @@ pub fn expected_error_km(age_days: f64) -> f64 {
     (AFTER_ONE_DAY_KM * age_days.abs().powf(exponent)).max(1.0)
 }
 
-/// A warning where the median distance between epochs and `at` exceeds [`WARN_AFTER_DAYS`]; `None` where the elements are fresh.
+/// Return a warning if the median distance between epochs and `at` exceeds [`WARN_AFTER_DAYS`]; `None`: the elements are recent enough.
 #[must_use]
 pub fn age_warning(elements: &[Elements], at: Utc) -> Option<AgeWarning> {
     let mut ages: Vec<f64> = elements.iter().map(|e| age_days(e, at).abs()).collect();

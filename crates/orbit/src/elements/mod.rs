@@ -1,4 +1,4 @@
-//! Mean orbital elements: what a TLE or an OMM says about one satellite, and readers of every format they come in.
+//! Mean orbital elements of a satellite, and readers of their formats: TLE and OMM (CSV, JSON, XML).
 
 mod age;
 mod omm;
@@ -16,10 +16,10 @@ pub use age::{AgeWarning, age_days, age_warning, expected_error_km};
 pub use sets::nearest_of_each;
 
 /// Largest file of elements that is read [bytes]. Chosen here, because the whole public catalogue (about 60,000 objects) takes 80 MB in its
-/// most talkative format, XML.
+/// longest format, XML.
 pub const MAX_FILE_BYTES: usize = 256 << 20;
 
-/// Most satellites in one file. Chosen here, because it is over ten times the public catalogue.
+/// Largest number of satellites in one file. Chosen here, because it is over ten times the public catalogue.
 pub const MAX_RECORDS: usize = 1_000_000;
 
 /// Mean elements of one satellite in SGP4's sense (Kozai mean motion, TEME of epoch).
@@ -27,13 +27,13 @@ pub const MAX_RECORDS: usize = 1_000_000;
 /// Source of the fields: CCSDS 502.0-B-3, §4 (OMM); Vallado et al., "Revisiting Spacetrack Report #3", AIAA 2006-6753.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elements {
-    /// Name, without the "0 " that some catalogues put before it; `NORAD 12345` where the file names none.
+    /// Name, without the prefix "0 " of some catalogues; `NORAD 12345` if the file has no name.
     pub name: String,
     /// NORAD catalogue number.
     pub norad_id: u64,
-    /// International designator, `2019-074B`, where the file has one: its first eight characters are the launch.
+    /// International designator, `2019-074B`, if the file has one. Its first eight characters identify the launch.
     pub designator: Option<String>,
-    /// When the elements hold.
+    /// Epoch of the elements.
     pub epoch: Utc,
     /// Kozai mean motion [revolutions per day].
     pub mean_motion_rev_day: f64,
@@ -64,7 +64,7 @@ pub enum Format {
     OmmXml,
 }
 
-/// What `bytes` look like: XML begins with `<`, JSON with `[` or `{`, CSV with a header that names `MEAN_MOTION`; a TLE has a line that begins
+/// Detect the format of `bytes`. XML begins with `<`, JSON with `[` or `{`, CSV with a header that names `MEAN_MOTION`; a TLE has a line that begins
 /// with `1 ` followed by one that begins with `2 `, or at least one of them.
 ///
 /// # Errors
@@ -85,21 +85,21 @@ pub fn detect(bytes: &[u8], file: &str) -> Result<Format, OrbitError> {
     if text.split(|&b| b == b'\n').take(TLE_LOOK_AHEAD_LINES).any(tle_line) {
         return Ok(Format::Tle);
     }
-    Err(OrbitError::UnknownFormat { file: file.to_owned(), found: excerpt(first_line) })
+    Err(OrbitError::UnknownFormat { file: file.to_owned(), beginning: excerpt(first_line) })
 }
 
-/// How far into a file a TLE's line 1 or 2 may first appear. Chosen here, because some files open with a comment.
+/// Number of lines within which a TLE's line 1 or 2 must appear. Chosen here, because some files open with a comment.
 const TLE_LOOK_AHEAD_LINES: usize = 20;
 
-/// Every satellite of a file, in its order. `file` is the name that errors show.
+/// Read every satellite of a file, in order. `file`: name for error messages.
 ///
-/// A bad record is an error that says where, never a satellite silently left out.
+/// An invalid record is an error with its position. No satellite is silently left out.
 ///
 /// # Errors
 /// Every reading error of [`OrbitError`].
 pub fn read_elements(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(OrbitError::TooLarge { file: file.to_owned(), found_bytes: bytes.len(), limit_bytes: MAX_FILE_BYTES });
+        return Err(OrbitError::TooLarge { file: file.to_owned(), size_bytes: bytes.len(), limit_bytes: MAX_FILE_BYTES });
     }
     let format = detect(bytes, file)?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -115,7 +115,7 @@ pub fn read_elements(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitErr
     Ok(elements)
 }
 
-/// Refuses the record after the last one allowed.
+/// Refuse a record beyond the limit.
 fn check_count(count: usize, file: &str) -> Result<(), OrbitError> {
     if count >= MAX_RECORDS {
         return Err(OrbitError::TooManyRecords { file: file.to_owned(), limit: MAX_RECORDS });
@@ -123,19 +123,19 @@ fn check_count(count: usize, file: &str) -> Result<(), OrbitError> {
     Ok(())
 }
 
-/// The name without the catalogue's "0 " and without padding; the number where nothing is left.
+/// Return the name without the catalogue's "0 " and without padding; the catalogue number if the name is empty.
 fn clean_name(raw: &str, norad_id: u64) -> String {
     let name = raw.trim();
     let name = name.strip_prefix("0 ").unwrap_or(name).trim();
     if name.is_empty() { format!("NORAD {norad_id}") } else { name.to_owned() }
 }
 
-/// What a line shows in an error. Cut before it is decoded: a line may be as long as the file.
+/// Return the beginning of a line for an error message. It is cut before decoding, since a line may be as long as the file.
 fn excerpt(line: &[u8]) -> String {
     shown(String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_CHARS + 4)]).trim_end())
 }
 
-/// Checks the ranges that all formats share.
+/// Check the ranges that apply to all formats.
 fn validated(elements: Elements, place: &Place) -> Result<Elements, OrbitError> {
     let checks: [(&'static str, f64, std::ops::RangeInclusive<f64>, &'static str); 7] = [
         ("MEAN_MOTION", elements.mean_motion_rev_day, 1e-6..=20.0, "0.000001 to 20 revolutions a day"),
@@ -146,9 +146,9 @@ fn validated(elements: Elements, place: &Place) -> Result<Elements, OrbitError> 
         ("MEAN_ANOMALY", elements.mean_anomaly_deg, -360.0..=360.0, "-360 to 360 degrees"),
         ("BSTAR", elements.bstar_per_er, -100.0..=100.0, "-100 to 100 per Earth radius"),
     ];
-    for (field, value, range, wanted) in checks {
+    for (field, value, range, expected) in checks {
         if !range.contains(&value) {
-            return Err(OrbitError::BadField { place: place.clone(), field, found: value.to_string(), wanted });
+            return Err(OrbitError::BadField { place: place.clone(), field, value: value.to_string(), expected });
         }
     }
     Ok(elements)

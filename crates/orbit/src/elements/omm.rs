@@ -1,11 +1,11 @@
-//! The fields of an Orbit Mean-Elements Message, whichever syntax carried them (CCSDS 502.0-B-3, §4).
+//! The fields of an Orbit Mean-Elements Message in any syntax (CCSDS 502.0-B-3, §4).
 
 use super::{Elements, clean_name, validated};
 use crate::error::{OrbitError, Place};
 use bentpipe_profile::Utc;
 use sgp4::chrono::NaiveDateTime;
 
-/// The keywords we use, in the order of [`OmmFields`]' slots.
+/// The keywords that are read, in the order of [`OmmFields`]' slots.
 const KEYWORDS: [&str; 15] = [
     "OBJECT_NAME",
     "OBJECT_ID",
@@ -24,30 +24,30 @@ const KEYWORDS: [&str; 15] = [
     "MEAN_ELEMENT_THEORY",
 ];
 
-/// Longest value of a field. Chosen here, because the longest real ones are comments we do not read.
+/// Longest value of a field. Chosen here, because longer real ones are only comments, which are not read.
 const MAX_VALUE: usize = 256;
 
-/// One record's raw text, by keyword.
+/// The raw values of one record, by keyword.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OmmFields {
     values: [Option<String>; KEYWORDS.len()],
 }
 
-/// The slot of a keyword, `None` for those we do not use.
+/// Return the slot of a keyword; `None`: it is not read.
 pub(super) fn slot(keyword: &str) -> Option<usize> {
     KEYWORDS.iter().position(|k| *k == keyword)
 }
 
 impl OmmFields {
-    /// Sets a value by the slot of its keyword.
+    /// Set the value of a slot.
     pub(super) fn set(&mut self, slot: usize, value: &str, place: &Place) -> Result<(), OrbitError> {
         let value = value.trim();
         if value.len() > MAX_VALUE {
             return Err(OrbitError::BadField {
                 place: place.clone(),
                 field: KEYWORDS[slot],
-                found: value.to_owned(),
-                wanted: "at most 256 characters",
+                value: value.to_owned(),
+                expected: "at most 256 characters",
             });
         }
         if !value.is_empty() {
@@ -60,16 +60,22 @@ impl OmmFields {
         self.values[slot(keyword)?].as_deref()
     }
 
-    fn wanted(&self, keyword: &'static str, place: &Place) -> Result<&str, OrbitError> {
+    /// Return a required field.
+    fn required(&self, keyword: &'static str, place: &Place) -> Result<&str, OrbitError> {
         self.text(keyword).ok_or_else(|| OrbitError::MissingField { place: place.clone(), field: keyword })
     }
 
     fn number(&self, keyword: &'static str, place: &Place) -> Result<f64, OrbitError> {
-        let text = self.wanted(keyword, place)?;
-        text.parse().map_err(|_| OrbitError::BadField { place: place.clone(), field: keyword, found: text.to_owned(), wanted: "a number" })
+        let text = self.required(keyword, place)?;
+        text.parse().map_err(|_| OrbitError::BadField {
+            place: place.clone(),
+            field: keyword,
+            value: text.to_owned(),
+            expected: "a number",
+        })
     }
 
-    /// The frame, time scale and theory, where the message states them, must be those of SGP4.
+    /// Check that centre, frame, time scale and theory are those of SGP4, if the message states them.
     fn check_conventions(&self, place: &Place) -> Result<(), OrbitError> {
         let conventions = [
             ("CENTER_NAME", &["EARTH"] as &[&str], "EARTH"),
@@ -77,32 +83,32 @@ impl OmmFields {
             ("TIME_SYSTEM", &["UTC"], "UTC"),
             ("MEAN_ELEMENT_THEORY", &["SGP4", "SGP/SGP4"], "SGP4"),
         ];
-        for (field, allowed, wanted) in conventions {
-            if let Some(found) = self.text(field)
-                && !allowed.iter().any(|a| a.eq_ignore_ascii_case(found))
+        for (field, allowed, expected) in conventions {
+            if let Some(value) = self.text(field)
+                && !allowed.iter().any(|a| a.eq_ignore_ascii_case(value))
             {
-                return Err(OrbitError::BadField { place: place.clone(), field, found: found.to_owned(), wanted });
+                return Err(OrbitError::BadField { place: place.clone(), field, value: value.to_owned(), expected });
             }
         }
         Ok(())
     }
 
-    /// The record as elements.
+    /// Convert the record to elements.
     pub(super) fn elements(&self, place: &Place) -> Result<Elements, OrbitError> {
         self.check_conventions(place)?;
-        let id = self.wanted("NORAD_CAT_ID", place)?;
+        let id = self.required("NORAD_CAT_ID", place)?;
         let norad_id = id.parse().map_err(|_| OrbitError::BadField {
             place: place.clone(),
             field: "NORAD_CAT_ID",
-            found: id.to_owned(),
-            wanted: "a catalogue number",
+            value: id.to_owned(),
+            expected: "a catalogue number",
         })?;
         validated(
             Elements {
                 name: clean_name(self.text("OBJECT_NAME").unwrap_or_default(), norad_id),
                 norad_id,
                 designator: self.text("OBJECT_ID").map(str::to_owned),
-                epoch: epoch(self.wanted("EPOCH", place)?, place)?,
+                epoch: epoch(self.required("EPOCH", place)?, place)?,
                 mean_motion_rev_day: self.number("MEAN_MOTION", place)?,
                 eccentricity: self.number("ECCENTRICITY", place)?,
                 inclination_deg: self.number("INCLINATION", place)?,
@@ -116,7 +122,7 @@ impl OmmFields {
     }
 }
 
-/// An epoch in one of the two forms CCSDS allows: calendar date or day of year, with an optional `Z`.
+/// Parse an epoch in one of the two forms of CCSDS: calendar date or day of year, with an optional `Z`.
 fn epoch(text: &str, place: &Place) -> Result<Utc, OrbitError> {
     let bare = text.strip_suffix('Z').unwrap_or(text);
     ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%jT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"]
@@ -127,7 +133,7 @@ fn epoch(text: &str, place: &Place) -> Result<Utc, OrbitError> {
         .ok_or_else(|| OrbitError::BadField {
             place: place.clone(),
             field: "EPOCH",
-            found: text.to_owned(),
-            wanted: "UTC such as 2026-05-10T09:00:00.000000, years 1678 to 2261",
+            value: text.to_owned(),
+            expected: "UTC such as 2026-05-10T09:00:00.000000, years 1678 to 2261",
         })
 }

@@ -1,10 +1,10 @@
-//! OMM as CSV: a header of CCSDS keywords, one satellite a row.
+//! Reader of OMM as CSV: a header of CCSDS keywords, one satellite per row.
 
 use super::omm::{OmmFields, slot};
 use super::{Elements, check_count};
 use crate::error::{OrbitError, Place};
 
-/// Every satellite of the file.
+/// Read every satellite of the file.
 pub(super) fn read(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let place = |line: Option<u64>, record: Option<usize>| Place { file: file.to_owned(), line, record };

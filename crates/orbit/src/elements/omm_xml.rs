@@ -1,47 +1,49 @@
-//! OMM as XML: one `<omm>`, or many inside an `<ndm>`. Only leaf elements with CCSDS keywords matter, so the reader streams and keeps no tree: a
-//! hostile file cannot nest it to death. Entities other than XML's own five and character references are refused.
+//! Reader of OMM as XML: one `<omm>`, or many inside an `<ndm>`. Only leaf elements with CCSDS keywords are read. The reader streams and keeps no tree, so
+//! that a deeply nested hostile file does no harm. It refuses entities other than XML's own five and character references.
 
 use super::omm::{OmmFields, slot};
 use super::{Elements, check_count};
 use crate::error::{OrbitError, Place};
 use quick_xml::events::Event;
 
-/// Every satellite of the file.
+/// Read every satellite of the file.
 pub(super) fn read(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError> {
     let text = std::str::from_utf8(bytes).map_err(|e| OrbitError::Syntax {
         place: Place { file: file.to_owned(), line: None, record: None },
         format: "XML",
         reason: format!("byte {} is not UTF-8", e.valid_up_to()),
     })?;
-    let mut walk = Walk { text, file, position: 0, elements: Vec::new(), record: None, leaf: None };
+    let mut omm = OmmReader { text, file, position: 0, elements: Vec::new(), record: None, leaf: None };
     let mut reader = quick_xml::Reader::from_str(text);
     loop {
-        walk.position = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
-        let event = reader.read_event().map_err(|e| walk.syntax(e.to_string()))?;
+        omm.position = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
+        let event = reader.read_event().map_err(|e| omm.syntax(e.to_string()))?;
         if matches!(event, Event::Eof) {
             break;
         }
-        walk.take(&event)?;
+        omm.on_event(&event)?;
     }
-    if walk.record.is_some() {
-        return Err(walk.syntax("the file ends inside <omm>; it is cut off".to_owned()));
+    if omm.record.is_some() {
+        return Err(omm.syntax("the file ends inside <omm>; it is cut off".to_owned()));
     }
-    Ok(walk.elements)
+    Ok(omm.elements)
 }
 
-struct Walk<'a> {
+/// State of the streaming reader.
+struct OmmReader<'a> {
     text: &'a str,
     file: &'a str,
     position: usize,
     elements: Vec<Elements>,
     /// The open `<omm>`.
     record: Option<OmmFields>,
-    /// The open element with a keyword of ours, and its text so far.
+    /// The slot of the open leaf element, and its text so far.
     leaf: Option<(usize, String)>,
 }
 
-impl Walk<'_> {
-    fn take(&mut self, event: &Event<'_>) -> Result<(), OrbitError> {
+impl OmmReader<'_> {
+    /// Process one event of the parser.
+    fn on_event(&mut self, event: &Event<'_>) -> Result<(), OrbitError> {
         match event {
             Event::Start(tag) if tag.local_name().as_ref() == "omm" => {
                 check_count(self.elements.len(), self.file)?;
@@ -83,12 +85,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where the reader stands, without the line: counting lines for each of a million records would be quadratic.
+    /// Return the reader's position, without the line: counting lines for each of a million records would be quadratic.
     fn place(&self) -> Place {
         Place { file: self.file.to_owned(), line: None, record: Some(self.elements.len() + 1) }
     }
 
-    /// A syntax error where the reader stands. It ends the reading, so here the line is counted.
+    /// Create a syntax error at the reader's position. It counts the lines, since it occurs once.
     fn syntax(&self, reason: String) -> OrbitError {
         let before = &self.text.as_bytes()[..self.position.min(self.text.len())];
         #[allow(clippy::naive_bytecount, reason = "once in a failing read; not worth a dependency")]

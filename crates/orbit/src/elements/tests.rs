@@ -1,4 +1,4 @@
-//! Readers: every format says the same, and no bytes make a reader panic or stay silent.
+//! Tests of the readers: all formats give the same elements, and no input makes a reader panic or lose a satellite silently.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </segment></body></omm></ndm>
 "#;
 
-fn refused(text: &str) -> String {
+fn error_of(text: &str) -> String {
     match read_elements(text.as_bytes(), "FILE") {
         Ok(elements) => panic!("accepted: {elements:?}"),
         Err(error) => error.to_string(),
@@ -66,33 +66,33 @@ fn alpha_5_numbers_are_read() {
     };
     assert_eq!(read_elements(with_id("A0000").as_bytes(), "FILE").unwrap()[0].norad_id, 100_000);
     assert_eq!(read_elements(with_id("Z9999").as_bytes(), "FILE").unwrap()[0].norad_id, 339_999);
-    assert!(refused(&with_id("I0000")).contains("FILE:1"), "I is not used in Alpha-5");
+    assert!(error_of(&with_id("I0000")).contains("FILE:1"), "I is not used in Alpha-5");
 }
 
 #[test]
-fn csv_json_and_xml_say_the_same() {
+fn csv_json_and_xml_give_the_same_elements() {
     let csv = read_elements(CSV.as_bytes(), "FILE").unwrap();
     assert_eq!(csv.len(), 1);
     assert_eq!(csv[0].epoch, Utc(1_602_564_768_472_320_000));
     assert_eq!(csv, read_elements(JSON.as_bytes(), "FILE").unwrap());
     assert_eq!(csv, read_elements(XML.as_bytes(), "FILE").unwrap());
     let with_mark = format!("\u{feff}{CSV}");
-    assert_eq!(csv, read_elements(with_mark.as_bytes(), "FILE").unwrap(), "a byte order mark is no part of the data");
+    assert_eq!(csv, read_elements(with_mark.as_bytes(), "FILE").unwrap(), "a byte order mark is not part of the data");
 }
 
 #[test]
-fn errors_say_where_what_and_wanted() {
+fn errors_name_place_value_and_expectation() {
     let cases = [
         (String::new(), "the file is empty"),
         (" \n\t\n".to_owned(), "the file is empty"),
         ("hello, world\n".to_owned(), "not a format of orbital elements: it begins with \"hello, world\""),
         ("[]".to_owned(), "no satellite in it"),
         ("{\"a\": 1}".to_owned(), "satellite 1 of the file: field NORAD_CAT_ID is missing"),
-        ("[1]".to_owned(), "wanted an object"),
-        (JSON.replace("34.2443", "234.2443"), "field INCLINATION is \"234.2443\"; wanted 0 to 180 degrees"),
+        ("[1]".to_owned(), "expected an object"),
+        (JSON.replace("34.2443", "234.2443"), "field INCLINATION is \"234.2443\"; expected 0 to 180 degrees"),
         (JSON.replace("34.2443", "null"), "field INCLINATION is missing"),
         (JSON.replace("2020-10-13T", "2020-13-13T"), "field EPOCH is"),
-        (XML.replace("TEME", "EME2000"), "field REF_FRAME is \"EME2000\"; wanted TEME"),
+        (XML.replace("TEME", "EME2000"), "field REF_FRAME is \"EME2000\"; expected TEME"),
         (CSV.replace("10.84869164", "NaN"), "FILE:2: satellite 1 of the file: field MEAN_MOTION is \"NaN\""),
         (CSV.replace(",0,U,5,", ",0,U,five,"), "field NORAD_CAT_ID is \"five\""),
         (TLE.replace("15.46620229", "15.46620228"), "FILE:3: satellite 1 of the file: checksum 4 of TLE line 2 does not match"),
@@ -100,19 +100,19 @@ fn errors_say_where_what_and_wanted() {
         (TLE.lines().filter(|l| !l.starts_with("1 44714")).collect::<Vec<_>>().join("\n"), "a line 2 without its line 1"),
         (
             TLE.lines().filter(|l| !l.starts_with("2 44714")).collect::<Vec<_>>().join("\n"),
-            "wanted the line 2 that belongs to the line 1 before",
+            "expected the line 2 that belongs to the line 1 before",
         ),
     ];
-    for (text, wanted) in cases {
-        let found = refused(&text);
-        assert!(found.contains(wanted), "wanted {wanted:?} in {found:?}");
-        assert!(!found.contains('\n'), "one line: {found}");
+    for (text, expected) in cases {
+        let message = error_of(&text);
+        assert!(message.contains(expected), "expected {expected:?} in {message:?}");
+        assert!(!message.contains('\n'), "one line: {message}");
     }
 }
 
 #[test]
 fn a_file_cut_anywhere_never_loses_a_satellite_silently() {
-    // Where the cut leaves whole records, fewer satellites are right; everywhere else it must be an error.
+    // A cut between records gives fewer satellites. A cut anywhere else must be an error.
     for cut in 0..TLE.trim_end().len() {
         if let Ok(elements) = read_elements(&TLE.as_bytes()[..cut], "FILE") {
             assert_eq!(elements.len(), 1, "cut at {cut}");
@@ -129,23 +129,23 @@ fn a_file_cut_anywhere_never_loses_a_satellite_silently() {
 }
 
 #[test]
-fn absurdly_large_files_are_refused_before_they_are_read() {
+fn too_large_files_are_refused_before_they_are_parsed() {
     let zeros = vec![b' '; MAX_FILE_BYTES + 1];
     assert!(matches!(read_elements(&zeros, "FILE"), Err(OrbitError::TooLarge { .. })));
     let long_value = JSON.replace("VANGUARD 1", &"V".repeat(1000));
-    assert!(refused(&long_value).contains("at most 256 characters"));
+    assert!(error_of(&long_value).contains("at most 256 characters"));
 }
 
 #[test]
 fn hostile_xml_is_refused() {
     let bomb = XML.replace("<ndm>", "<!DOCTYPE ndm [<!ENTITY a \"aaaa\">]><ndm>").replace("VANGUARD 1", "&a;&a;");
-    assert!(refused(&bomb).contains("not valid XML"));
+    assert!(error_of(&bomb).contains("not valid XML"));
     let deep = format!("{}{}", "<a>".repeat(100_000), "</a>".repeat(100_000));
-    assert!(refused(&deep).contains("no satellite"));
+    assert!(error_of(&deep).contains("no satellite"));
 }
 
 #[test]
-fn the_real_catalogues_are_read_whole() {
+fn real_catalogues_are_read_completely() {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let Ok(bytes) = std::fs::read(shared.join("serving_satellite_louvain/starlink_gp.tle")) else {
         eprintln!("skipped: {} is not here", shared.display());
@@ -158,9 +158,9 @@ fn the_real_catalogues_are_read_whole() {
     }
 }
 
-/// A hostile field is shown by its beginning, in every format.
+/// Error messages show only the beginning of a long field, in every format.
 #[test]
-fn long_fields_are_not_echoed_whole() {
+fn long_fields_are_cut_in_error_messages() {
     let long = "9".repeat(100_000);
     for text in [
         format!("OBJECT_NAME,EPOCH,MEAN_MOTION,NORAD_CAT_ID\nA,{long},15,1\n"),
@@ -171,13 +171,13 @@ fn long_fields_are_not_echoed_whole() {
         format!("1 25544U {long}\n2 {long}\n"),
         long.clone(),
     ] {
-        let said = refused(&text);
-        assert!(said.chars().count() < 500, "{} characters: {said:.200}", said.chars().count());
+        let message = error_of(&text);
+        assert!(message.chars().count() < 500, "{} characters: {message:.200}", message.chars().count());
     }
 }
 
 #[test]
-fn age_is_warned_about_with_its_cost() {
+fn old_elements_give_a_warning_with_the_expected_error() {
     let elements = read_elements(TLE.as_bytes(), "FILE").unwrap();
     let days = |n: i64| Utc(elements[0].epoch.0 + n * 86_400_000_000_000);
     assert!((age_days(&elements[0], days(7)) - 7.0).abs() < 1e-12);
@@ -193,7 +193,7 @@ fn age_is_warned_about_with_its_cost() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..5_usize) {
+    fn readers_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), format in 0..5_usize) {
         let start: &[u8] = [&b""[..], b"<ndm><omm>", b"[{\"EPOCH\":", b"EPOCH,MEAN_MOTION\n", b"1 00005U "][format];
         let _ = read_elements(&[start, &bytes].concat(), "FILE");
     }
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_digit_in_a_tle_is_always_caught(line in 1..3_usize, column in 18..68_usize, digit in b'0'..=b'9') {
+    fn a_changed_digit_in_a_tle_is_always_detected(line in 1..3_usize, column in 18..68_usize, digit in b'0'..=b'9') {
         let mut lines: Vec<Vec<u8>> = TLE.lines().take(3).map(|l| l.as_bytes().to_vec()).collect();
         let old = lines[line][column];
         prop_assume!(old.is_ascii_digit() && old != digit);

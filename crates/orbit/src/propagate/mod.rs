@@ -1,7 +1,7 @@
-//! Elements to positions, by SGP4 with WGS72 constants in the mode that agrees with the U.S. Space Force's own code ("AFSPC compatibility").
+//! Propagation of elements to positions, by SGP4 with WGS72 constants in the mode that agrees with the U.S. Space Force's code ("AFSPC compatibility").
 //!
-//! Positions are TEME (true equator, mean equinox of date). [`Propagator::state`] is the `sgp4` crate as it is; batches use a vectorised
-//! evaluation of the same equations (`near_earth.rs`), held to it by a test.
+//! Positions are TEME (true equator, mean equinox of date). [`Propagator::state`] calls the `sgp4` crate. Batches use a vectorised evaluation of the
+//! same equations (`near_earth.rs`), which a test compares with the crate.
 
 mod near_earth;
 pub(crate) mod trig;
@@ -30,7 +30,7 @@ pub struct TemeState {
     pub velocity_km_s: [f64; 3],
 }
 
-/// One satellite, ready to be propagated.
+/// A satellite with its SGP4 constants.
 #[derive(Clone, Debug)]
 pub struct Propagator {
     name: String,
@@ -38,12 +38,12 @@ pub struct Propagator {
     epoch: Utc,
     constants: sgp4::Constants,
     near_earth: Option<NearEarth>,
-    /// See [`farthest_km`].
+    /// Largest accepted distance from the Earth's centre [km] ([`farthest_km`]).
     farthest_km: f64,
 }
 
-/// Distance from the Earth's centre beyond which a state is no orbit any more [km]: 1.5 times the elements' apogee and 1000 km. Chosen here: what
-/// perturbs an orbit in the weeks for which SGP4 is made moves its apogee by far less, while its drag terms, polynomials in time, diverge.
+/// Return the distance from the Earth's centre beyond which a position is invalid [km]: 1.5 times the elements' apogee plus 1000 km. Chosen here: in the
+/// weeks for which SGP4 is valid, perturbations move the apogee by far less, while its drag terms, polynomials in time, diverge later.
 /// The published vectors stay below, even 33333 with its eccentricity of 0.995, at 1.35 times its apogee after 20 min.
 fn farthest_km(elements: &Elements) -> f64 {
     let rad_s = elements.mean_motion_rev_day * std::f64::consts::TAU / 86_400.0;
@@ -52,12 +52,12 @@ fn farthest_km(elements: &Elements) -> f64 {
 }
 
 impl Propagator {
-    /// Computes SGP4's constants from elements.
+    /// Compute SGP4's constants from elements.
     ///
     /// # Errors
-    /// [`OrbitError::NotAnOrbit`] where SGP4 refuses the elements.
+    /// [`OrbitError::NotAnOrbit`] if SGP4 refuses the elements.
     pub fn new(elements: &Elements) -> Result<Self, OrbitError> {
-        let refused = |reason: String| OrbitError::NotAnOrbit { norad_id: elements.norad_id, name: elements.name.clone(), reason };
+        let not_an_orbit = |reason: String| OrbitError::NotAnOrbit { norad_id: elements.norad_id, name: elements.name.clone(), reason };
         let raw = sgp4::Elements {
             object_name: None,
             international_designator: None,
@@ -77,7 +77,7 @@ impl Propagator {
             revolution_number: 0,
             ephemeris_type: 0,
         };
-        let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(&raw).map_err(|e| refused(e.to_string()))?;
+        let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(&raw).map_err(|e| not_an_orbit(e.to_string()))?;
         let farthest_km = farthest_km(elements);
         Ok(Self {
             name: elements.name.clone(),
@@ -89,7 +89,7 @@ impl Propagator {
         })
     }
 
-    /// Constants of many satellites, on every core.
+    /// Create the propagators of many satellites, on every core.
     ///
     /// # Errors
     /// The first satellite that SGP4 refuses.
@@ -98,41 +98,41 @@ impl Propagator {
         elements.par_iter().map(Self::new).collect()
     }
 
-    /// Name of the satellite.
+    /// Return the name of the satellite.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// NORAD catalogue number.
+    /// Return the NORAD catalogue number.
     #[must_use]
     pub fn norad_id(&self) -> u64 {
         self.norad_id
     }
 
-    /// Epoch of the elements.
+    /// Return the epoch of the elements.
     #[must_use]
     pub fn epoch(&self) -> Utc {
         self.epoch
     }
 
-    /// Minutes from the epoch to `at`.
+    /// Return the minutes from the epoch to `at`.
     #[must_use]
     pub fn minutes(&self, at: Utc) -> f64 {
-        // Both are i64 nanoseconds: their difference is exact as i128, and a double holds it to 1e-6 s over a century.
+        // Both are i64 nanoseconds: their difference is exact as i128, and a double represents it to 1e-6 s over a century.
         (i128::from(at.0) - i128::from(self.epoch.0)) as f64 / NANOS_PER_MINUTE
     }
 
-    /// Position and velocity at `at`.
+    /// Return position and velocity at `at`.
     ///
     /// # Errors
-    /// [`OrbitError::Propagation`] where SGP4 fails, [`OrbitError::Decayed`] where the orbit is inside the Earth,
-    /// [`OrbitError::Diverged`] where it is far beyond the elements' apogee.
+    /// [`OrbitError::Propagation`] if SGP4 fails, [`OrbitError::Decayed`] if the position is inside the Earth,
+    /// [`OrbitError::Diverged`] if it is far beyond the elements' apogee.
     pub fn state(&self, at: Utc) -> Result<TemeState, OrbitError> {
         self.state_at_minutes(self.minutes(at))
     }
 
-    /// Position and velocity `minutes` after the epoch (before it where negative).
+    /// Return position and velocity `minutes` after the epoch (negative: before it).
     ///
     /// # Errors
     /// As [`Self::state`].
@@ -162,7 +162,7 @@ impl Propagator {
         Ok(TemeState { position_km: prediction.position, velocity_km_s: prediction.velocity })
     }
 
-    /// Positions at a block of times [km], NaN where [`Self::state_at_minutes`] would give an error.
+    /// Compute the positions at a block of times [km]; NaN: [`Self::state_at_minutes`] would return an error.
     pub(crate) fn positions(&self, minutes: &[f64; BLOCK], out: &mut BlockKm) {
         if let Some(near_earth) = &self.near_earth
             && near_earth.covers(minutes[0])

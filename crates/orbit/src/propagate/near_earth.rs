@@ -1,9 +1,9 @@
-//! SGP4's near-earth branch for one satellite at many times, as loops that the compiler turns into vector instructions.
+//! The near-earth branch of SGP4 for one satellite at many times, as loops that the compiler vectorises.
 //!
-//! The `sgp4` crate makes the constants and stays the reference; this file evaluates its published equations (Hoots & Roehrich, Spacetrack
+//! The `sgp4` crate computes the constants and is the reference. This module evaluates its published equations (Hoots & Roehrich, Spacetrack
 //! Report #3, §6, as corrected by Vallado et al., AIAA 2006-6753; symbols p₂₂ … p₄₆ as in the crate's documentation) for positions only. One
-//! call to the crate takes about 250 ns, four fifths of it in the host's sine and cosine; here a position takes about 40 ns. A test holds every
-//! position to the crate's within 1e-7 km. Deep-space satellites (period over 225 min) go through the crate.
+//! call to the crate takes about 250 ns, four fifths of it in the host's sine and cosine; here a position takes about 40 ns. A test checks that
+//! every position agrees with the crate's within 1e-7 km. Deep-space satellites (period over 225 min) go through the crate.
 
 #![allow(clippy::needless_range_loop, reason = "one index runs through ten arrays; zipped iterators would hide the equations")]
 #![allow(clippy::inline_always, reason = "see simd.rs")]
@@ -12,10 +12,10 @@ use super::trig::{MAX_ARGUMENT_RAD, sin_cos, wrap_two_pi};
 use crate::simd::widest;
 use serde::Deserialize;
 
-/// Times that are worked on together: ten arrays of this many doubles stay in the first-level cache.
+/// Number of times in a block: ten arrays of this many doubles fit in the first-level cache.
 pub const BLOCK: usize = 64;
 
-/// The crate's constants, read through their public serialised form: the fields themselves are private.
+/// The crate's constants, read from their public serialised form, since the fields are private.
 #[derive(Deserialize)]
 struct Serialised {
     geopotential: Geopotential,
@@ -52,21 +52,21 @@ enum Method {
     DeepSpace {},
 }
 
-/// Terms that exist where the perigee is above 220 km.
+/// Terms that exist if the perigee is above 220 km.
 #[derive(Deserialize)]
 enum HighAltitude {
     No {},
     Yes { c5: f64, d2: f64, d3: f64, d4: f64, eta: f64, k7: f64, k8: f64, k9: f64, k10: f64, elliptic: Elliptic },
 }
 
-/// Terms that exist where, besides, the eccentricity is above 1e-4.
+/// Terms that exist if, in addition, the eccentricity is above 1e-4.
 #[derive(Deserialize)]
 enum Elliptic {
     No {},
     Yes { k11: f64, k12: f64, k13: f64 },
 }
 
-/// The constants of one satellite, flat. Where a group of terms does not exist it is zero, which leaves the equations as they are without it.
+/// The constants of one satellite, flat. A group of terms that does not exist is zero, which removes it from the equations.
 #[derive(Clone, Debug, Default)]
 pub struct NearEarth {
     ae_km: f64,
@@ -104,13 +104,13 @@ pub struct NearEarth {
     k11: f64,
     k12: f64,
     k13: f64,
-    /// Times beyond this would leave the interval of [`sin_cos`] [min].
+    /// Largest time for which arguments stay in the interval of [`sin_cos`] [min].
     max_minutes: f64,
-    /// Distance from the Earth's centre beyond which a state is refused [Earth radii].
+    /// Largest accepted distance from the Earth's centre [Earth radii].
     farthest_er: f64,
 }
 
-/// Positions of a block, TEME [km]; NaN where SGP4 has no answer or the satellite has decayed.
+/// Positions of a block, TEME [km]; NaN: SGP4 has no solution or the satellite has decayed.
 #[derive(Clone, Debug)]
 pub struct BlockKm {
     /// Towards the mean equinox.
@@ -127,21 +127,21 @@ impl Default for BlockKm {
     }
 }
 
-/// What the two halves of the computation hand on, one value per time.
+/// Intermediate values between the two halves of the computation, one per time.
 struct Scratch {
     right_ascension: [f64; BLOCK],
     a: [f64; BLOCK],
     axn: [f64; BLOCK],
     ayn: [f64; BLOCK],
     p38: [f64; BLOCK],
-    /// Zero, or NaN where SGP4 has no answer.
+    /// Zero, or NaN if SGP4 has no solution.
     invalid: [f64; BLOCK],
     ew: [f64; BLOCK],
     sin_ew: [f64; BLOCK],
     cos_ew: [f64; BLOCK],
 }
 
-/// [`NearEarth::positions`] as work for [`widest`].
+/// [`NearEarth::positions`] as a closure for [`widest`].
 struct Positions<'a> {
     satellite: &'a NearEarth,
     minutes: &'a [f64; BLOCK],
@@ -161,7 +161,7 @@ impl pulp::NullaryFnOnce for Positions<'_> {
 }
 
 impl NearEarth {
-    /// The flat constants; `None` for a deep-space satellite.
+    /// Create the flat constants; `None`: a deep-space satellite.
     pub fn new(constants: &sgp4::Constants, farthest_km: f64) -> Option<Self> {
         let value = serde_json::to_value(constants).ok()?;
         let s: Serialised = serde_json::from_value(value).ok()?;
@@ -207,17 +207,17 @@ impl NearEarth {
         Some(flat)
     }
 
-    /// Whether `minutes` from the epoch is within the interval this file computes.
+    /// Return whether `minutes` from the epoch is within the valid interval of this module.
     pub fn covers(&self, minutes: f64) -> bool {
         minutes.abs() <= self.max_minutes
     }
 
-    /// Positions at `minutes` from the epoch.
+    /// Compute the positions at `minutes` from the epoch.
     pub fn positions(&self, minutes: &[f64; BLOCK], out: &mut BlockKm) {
         widest(Positions { satellite: self, minutes, out });
     }
 
-    /// Secular and long-period terms: p₂₂ to p₃₈.
+    /// Compute the secular and long-period terms: p₂₂ to p₃₈.
     #[inline(always)]
     fn secular(&self, minutes: &[f64; BLOCK], out: &mut Scratch) {
         for i in 0..BLOCK {
@@ -250,7 +250,7 @@ impl NearEarth {
         }
     }
 
-    /// Short-period terms and the position: p₃₉ to u₂.
+    /// Compute the short-period terms and the position: p₃₉ to u₂.
     #[inline(always)]
     fn short_period(&self, s: &Scratch, out: &mut BlockKm) {
         for i in 0..BLOCK {
@@ -283,8 +283,8 @@ impl NearEarth {
             let (sin_i, cos_i) = sin_cos(inclination);
             let (sin_o, cos_o) = sin_cos(right_ascension);
             // Below the Earth's radius the satellite has decayed, far out the equations diverge; a NaN anywhere above fails the comparisons too.
-            let believed = nan_unless(rk >= 1.0) + nan_unless(rk <= self.farthest_er);
-            let km = rk * self.ae_km + s.invalid[i] + believed + nan_unless(pl >= 0.0);
+            let in_bounds = nan_unless(rk >= 1.0) + nan_unless(rk <= self.farthest_er);
+            let km = rk * self.ae_km + s.invalid[i] + in_bounds + nan_unless(pl >= 0.0);
             out.x[i] = km * (cos_o * cos_uk - sin_o * cos_i * sin_uk);
             out.y[i] = km * (cos_o * cos_i * sin_uk + sin_o * cos_uk);
             out.z[i] = km * (sin_i * sin_uk);
@@ -292,13 +292,13 @@ impl NearEarth {
     }
 }
 
-/// Zero where `holds`, else NaN, to be added to a result. By bits: a branch would keep the loop from becoming vector code.
+/// Return zero if `holds`, else NaN, to be added to a result. Uses bits, since a branch would prevent vectorisation.
 #[inline(always)]
 fn nan_unless(holds: bool) -> f64 {
     f64::from_bits(f64::NAN.to_bits() & u64::from(holds).wrapping_sub(1))
 }
 
-/// Kepler's equation for E + ω by Newton's method, all times of the block until each is within 1e-12 rad (SGP4's own bound), at most ten steps.
+/// Solve Kepler's equation for E + ω by Newton's method, all times of the block until each is within 1e-12 rad (SGP4's own bound), at most ten steps.
 #[inline(always)]
 fn solve_kepler(s: &mut Scratch) {
     s.ew = s.p38;

@@ -1,4 +1,4 @@
-//! SGP4 against the published vectors, and the batch against SGP4.
+//! Tests of SGP4 against the published vectors, and of the batch against SGP4.
 
 use super::*;
 use crate::elements::read_elements;
@@ -17,7 +17,7 @@ const MOLNIYA: &str = "1 08195U 75081A   06176.33215444  .00000099  00000-0  118
 const GEOSYNCHRONOUS: &str = "1 24208U 96044A   06177.04061740 -.00000094  00000-0  10000-3 0  1600
 2 24208   3.8536  80.0121 0026640 311.0977  48.3000  1.00778054 36119";
 
-/// Some of the vectors of Vallado et al., "Revisiting Spacetrack Report #3" (AIAA 2006-6753), so that a clone without the whole set still tests.
+/// Some of the vectors of Vallado et al., "Revisiting Spacetrack Report #3" (AIAA 2006-6753), so that a checkout without the whole set still tests.
 #[allow(clippy::unreadable_literal, reason = "as printed in the report")]
 const EMBEDDED: [Vector; 7] = [
     (TEME_EXAMPLE, 0.0, [7022.46529266, -1400.08296755, 0.03995155]),
@@ -34,28 +34,28 @@ fn propagator(tle: &str) -> Propagator {
     Propagator::new(&elements[0]).expect("published elements")
 }
 
-fn farthest_axis_km(a: [f64; 3], b: [f64; 3]) -> f64 {
+fn max_axis_difference_km(a: [f64; 3], b: [f64; 3]) -> f64 {
     (0..3).map(|i| (a[i] - b[i]).abs()).fold(0.0, f64::max)
 }
 
 #[test]
 fn embedded_vectors_agree_within_a_millimetre() {
-    for (tle, minutes, wanted) in EMBEDDED {
-        let found = propagator(tle).state_at_minutes(minutes).expect("a published vector").position_km;
-        assert!(farthest_axis_km(found, wanted) < 1e-6, "{tle} at {minutes} min: {found:?}");
+    for (tle, minutes, expected) in EMBEDDED {
+        let position = propagator(tle).state_at_minutes(minutes).expect("a published vector").position_km;
+        assert!(max_axis_difference_km(position, expected) < 1e-6, "{tle} at {minutes} min: {position:?}");
     }
 }
 
-/// What the published cases expect at one time.
-enum Wanted {
+/// The expected result of a published case at one time.
+enum Expected {
     Position([f64; 3]),
     Error,
 }
 
-/// The published cases as the `sgp4` crate's repository restates them: `[[list]]` tables with `line1`, `line2` and states.
-fn published_cases(text: &str) -> Vec<(String, Vec<(f64, Wanted)>)> {
+/// Parse the published cases, as in the `sgp4` crate's repository: `[[list]]` tables with `line1`, `line2` and states.
+fn published_cases(text: &str) -> Vec<(String, Vec<(f64, Expected)>)> {
     let quoted = |line: &str| line.split('"').nth(1).expect("a quoted value").to_owned();
-    let mut cases: Vec<(String, Vec<(f64, Wanted)>)> = Vec::new();
+    let mut cases: Vec<(String, Vec<(f64, Expected)>)> = Vec::new();
     let mut time = f64::NAN;
     for line in text.lines().map(str::trim) {
         if line.starts_with("line1") {
@@ -67,9 +67,9 @@ fn published_cases(text: &str) -> Vec<(String, Vec<(f64, Wanted)>)> {
             time = value.parse().expect("a number");
         } else if let Some(value) = line.strip_prefix("position = ") {
             let axes: Vec<f64> = value.trim_matches(['[', ']']).split(", ").map(|v| v.parse().expect("a number")).collect();
-            cases.last_mut().expect("inside a case").1.push((time, Wanted::Position([axes[0], axes[1], axes[2]])));
+            cases.last_mut().expect("inside a case").1.push((time, Expected::Position([axes[0], axes[1], axes[2]])));
         } else if line.starts_with("error = ") {
-            cases.last_mut().expect("inside a case").1.push((time, Wanted::Error));
+            cases.last_mut().expect("inside a case").1.push((time, Expected::Error));
         }
     }
     cases
@@ -85,15 +85,15 @@ fn all_published_vectors_agree_within_a_millimetre_and_error_cases_fail() {
     let (mut vectors, mut errors, mut worst_km) = (0, 0, 0.0_f64);
     for (tle, states) in published_cases(&text) {
         let satellite = propagator(&tle);
-        for (minutes, wanted) in states {
-            match (wanted, satellite.state_at_minutes(minutes)) {
-                (Wanted::Position(wanted), Ok(found)) => {
+        for (minutes, expected) in states {
+            match (expected, satellite.state_at_minutes(minutes)) {
+                (Expected::Position(expected), Ok(state)) => {
                     vectors += 1;
-                    worst_km = worst_km.max(farthest_axis_km(found.position_km, wanted));
+                    worst_km = worst_km.max(max_axis_difference_km(state.position_km, expected));
                 }
-                (Wanted::Error, Err(OrbitError::Propagation { .. })) => errors += 1,
-                (Wanted::Position(_), Err(error)) => panic!("{tle} at {minutes} min: {error}"),
-                (Wanted::Error, other) => panic!("{tle} at {minutes} min: wanted SGP4's error, found {other:?}"),
+                (Expected::Error, Err(OrbitError::Propagation { .. })) => errors += 1,
+                (Expected::Position(_), Err(error)) => panic!("{tle} at {minutes} min: {error}"),
+                (Expected::Error, other) => panic!("{tle} at {minutes} min: expected SGP4's error, not {other:?}"),
             }
         }
     }
@@ -119,7 +119,7 @@ fn a_decayed_satellite_is_refused_with_its_age() {
 #[test]
 fn a_diverged_state_is_refused_with_its_age() {
     let satellite = propagator(NEAR_EARTH);
-    // Backward in time the polynomials that stand for drag grow without bound: decades before the epoch there is no orbit any more.
+    // Backward in time the polynomials that stand for drag grow without bound: decades before the epoch the position is not on an orbit.
     let minutes = -40.0 * 365.25 * 1440.0;
     let error = satellite.state_at_minutes(minutes).expect_err("it was never out there");
     assert!(matches!(error, OrbitError::Diverged { norad_id: 6251, .. }), "{error}");
@@ -127,7 +127,7 @@ fn a_diverged_state_is_refused_with_its_age() {
     let mut block = BlockKm::default();
     satellite.positions(&[minutes; BLOCK], &mut block);
     assert!(block.x[0].is_nan() && block.z[BLOCK - 1].is_nan());
-    // The fast path itself, too: a bound below the orbit refuses every position of it.
+    // The fast path refuses it too: a bound below the orbit makes every position NaN.
     let near_earth = NearEarth::new(&satellite.constants, 6400.0).expect("near the Earth");
     near_earth.positions(&[0.0; BLOCK], &mut block);
     assert!(block.x[0].is_nan());
@@ -164,16 +164,16 @@ fn low_orbit() -> impl Strategy<Value = Elements> {
 
 proptest! {
     #[test]
-    fn the_batch_is_sgp4(elements in low_orbit(), start in -43_200.0..43_200.0_f64, step in 0.01..200.0_f64) {
+    fn batch_positions_equal_sgp4(elements in low_orbit(), start in -43_200.0..43_200.0_f64, step in 0.01..200.0_f64) {
         let satellite = Propagator::new(&elements).expect("within SGP4's domain");
         let minutes: [f64; BLOCK] = std::array::from_fn(|i| start + i as f64 * step);
         let mut block = BlockKm::default();
         satellite.positions(&minutes, &mut block);
         for (i, &t) in minutes.iter().enumerate() {
-            let found = [block.x[i], block.y[i], block.z[i]];
+            let position = [block.x[i], block.y[i], block.z[i]];
             match satellite.state_at_minutes(t) {
-                Ok(state) => prop_assert!(farthest_axis_km(found, state.position_km) < 1e-7, "{t}: {found:?} {state:?}"),
-                Err(_) => prop_assert!(found[0].is_nan(), "{t}: {found:?}"),
+                Ok(state) => prop_assert!(max_axis_difference_km(position, state.position_km) < 1e-7, "{t}: {position:?} {state:?}"),
+                Err(_) => prop_assert!(position[0].is_nan(), "{t}: {position:?}"),
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Sine, cosine and arctangent without branches or calls, so that a loop over them becomes vector instructions.
+//! Sine, cosine and arctangent without branches or calls, so that loops over them vectorise.
 //!
-//! Only IEEE additions, multiplications, divisions and bit operations, never a fused multiply-add: whatever the width of the machine's vectors,
-//! the result is the same bit for bit. Polynomials are those of fdlibm (Sun Microsystems, 1993; `k_sin.c`, `k_cos.c`, `s_atan.c`), good to about
+//! They use only IEEE additions, multiplications, divisions and bit operations, never a fused multiply-add. The result is therefore the same bit for bit
+//! at every vector width. Polynomials are those of fdlibm (Sun Microsystems, 1993; `k_sin.c`, `k_cos.c`, `s_atan.c`), accurate to about
 //! one unit in the last place over their interval.
 
 #![allow(clippy::excessive_precision, reason = "coefficients as fdlibm prints them")]
@@ -11,7 +11,7 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI, TAU};
 /// Largest argument of [`sin_cos`] [rad]: the number of quarter turns must fit in 20 bits for the reduction's products to be exact.
 pub const MAX_ARGUMENT_RAD: f64 = 1.6e6;
 
-/// 1.5 × 2^52: added and subtracted again, it leaves a float rounded to the nearest integer, which then stands in its low bits.
+/// 1.5 × 2^52: adding and then subtracting it rounds a float to the nearest integer, which is then in the low bits of the sum.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// π/2 in three parts of 33 bits (fdlibm `e_rem_pio2.c`: `pio2_1`, `pio2_2`, `pio2_3`).
@@ -53,7 +53,7 @@ const ATAN: [f64; 11] = [
     1.628_582_011_536_578_2e-2,
 ];
 
-/// Polynomial of `z`, lowest coefficient first, by Horner's rule; `N` is known, so the loop unrolls.
+/// Evaluate a polynomial of `z`, lowest coefficient first, by Horner's rule; `N` is known, so the loop unrolls.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
 fn horner<const N: usize>(z: f64, coefficients: [f64; N]) -> f64 {
@@ -64,7 +64,7 @@ fn horner<const N: usize>(z: f64, coefficients: [f64; N]) -> f64 {
     sum
 }
 
-/// Sine and cosine of `x` [rad], |x| ≤ [`MAX_ARGUMENT_RAD`].
+/// Return sine and cosine of `x` [rad], |x| ≤ [`MAX_ARGUMENT_RAD`].
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
 pub fn sin_cos(x: f64) -> (f64, f64) {
@@ -83,7 +83,7 @@ pub fn sin_cos(x: f64) -> (f64, f64) {
     (f64::from_bits(sin_bits), f64::from_bits(cos_bits))
 }
 
-/// `x` modulo 2π where 2π is the nearest double, as SGP4's reference code reduces angles; between −π and π. |x| ≤ [`MAX_ARGUMENT_RAD`].
+/// Return `x` modulo 2π, with 2π as the nearest double, as SGP4's reference code reduces angles; between −π and π. |x| ≤ [`MAX_ARGUMENT_RAD`].
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
 pub fn wrap_two_pi(x: f64) -> f64 {
@@ -94,7 +94,7 @@ pub fn wrap_two_pi(x: f64) -> f64 {
     (x - turns * HIGH) - turns * LOW
 }
 
-/// The angle of the point (`x`, `y`) from the x axis [rad], −π to π; 0 for the origin. Good to 4e-16 rad.
+/// Return the angle of the point (`x`, `y`) from the x axis [rad], −π to π; 0 for the origin. Accurate to 4e-16 rad.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a call inside the loop would keep it from becoming vector code")]
 pub fn atan2(y: f64, x: f64) -> f64 {
@@ -107,7 +107,7 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     let diagonal = smaller > TAN_PI_8 * larger;
     let numerator = if diagonal { smaller - larger } else { smaller };
     let denominator = if diagonal { smaller + larger } else { larger };
-    // The origin: 0 over the smallest number instead of 0 over 0.
+    // At the origin: 0 over the smallest number instead of 0 over 0.
     let q = numerator / if denominator > 0.0 { denominator } else { f64::MIN_POSITIVE };
     let z = q * q;
     let series = z * horner(z, ATAN);
@@ -124,19 +124,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sine_and_cosine_are_the_hosts_within_rounding(x in -MAX_ARGUMENT_RAD..MAX_ARGUMENT_RAD) {
+        fn sine_and_cosine_equal_the_hosts_within_rounding(x in -MAX_ARGUMENT_RAD..MAX_ARGUMENT_RAD) {
             let (s, c) = sin_cos(x);
             prop_assert!((s - x.sin()).abs() < 4e-16, "{x}: {s} {}", x.sin());
             prop_assert!((c - x.cos()).abs() < 4e-16, "{x}: {c} {}", x.cos());
         }
 
         #[test]
-        fn arctangent_is_the_hosts_within_rounding(y in -1e4_f64..1e4, x in -1e4_f64..1e4) {
+        fn arctangent_equals_the_hosts_within_rounding(y in -1e4_f64..1e4, x in -1e4_f64..1e4) {
             prop_assert!((atan2(y, x) - y.atan2(x)).abs() < 9e-16, "{y} {x}");
         }
 
         #[test]
-        fn wrapping_is_the_remainder(x in -MAX_ARGUMENT_RAD..MAX_ARGUMENT_RAD) {
+        fn wrapping_equals_the_remainder(x in -MAX_ARGUMENT_RAD..MAX_ARGUMENT_RAD) {
             let wrapped = wrap_two_pi(x);
             prop_assert!(wrapped.abs() < PI + 1e-9);
             let host = x % TAU;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_and_origin() {
+    fn axes_and_origin_are_exact() {
         for (y, x) in [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, -1.0)] {
             assert_eq!(atan2(y, x).to_bits(), f64::atan2(y, x).to_bits(), "{y} {x}");
         }

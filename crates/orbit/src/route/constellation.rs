@@ -1,4 +1,4 @@
-//! The state of a whole constellation at a time: shortest paths between all pairs of ground stations.
+//! Shortest paths between all pairs of ground stations over a constellation.
 
 use super::{Distances, LinkGraph, Network, Stations};
 use crate::ephemeris::{EcefBlock, TIMES_PER_BLOCK};
@@ -9,7 +9,7 @@ use crate::site::Site;
 use bentpipe_profile::Utc;
 use rayon::prelude::*;
 
-/// Sources whose distances are computed together: eight doubles are one to four vector registers.
+/// Number of sources whose distances are computed together: eight doubles are one to four vector registers.
 const LANES: usize = 8;
 
 /// Shortest paths between all pairs of stations at one time.
@@ -21,26 +21,26 @@ pub struct AllPairs {
 }
 
 impl AllPairs {
-    /// Number of stations.
+    /// Return the number of stations.
     #[must_use]
     pub fn stations(&self) -> usize {
         self.stations
     }
 
-    /// RTT [ms], station by station (row `from`, column `to`); infinite where unreachable, zero from a site to itself.
+    /// Return the RTTs [ms] as a matrix (row `from`, column `to`); infinite: unreachable; zero from a site to itself.
     #[must_use]
     pub fn rtt_ms(&self) -> &[f64] {
         &self.rtt_ms
     }
 
-    /// Links traversed one way, laid out likewise; zero where unreachable and from a site to itself.
+    /// Return the number of links one way, as a matrix in the same order; zero if unreachable and from a site to itself.
     #[must_use]
     pub fn hops(&self) -> &[u32] {
         &self.hops
     }
 }
 
-/// What one worker needs, kept from time to time.
+/// Buffers of one worker thread, reused for each time.
 struct Worker {
     graph: LinkGraph,
     block: EcefBlock,
@@ -48,7 +48,7 @@ struct Worker {
     visible: Vec<Vec<(u32, f64)>>,
 }
 
-/// All pairs of `sites` at each of `times`, on every core of the current pool.
+/// Compute all pairs of `sites` at each of `times`, on every core of the current pool.
 ///
 /// # Errors
 /// [`OrbitError::LinkThroughEarth`] at the first time when a link passes too low.
@@ -78,6 +78,7 @@ pub fn all_pairs(network: &Network<'_>, sites: &[Site], times: &[Utc]) -> Result
 }
 
 impl Worker {
+    /// Compute all pairs at one time of the block.
     fn step(&mut self, stations: &Stations, sites: &[Site], time: usize) -> AllPairs {
         let n = stations.len();
         let positions = self.block.at(time);
@@ -91,7 +92,7 @@ impl Worker {
             self.distances.run(&self.graph, sources);
             for from in first..(first + LANES).min(n) {
                 pairs.rtt_ms[from * n + from] = 0.0;
-                // Paths are the same both ways: the upper triangle is enough.
+                // Paths are symmetric, so only the upper triangle is computed.
                 for to in from + 1..n {
                     if sites[from] == sites[to] {
                         pairs.rtt_ms[from * n + to] = 0.0;

@@ -1,19 +1,19 @@
 //! Shortest paths over inter-satellite links, for several sources at once.
 //!
-//! A +Grid is a torus, and shortest paths on it rarely turn back. So distances are relaxed in sweeps over the grid in its four diagonal directions
-//! (fast sweeping: Zhao, Math. Comp. 74, 2005, on the Gauss–Seidel form of Bellman–Ford): each sweep carries every path that runs its way from end to
-//! end, and after two rounds or so nothing changes any more. One sweep without a change proves that no link shortens anything: the result is exact, as
-//! Dijkstra's. Unlike a queue, a sweep has no branches to mispredict and treats [`Distances`]' sources as the lanes of a vector: for a hundred sources
-//! on 1584 satellites it is five times as fast as Dijkstra with distance buckets (1.0 against 5.9 ms, measured when this was written).
+//! A +Grid is a torus, and shortest paths on it rarely turn back. Distances are therefore relaxed in sweeps over the grid in its four diagonal directions
+//! (fast sweeping: Zhao, Math. Comp. 74, 2005, on the Gauss–Seidel form of Bellman–Ford). A sweep computes every path along its direction from end to end,
+//! and after about two rounds nothing changes. A sweep without a change proves that no link shortens any path, so the result is exact, as with Dijkstra's
+//! algorithm. A sweep has no branches to mispredict and processes the sources of [`Distances`] as lanes of a vector. For a hundred sources on 1584
+//! satellites it is five times as fast as Dijkstra with distance buckets (1.0 against 5.9 ms, measured when this was written).
 
 use crate::frames::{norm, sub};
 use crate::isl::PlusGrid;
 use crate::simd::widest;
 
-/// Links of a satellite in a +Grid.
+/// Number of links of a satellite in a +Grid.
 const DEGREE: usize = 4;
 
-/// Which satellites are linked, and how far apart they are now.
+/// The links between satellites, with their current lengths.
 #[derive(Clone, Debug)]
 pub struct LinkGraph {
     neighbours: Vec<[u32; DEGREE]>,
@@ -22,14 +22,14 @@ pub struct LinkGraph {
     sweeps: [Vec<u32>; 4],
 }
 
-/// Distances from `L` sources to every satellite; memory is reused.
+/// Distances from `L` sources to every satellite. Reuses its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Distances<const L: usize> {
     km: Vec<[f64; L]>,
 }
 
 impl LinkGraph {
-    /// The links of `grids`; a satellite in none stands alone, and paths over it are bent pipes.
+    /// Create the graph of the links of `grids`. A satellite in no grid has no links, and paths over it are bent pipes.
     ///
     /// # Panics
     /// With over four billion satellites.
@@ -57,7 +57,7 @@ impl LinkGraph {
         Self { neighbours, length_km: vec![[f64::INFINITY; DEGREE]; satellites], sweeps }
     }
 
-    /// Measures every link at these positions. A link to a satellite without a position (NaN) is never taken.
+    /// Compute the length of every link at these positions. A link to a satellite without a position (NaN) is never used.
     pub fn measure(&mut self, positions_km: &[[f64; 3]]) {
         for ((lengths, neighbours), a) in self.length_km.iter_mut().zip(&self.neighbours).zip(positions_km) {
             for (length, &n) in lengths.iter_mut().zip(neighbours) {
@@ -68,7 +68,7 @@ impl LinkGraph {
     }
 }
 
-/// Sweeps until nothing changes, as work for [`widest`].
+/// Sweeps until nothing changes, as a closure for [`widest`].
 struct Sweeps<'a, const L: usize> {
     distances: &'a mut Distances<L>,
     graph: &'a LinkGraph,
@@ -89,19 +89,19 @@ impl<const L: usize> pulp::NullaryFnOnce for Sweeps<'_, L> {
 }
 
 impl<const L: usize> Distances<L> {
-    /// Distances from sources that each reach some satellites directly: `entries` are those satellites and how far they are [km].
+    /// Compute the distances from the sources. `entries`: for each source, the satellites that it reaches directly and their ranges [km].
     pub fn run(&mut self, graph: &LinkGraph, entries: [&[(u32, f64)]; L]) {
         self.km.clear();
         self.km.resize(graph.neighbours.len(), [f64::INFINITY; L]);
-        for (lane, given) in entries.into_iter().enumerate() {
-            for &(satellite, km) in given {
+        for (lane, direct) in entries.into_iter().enumerate() {
+            for &(satellite, km) in direct {
                 self.km[satellite as usize][lane] = km;
             }
         }
         widest(Sweeps { distances: self, graph });
     }
 
-    /// Relaxes every satellite once; whether any distance fell.
+    /// Relax every satellite once. Returns whether any distance changed.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "see simd.rs")]
     fn sweep(&mut self, graph: &LinkGraph, order: &[u32]) -> bool {
@@ -124,14 +124,14 @@ impl<const L: usize> Distances<L> {
         changed.iter().any(|&c| c != 0)
     }
 
-    /// Distance from source `lane` to a satellite [km]; infinite where there is no path.
+    /// Return the distance from source `lane` to a satellite [km]; infinite: there is no path.
     #[must_use]
     pub fn km(&self, lane: usize, satellite: u32) -> f64 {
         self.km[satellite as usize][lane]
     }
 
-    /// The satellite before `satellite` on the path from source `lane`: the neighbour whose distance and link add up to this one's, bit for bit, as
-    /// they did when it was set. Of several, the first in the order fore, aft, east, west. `None` where the source reaches it directly.
+    /// Return the satellite before `satellite` on the path from source `lane`: the neighbour whose distance and link add up to this one's distance, bit
+    /// for bit, as when it was set. Of several, the first in the order fore, aft, east, west. `None`: the source reaches the satellite directly.
     fn before(&self, graph: &LinkGraph, lane: usize, satellite: u32) -> Option<u32> {
         let km = self.km(lane, satellite);
         let links = graph.neighbours[satellite as usize].iter().zip(&graph.length_km[satellite as usize]);
@@ -141,7 +141,7 @@ impl<const L: usize> Distances<L> {
             .map(|(n, ..)| n)
     }
 
-    /// Links traversed from ground to ground when `satellite` is the last of the path from source `lane`.
+    /// Return the number of links from ground to ground if `satellite` is the last one of the path from source `lane`.
     #[must_use]
     pub fn hops(&self, graph: &LinkGraph, lane: usize, satellite: u32) -> u32 {
         let (mut hops, mut at) = (2, satellite);
@@ -152,7 +152,7 @@ impl<const L: usize> Distances<L> {
         hops
     }
 
-    /// The satellites from the first that source `lane` reaches to `satellite`.
+    /// Return the path's satellites, from the first one that source `lane` reaches to `satellite`.
     #[must_use]
     pub fn path(&self, graph: &LinkGraph, lane: usize, satellite: u32) -> Vec<u32> {
         let mut path = vec![satellite];

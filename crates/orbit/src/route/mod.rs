@@ -1,8 +1,7 @@
-//! Routes over satellites: ground station – satellite – (inter-satellite links) – satellite – ground station, shortest in kilometres.
+//! Shortest routes over satellites: ground station – satellite – (inter-satellite links) – satellite – ground station.
 //!
-//! Conventions: WGS84 ellipsoid, UTC as UT1, IAU 1982 sidereal time, no polar motion, SGP4 with WGS72; a station sees what stands above the mask
-//! measured from the ellipsoid's horizontal plane; light travels straight at c in vacuum, nothing is added for processing. Ground stations do not
-//! relay.
+//! Conventions: WGS84 ellipsoid, UTC as UT1, IAU 1982 sidereal time, no polar motion, SGP4 with WGS72; a station sees satellites above the elevation mask,
+//! measured from the ellipsoid's horizontal plane; light travels straight at c in vacuum; processing takes no time. Ground stations do not relay.
 
 mod constellation;
 mod graph;
@@ -21,7 +20,7 @@ pub use constellation::{AllPairs, all_pairs};
 pub use graph::{Distances, LinkGraph};
 pub use stations::Stations;
 
-/// Satellites with their links.
+/// Satellites and the links between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a> {
     satellites: &'a [Propagator],
@@ -31,7 +30,7 @@ pub struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    /// A network. Without grids a path has one satellite (bent pipe); links may pass as low as [`DEFAULT_LOWEST_LINK_KM`].
+    /// Create a network. Without grids a path has one satellite (bent pipe). The minimum height of links is [`DEFAULT_LOWEST_LINK_KM`].
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] for an elevation outside 0…90°, [`OrbitError::GridSize`] for a grid beyond the satellites.
@@ -41,14 +40,14 @@ impl<'a> Network<'a> {
             return Err(OrbitError::GridSize {
                 planes: grid.planes(),
                 per_plane: grid.per_plane(),
-                wanted: grid.satellites().len(),
-                found: satellites.len(),
+                grid_satellites: grid.satellites().len(),
+                satellites: satellites.len(),
             });
         }
         Ok(Self { satellites, grids, min_elevation_deg, lowest_link_km: DEFAULT_LOWEST_LINK_KM })
     }
 
-    /// Every link once.
+    /// Return every link once.
     fn links(&self) -> Vec<(usize, usize)> {
         self.grids.iter().flat_map(PlusGrid::links).collect()
     }
@@ -57,28 +56,28 @@ impl<'a> Network<'a> {
 /// The shortest path at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Ground to ground, one way [km].
+    /// Length from ground to ground, one way [km].
     pub path_km: f64,
-    /// The satellites in order, as places among the elements.
+    /// The satellites in order, as indices in the elements.
     pub satellites: Vec<u32>,
 }
 
 impl Route {
-    /// RTT: twice the path at the speed of light [ms].
+    /// Return the RTT: twice the path at the speed of light [ms].
     #[must_use]
     pub fn rtt_ms(&self) -> f64 {
         2.0 * self.path_km / LIGHT_KM_S * 1000.0
     }
 
-    /// Links traversed one way: up, between satellites, down; none where both ends are the same place.
+    /// Return the number of links one way: up, between satellites, down; 0 if both ends are the same site.
     #[must_use]
     pub fn hops(&self) -> usize {
         if self.satellites.is_empty() { 0 } else { self.satellites.len() + 1 }
     }
 }
 
-/// Shortest routes between two sites at each of `times`, on every core; `None` where there is none. From a site to itself there is nothing to
-/// travel: no satellite, no link, zero kilometres.
+/// Compute the shortest routes between two sites at each of `times`, on every core; `None`: there is no route. A route from a site to itself has no
+/// satellite, no link and zero kilometres.
 ///
 /// # Errors
 /// [`OrbitError::LinkThroughEarth`] at the first time when a link passes too low.
@@ -113,7 +112,7 @@ pub fn routes(network: &Network<'_>, from: Site, to: Site, times: &[Utc]) -> Res
     Ok(blocks.into_iter().flatten().collect())
 }
 
-/// The last satellite of the shortest path to a station that sees `down`, and the path's length [km].
+/// Return the last satellite of the shortest path to a station that sees `down`, and the path's length [km].
 fn nearest<const L: usize>(distances: &Distances<L>, lane: usize, down: &[(u32, f64)]) -> Option<(u32, f64)> {
     down.iter()
         .map(|&(satellite, range)| (satellite, distances.km(lane, satellite) + range))

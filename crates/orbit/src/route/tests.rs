@@ -1,4 +1,4 @@
-//! Routes against brute force, and their laws.
+//! Tests of routes against brute force, and their properties.
 
 use super::*;
 use crate::frames::{Observer, gmst_rad, norm, sub, teme_to_ecef};
@@ -22,7 +22,7 @@ fn shell(planes: u32, per_plane: u32, altitude_km: f64) -> Vec<Propagator> {
     Propagator::all(&shell.elements(START).unwrap()).unwrap()
 }
 
-/// Bellman–Ford over every node and link, from positions computed one by one: slow, and shares nothing with the code above but the conventions.
+/// Bellman–Ford over every node and link, from positions computed one by one: slow, and independent of the code above except for the conventions.
 fn brute_force_km(network: &Network<'_>, from: Site, to: Site, at: Utc) -> Option<f64> {
     let n = network.satellites.len();
     let positions: Vec<[f64; 3]> =
@@ -58,8 +58,8 @@ fn saint_petersburg_to_rio_over_starlinks_first_shell() {
     let great_circle_ms = 2.0 * 11_300.0 / LIGHT_KM_S * 1000.0;
     for (&at, route) in times.iter().zip(&routes).step_by(40) {
         let route = route.as_ref().expect("1584 satellites leave no gap there");
-        let wanted = brute_force_km(&network, from, to, at).unwrap();
-        assert!((route.path_km - wanted).abs() < 1e-6, "{} {wanted}", route.path_km);
+        let expected = brute_force_km(&network, from, to, at).unwrap();
+        assert!((route.path_km - expected).abs() < 1e-6, "{} {expected}", route.path_km);
         assert!(route.rtt_ms() > great_circle_ms && route.rtt_ms() < 1.6 * great_circle_ms, "{}", route.rtt_ms());
         assert_eq!(route.hops(), route.satellites.len() + 1);
         let grid = network.grids[0];
@@ -68,7 +68,7 @@ fn saint_petersburg_to_rio_over_starlinks_first_shell() {
 }
 
 #[test]
-fn all_pairs_are_the_single_routes_both_ways() {
+fn all_pairs_equal_the_single_routes_in_both_directions() {
     let satellites = shell(24, 22, 800.0);
     let grids = [PlusGrid::new(24, 22, 528).unwrap()];
     let network = Network::new(&satellites, &grids, 25.0).unwrap();
@@ -79,13 +79,13 @@ fn all_pairs_are_the_single_routes_both_ways() {
         for (b, &to) in sites.iter().enumerate().filter(|&(b, _)| b != a) {
             let single = routes(&network, from, to, &times).unwrap();
             for (pairs, route) in all.iter().zip(&single) {
-                let found = pairs.rtt_ms()[a * sites.len() + b];
+                let rtt_ms = pairs.rtt_ms()[a * sites.len() + b];
                 match route {
                     Some(route) => {
-                        assert!((found - route.rtt_ms()).abs() < 1e-9);
+                        assert!((rtt_ms - route.rtt_ms()).abs() < 1e-9);
                         assert_eq!(pairs.hops()[a * sites.len() + b] as usize, route.hops());
                     }
-                    None => assert!(found.is_infinite()),
+                    None => assert!(rtt_ms.is_infinite()),
                 }
             }
         }
@@ -105,7 +105,7 @@ fn without_links_a_path_has_one_satellite() {
 }
 
 #[test]
-fn shells_are_linked_within_themselves() {
+fn links_stay_within_a_shell() {
     let (low, high) = (shell(24, 22, 800.0), shell(12, 16, 1400.0));
     let satellites = [low.clone(), high.clone()].concat();
     let grids = [PlusGrid::new(24, 22, 528).unwrap(), PlusGrid::new(12, 16, 192).unwrap().starting_at(528)];
@@ -124,7 +124,7 @@ fn shells_are_linked_within_themselves() {
 }
 
 #[test]
-fn a_grid_of_the_wrong_shape_is_refused_with_names() {
+fn a_grid_of_the_wrong_shape_is_refused_with_satellite_names() {
     let satellites = shell(72, 22, 550.0);
     let grids = [PlusGrid::new(22, 72, 1584).unwrap()];
     let network = Network::new(&satellites, &grids, 25.0).unwrap();
@@ -137,7 +137,7 @@ fn a_grid_of_the_wrong_shape_is_refused_with_names() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn the_shortest_path_is_brute_forces(
+    fn the_shortest_path_equals_brute_force(
         (lat_a, lon_a) in (-60.0..60.0_f64, -180.0..180.0_f64),
         (lat_b, lon_b) in (-60.0..60.0_f64, -180.0..180.0_f64),
         minutes in 0_i64..200,
@@ -147,8 +147,8 @@ proptest! {
         let grids = [PlusGrid::new(12, 16, 192).unwrap()];
         let network = Network::new(&satellites, &grids, min_elevation).unwrap();
         let at = Utc(START.0 + minutes * 60_000_000_000);
-        let found = routes(&network, site(lat_a, lon_a), site(lat_b, lon_b), &[at]).unwrap();
-        match (&found[0], brute_force_km(&network, site(lat_a, lon_a), site(lat_b, lon_b), at)) {
+        let routes = routes(&network, site(lat_a, lon_a), site(lat_b, lon_b), &[at]).unwrap();
+        match (&routes[0], brute_force_km(&network, site(lat_a, lon_a), site(lat_b, lon_b), at)) {
             (Some(route), Some(km)) => prop_assert!((route.path_km - km).abs() < 1e-6, "{} {}", route.path_km, km),
             (None, None) => {}
             other => prop_assert!(false, "{:?}", other),
@@ -157,7 +157,7 @@ proptest! {
 }
 
 #[test]
-fn a_place_is_no_links_from_itself_by_either_way_of_asking() {
+fn a_route_from_a_site_to_itself_has_no_links() {
     let satellites = shell(24, 22, 800.0);
     let grids = [PlusGrid::new(24, 22, 528).unwrap()];
     let network = Network::new(&satellites, &grids, 25.0).unwrap();

@@ -14,38 +14,38 @@ use crate::visibility::{GsoArc, launch_ranks};
 use bentpipe_profile::{Nanos, Streams, Utc};
 use rayon::prelude::*;
 
-/// Distance between geometry samples [ns]: in one second a satellite's range changes by at most 7.6 km, and linear interpolation between samples is good
+/// Time between geometry samples [ns]: in one second a satellite's range changes by at most 7.6 km, and linear interpolation between samples is accurate
 /// to a metre.
 const SAMPLE_STEP_NS: u64 = 1_000_000_000;
-/// Step in which a pass is followed to its end [s]. Chosen here: finer than a slot.
+/// Step of the search for the end of a pass [s]. Chosen here: finer than a slot.
 const LOOK_AHEAD_STEP_S: f64 = 5.0;
 
-/// What a schedule is made from.
+/// The inputs of a schedule.
 #[derive(Clone, Copy)]
 pub struct ScheduleRequest<'a> {
     /// The terminal.
     pub site: Site,
-    /// Begin of the Profile.
+    /// Start of the Profile.
     pub start: Utc,
-    /// Its length.
+    /// Duration of the Profile.
     pub duration: Nanos,
     /// The constellation.
     pub elements: &'a [Elements],
-    /// Where it can land.
+    /// The gateways.
     pub gateways: &'a [Gateway],
     /// Lowest elevation at the terminal [deg].
     pub min_elevation_deg: f64,
     /// Smallest angle to the geostationary arc at the terminal [deg]; zero to ignore the arc. Starlink keeps 18–22° (arXiv 2307.00402).
     pub gso_exclusion_deg: f64,
-    /// When slots begin.
+    /// The slot grid.
     pub slots: SlotGrid,
-    /// Who chooses.
+    /// The scheduling policy.
     pub policy: PolicyEntry,
     /// Seed of the policy's draws.
     pub seed: u64,
 }
 
-/// Everything that slots share: build it once, ask for slots in portions.
+/// Computes the slots of a schedule, in portions. It holds the state that all slots share.
 pub struct Scheduler<'a> {
     request: ScheduleRequest<'a>,
     slots: std::ops::Range<i64>,
@@ -60,7 +60,7 @@ pub struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Checks the request and prepares the constellation.
+    /// Check the request and prepare the constellation.
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] for a zero duration or more than a year, an elevation outside 0…90° or an arc exclusion outside 0…90°;
@@ -85,19 +85,19 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// How many slots the Profile touches.
+    /// Return the number of slots that overlap with the Profile.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::try_from(self.slots.end - self.slots.start).unwrap_or(0)
     }
 
-    /// Never: a Profile lasts longer than nothing.
+    /// Return whether there are no slots. Never true: a Profile has a duration above zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Some of the slots, by their place in the Profile, on every core.
+    /// Compute a range of slots, by their index in the Profile, on every core.
     ///
     /// A satellite that cannot be propagated to a slot is no candidate in it; a slot without candidates is an outage.
     #[must_use]
@@ -106,7 +106,7 @@ impl<'a> Scheduler<'a> {
         numbers.into_par_iter().map(|slot| self.slot(slot)).collect()
     }
 
-    /// The schedule of these slots.
+    /// Assemble the schedule of these slots.
     #[must_use]
     pub fn schedule(&self, slots: Vec<ServingSlot>) -> ServingSchedule {
         ServingSchedule {
@@ -122,9 +122,9 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// The whole schedule at once.
+/// Compute a whole schedule.
 ///
-/// It is the same for every Profile that covers a slot, wherever it begins and ends, since a slot is decided at its true begin and from its own draws.
+/// A slot's result does not depend on where the Profile starts and ends, since it is decided at the slot's own start and from its own draws.
 ///
 /// # Errors
 /// As [`Scheduler::new`].
@@ -135,6 +135,7 @@ pub fn schedule(request: ScheduleRequest<'_>) -> Result<ServingSchedule, OrbitEr
 }
 
 impl Scheduler<'_> {
+    /// Compute one slot.
     fn slot(&self, slot: i64) -> ServingSlot {
         let begins = self.request.slots.start_of(slot);
         let ends = begins.plus(Nanos(self.request.slots.period_ns));
@@ -155,7 +156,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Who could serve from `begins` to `ends`, and through which gateway each.
+    /// Return the satellites that can serve from `begins` to `ends`, and the gateway of each.
     fn candidates(&self, begins: Utc, ends: Utc) -> (Vec<Candidate>, Vec<usize>) {
         let (gmst_begin, gmst_end) = (gmst_rad(begins), gmst_rad(ends));
         let sun = sun_position_km(begins);
@@ -190,12 +191,13 @@ impl Scheduler<'_> {
         (candidates, gateways)
     }
 
+    /// Return whether a satellite is too near to the geostationary arc.
     fn near_arc(&self, position_km: [f64; 3]) -> bool {
         self.request.gso_exclusion_deg > 0.0
             && self.arc.separation_deg(self.observer.position_km(), position_km) < self.request.gso_exclusion_deg
     }
 
-    /// How long a satellite stays above the mask from `at` on [s].
+    /// Return how long a satellite stays above the mask from `at` on [s].
     fn remaining_s(&self, satellite: &Propagator, at: Utc) -> f64 {
         let mut seconds = 0.0;
         while seconds < MAX_LOOK_AHEAD_S {
@@ -210,7 +212,7 @@ impl Scheduler<'_> {
         seconds
     }
 
-    /// Both legs from `from` to `to`; `None` where the satellite cannot be propagated in between.
+    /// Compute both legs from `from` to `to`; `None`: the satellite cannot be propagated in between.
     fn serving(&self, candidate: &Candidate, gateway: usize, from: Utc, to: Utc) -> Option<Serving> {
         let satellite = &self.satellites[candidate.index];
         let span_ns = to.0.abs_diff(from.0);

@@ -1,4 +1,4 @@
-//! Gateways: which of them a satellite can use, and which one is best.
+//! Gateways: the ones that a satellite can use, and the best of them.
 
 use crate::frames::{LIGHT_KM_S, Observer};
 use crate::site::Site;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct Gateway {
     /// Name.
     pub name: String,
-    /// Where it is.
+    /// Its position.
     pub site: Site,
     /// Lowest elevation at which it uses a satellite [deg].
     pub min_elevation_deg: f64,
-    /// One-way delay from here to the point of presence [ms].
+    /// One-way delay from the gateway to the point of presence [ms].
     pub to_pop_ms: f64,
 }
 
-/// Gateways ready to be asked.
+/// Gateways with their precomputed observers.
 pub(super) struct Gateways<'a> {
     all: &'a [Gateway],
     observers: Vec<(Observer, f64)>,
@@ -33,13 +33,13 @@ impl<'a> Gateways<'a> {
         &self.all[gateway].name
     }
 
-    /// Distance from a gateway to an Earth-fixed position [km].
+    /// Return the distance from a gateway to an Earth-fixed position [km].
     pub(super) fn range_km(&self, gateway: usize, position_km: [f64; 3]) -> f64 {
         self.observers[gateway].0.sin_elevation_and_range(position_km).1
     }
 
-    /// Of the gateways that see both positions, the one with the shortest way from the satellite to the point of presence at the first [index]. A pass is
-    /// one arch, so what sees its two ends sees all between.
+    /// Return the index of the best gateway: of those that see both positions, the one with the smallest delay from the satellite at the first position to
+    /// the point of presence. A gateway that sees both ends of a pass's part also sees the positions in between.
     pub(super) fn best(&self, begin_km: [f64; 3], end_km: [f64; 3]) -> Option<usize> {
         let delay_ms = |(index, (observer, sin_min)): (usize, &(Observer, f64))| {
             let (sin_begin, range) = observer.sin_elevation_and_range(begin_km);

@@ -1,8 +1,8 @@
-//! The candidate highest in the sky.
+//! Policy: choose the candidate highest in the sky.
 
 use super::policy::{Candidate, Policy, SlotContext, largest};
 
-/// See the module.
+/// Chooses the candidate highest in the sky.
 #[derive(Debug)]
 pub struct HighestElevation;
 

@@ -1,8 +1,8 @@
-//! The candidate that stays above the mask longest.
+//! Policy: choose the candidate that stays above the mask longest.
 
 use super::policy::{Candidate, Policy, SlotContext, largest};
 
-/// See the module.
+/// Chooses the candidate that stays above the mask longest.
 #[derive(Debug)]
 pub struct LongestVisibility;
 

@@ -1,4 +1,4 @@
-//! The global scheduler: every 15 s, at :12, :27, :42 and :57 UTC, a terminal is given a satellite and a gateway.
+//! The global scheduler: it assigns a satellite and a gateway to a terminal every 15 s, at :12, :27, :42 and :57 UTC.
 
 mod build;
 mod gateways;

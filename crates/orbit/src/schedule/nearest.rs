@@ -1,8 +1,8 @@
-//! The candidate at the shortest distance.
+//! Policy: choose the candidate at the shortest distance.
 
 use super::policy::{Candidate, Policy, SlotContext, largest};
 
-/// See the module.
+/// Chooses the candidate at the shortest distance.
 #[derive(Debug)]
 pub struct Nearest;
 

@@ -1,35 +1,36 @@
-//! What a scheduling policy is, and the list of them. A policy is a file: write it, add it to [`POLICIES`].
+//! Scheduling policies: the trait and the list. To add a policy, write a file and add it to [`POLICIES`].
 
 use super::{highest_elevation, longest_visibility, nearest, starlink_like};
 use crate::error::OrbitError;
 use bentpipe_profile::keyed_u64;
 
-/// A satellite that could serve in a slot: above the mask at the slot's begin and end, clear of the geostationary arc, and seen by a gateway throughout.
+/// A satellite that can serve in a slot: above the mask at the slot's start and end, outside the exclusion around the geostationary arc, and visible to a
+/// gateway throughout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Place among the elements.
+    /// Index in the elements.
     pub index: usize,
     /// NORAD catalogue number.
     pub norad_id: u64,
-    /// Elevation at the slot's begin [deg].
+    /// Elevation at the slot's start [deg].
     pub elevation_deg: f64,
-    /// Azimuth at the slot's begin [deg].
+    /// Azimuth at the slot's start [deg].
     pub azimuth_deg: f64,
-    /// Distance at the slot's begin [km].
+    /// Distance at the slot's start [km].
     pub range_km: f64,
-    /// Whether the Sun shines on it at the slot's begin.
+    /// Whether it is sunlit at the slot's start.
     pub sunlit: bool,
-    /// Where its launch stands in time among the constellation's: 0 oldest, 1 newest; `None` where elements do not say.
+    /// Rank of its launch in the constellation: 0: oldest; 1: newest; `None`: unknown.
     pub launch_rank: Option<f64>,
-    /// Time from the slot's begin until it sinks below the mask [s], at most [`MAX_LOOK_AHEAD_S`]. Computed only where the policy wants it, else zero.
+    /// Time from the slot's start until it goes below the mask [s], at most [`MAX_LOOK_AHEAD_S`]. Computed only if the policy needs it, else zero.
     pub remaining_s: f64,
 }
 
-/// How far ahead visibility is followed [s]. Chosen here, because a pass of a satellite 1,200 km up above 25° lasts 9 minutes; what stays longer
-/// (medium and geostationary orbits) counts as staying.
+/// Limit of the visibility computed ahead [s]. Chosen here, because a pass of a satellite at 1,200 km above 25° lasts 9 minutes. A longer visibility (medium
+/// and geostationary orbits) counts as this limit.
 pub const MAX_LOOK_AHEAD_S: f64 = 3600.0;
 
-/// The slot in which a policy chooses.
+/// The slot for which a policy chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotContext {
     /// Key of the seed's random draws.
@@ -41,7 +42,7 @@ pub struct SlotContext {
 }
 
 impl SlotContext {
-    /// A uniform draw in (0, 1] that depends on the seed, the slot and the satellite alone: not on who else is a candidate, nor on their order.
+    /// Draw uniformly from (0, 1]. The draw depends only on the seed, the slot and the satellite, not on the other candidates or their order.
     #[must_use]
     pub fn draw(&self, norad_id: u64) -> f64 {
         let bits = keyed_u64(keyed_u64(self.key, self.slot.cast_unsigned()), norad_id);
@@ -51,27 +52,27 @@ impl SlotContext {
 
 /// Chooses among candidates.
 pub trait Policy: Send + Sync {
-    /// The chosen candidate's place in the list, which is never empty. The choice must not depend on the list's order.
+    /// Return the index of the chosen candidate. The list is never empty. The choice must not depend on its order.
     fn choose(&self, context: &SlotContext, candidates: &[Candidate]) -> usize;
 
-    /// Whether [`Candidate::remaining_s`] is looked at: following every candidate to its setting takes most of the time.
+    /// Return whether the policy needs [`Candidate::remaining_s`], whose computation takes most of the time.
     fn needs_remaining(&self) -> bool {
         false
     }
 }
 
-/// A policy by name.
+/// An entry in the list of policies.
 #[derive(Clone, Copy)]
 pub struct PolicyEntry {
-    /// Name for the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// One line, with the source.
+    /// One-line description, with the source.
     pub description: &'static str,
     /// The policy.
     pub policy: &'static dyn Policy,
 }
 
-/// Every policy there is.
+/// All policies.
 pub const POLICIES: [PolicyEntry; 4] = [
     PolicyEntry {
         name: "starlink-like",
@@ -91,10 +92,10 @@ pub const POLICIES: [PolicyEntry; 4] = [
     },
 ];
 
-/// The policy called `name`.
+/// Return the policy called `name`.
 ///
 /// # Errors
-/// [`OrbitError::UnknownPolicy`] with the names there are.
+/// [`OrbitError::UnknownPolicy`] with the existing names.
 pub fn policy(name: &str) -> Result<PolicyEntry, OrbitError> {
     POLICIES
         .into_iter()
@@ -102,7 +103,7 @@ pub fn policy(name: &str) -> Result<PolicyEntry, OrbitError> {
         .ok_or_else(|| OrbitError::UnknownPolicy { name: name.to_owned(), known: POLICIES.map(|p| p.name).join(", ") })
 }
 
-/// The place of the candidate with the largest score; of equals, the smallest catalogue number.
+/// Return the index of the candidate with the largest score; of equal ones, that with the smallest catalogue number.
 pub(super) fn largest(candidates: &[Candidate], score: impl Fn(&Candidate) -> f64) -> usize {
     let better = |a: &usize, b: &usize| {
         score(&candidates[*a]).total_cmp(&score(&candidates[*b])).then(candidates[*b].norad_id.cmp(&candidates[*a].norad_id))

@@ -1,16 +1,16 @@
-//! Slots: the grid of UTC on which assignments change.
+//! The slot grid: UTC times at which the serving satellite may change.
 
 use crate::error::{OrbitError, in_range};
 use bentpipe_profile::Utc;
 use serde::{Deserialize, Serialize};
 
-/// When slots begin: at every UTC instant that is `phase_ns` past a multiple of `period_ns` (counted from 1970, so from every minute where the period
+/// The slot grid. Slots begin at every UTC time that is `phase_ns` past a multiple of `period_ns` since 1970 (also since each minute, if the period
 /// divides one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotGrid {
-    /// Length of a slot [ns].
+    /// Duration of a slot [ns].
     pub period_ns: u64,
-    /// Begin of a slot past a multiple of the period [ns].
+    /// Start of a slot past a multiple of the period [ns].
     pub phase_ns: u64,
 }
 
@@ -25,7 +25,7 @@ impl Default for SlotGrid {
 }
 
 impl SlotGrid {
-    /// A grid of its own.
+    /// Create a grid.
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] for a period outside 0.1–3600 s or a phase that is not below the period.
@@ -33,22 +33,22 @@ impl SlotGrid {
         in_range("slot period in seconds", period_ns as f64 / 1e9, 0.1..=3600.0, "0.1 to 3600 s")?;
         if phase_ns >= period_ns {
             return Err(OrbitError::OutOfRange {
-                what: "slot phase in seconds",
-                found: phase_ns as f64 / 1e9,
-                wanted: "a phase below the slot's period",
+                name: "slot phase in seconds",
+                value: phase_ns as f64 / 1e9,
+                expected: "a phase below the slot's period",
             });
         }
         Ok(Self { period_ns, phase_ns })
     }
 
-    /// Number of the slot that holds `at`, counted from the first after 1970.
+    /// Return the number of the slot that contains `at`, counted from the first after 1970.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "periods are at most an hour; the quotient fits")]
     pub fn slot_at(&self, at: Utc) -> i64 {
         (i128::from(at.0) - i128::from(self.phase_ns)).div_euclid(i128::from(self.period_ns)) as i64
     }
 
-    /// When a slot begins.
+    /// Return the start of a slot.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "slot numbers come from slot_at")]
     pub fn start_of(&self, slot: i64) -> Utc {
@@ -67,13 +67,13 @@ mod tests {
         let midnight = 1_778_371_200_000_000_000_i64; // 2026-05-10T00:00:00Z
         for second in [12, 27, 42, 57] {
             let edge = Utc(midnight + second * 1_000_000_000);
-            assert_eq!(grid.start_of(grid.slot_at(edge)), edge, "a slot holds its own edge");
-            assert_eq!(grid.slot_at(Utc(edge.0 - 1)), grid.slot_at(edge) - 1, "and ends a nanosecond before the next");
+            assert_eq!(grid.start_of(grid.slot_at(edge)), edge, "a slot contains its start");
+            assert_eq!(grid.slot_at(Utc(edge.0 - 1)), grid.slot_at(edge) - 1, "a slot ends one nanosecond before the next");
         }
     }
 
     #[test]
-    fn absurd_grids_are_refused() {
+    fn invalid_grids_are_refused() {
         assert!(SlotGrid::new(0, 0).is_err());
         assert!(SlotGrid::new(15_000_000_000, 15_000_000_000).is_err());
         assert!(SlotGrid::new(u64::MAX, 0).is_err());

@@ -1,4 +1,4 @@
-//! Schedules: slots, outages, policies, and that nothing depends on order or on where a Profile begins.
+//! Tests of schedules: slots, outages, policies, and independence of order and of the Profile's start.
 
 use super::*;
 use crate::elements::{Elements, read_elements};
@@ -70,7 +70,7 @@ fn slots_cover_the_profile_and_change_at_the_edges() {
 }
 
 #[test]
-fn a_slot_is_decided_alike_wherever_the_profile_begins() {
+fn a_slot_does_not_depend_on_the_start_of_the_profile() {
     let (elements, gateways) = (shell(), gateways());
     for entry in POLICIES {
         let whole = schedule(request(&elements, &gateways, entry.name)).unwrap();
@@ -97,7 +97,7 @@ fn the_order_of_elements_does_not_matter() {
 }
 
 #[test]
-fn policies_do_what_their_names_say() {
+fn each_policy_chooses_by_its_criterion() {
     let candidate = |norad_id: u64, elevation_deg: f64, range_km: f64, remaining_s: f64| Candidate {
         index: 0,
         norad_id,
@@ -117,7 +117,7 @@ fn policies_do_what_their_names_say() {
 }
 
 #[test]
-fn no_satellite_or_no_gateway_in_view_is_an_outage_not_an_error() {
+fn a_slot_without_satellite_or_gateway_is_an_outage() {
     let (elements, gateways) = (shell(), gateways());
     let pole = ScheduleRequest { site: Site::new(90.0, 0.0, 0.0).unwrap(), ..request(&elements, &gateways, "nearest") };
     assert!(schedule(pole).unwrap().slots.iter().all(|s| s.serving.is_none() && s.candidates == 0));
@@ -130,7 +130,7 @@ fn no_satellite_or_no_gateway_in_view_is_an_outage_not_an_error() {
 }
 
 #[test]
-fn the_geostationary_arc_is_kept_clear() {
+fn satellites_near_the_geostationary_arc_are_excluded() {
     let (elements, gateways) = (shell(), gateways());
     let free = schedule(request(&elements, &gateways, "nearest")).unwrap();
     let kept = schedule(ScheduleRequest { gso_exclusion_deg: 22.0, ..request(&elements, &gateways, "nearest") }).unwrap();
@@ -141,7 +141,7 @@ fn the_geostationary_arc_is_kept_clear() {
     for serving in kept.slots.iter().filter_map(|s| s.serving.as_ref()) {
         let satellite = elements.iter().find(|e| e.norad_id == serving.norad_id).unwrap();
         assert_eq!(satellite.name, serving.name);
-        // Rebuild the direction from what the schedule says.
+        // Rebuild the direction from the schedule.
         let (sa, ca) = serving.azimuth_deg[0].to_radians().sin_cos();
         let (se, ce) = serving.elevation_deg[0].to_radians().sin_cos();
         let target = observer.from_directions([ce * sa, ce * ca, se].map(|v| v * serving.user_leg_km[0]));
@@ -150,7 +150,7 @@ fn the_geostationary_arc_is_kept_clear() {
 }
 
 #[test]
-fn seeds_differ_and_repeat() {
+fn a_seed_repeats_and_seeds_differ() {
     let (elements, gateways) = (shell(), gateways());
     let with = |seed| {
         schedule(ScheduleRequest { seed, duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap()
@@ -160,11 +160,11 @@ fn seeds_differ_and_repeat() {
     let portions =
         Scheduler::new(ScheduleRequest { duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap();
     let slots = [portions.slots(0..7), portions.slots(7..portions.len() + 5)].concat();
-    assert_eq!(portions.schedule(slots), with(1), "in portions as at once");
+    assert_eq!(portions.schedule(slots), with(1), "portions give the same schedule");
 }
 
 #[test]
-fn a_schedule_survives_json() {
+fn a_schedule_read_from_its_json_is_equal() {
     let (elements, gateways) = (shell(), gateways());
     let s = schedule(request(&elements, &gateways, "nearest")).unwrap();
     let text = serde_json::to_string(&s).unwrap();

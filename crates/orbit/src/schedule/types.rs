@@ -1,39 +1,39 @@
-//! What the scheduler hands on: which satellite and gateway serve a site in each slot, and the geometry of both legs.
+//! The serving schedule: satellite and gateway of a site in each slot, and the geometry of both legs.
 
 use crate::site::Site;
 use serde::{Deserialize, Serialize};
 
-/// Who serves a site, slot by slot. Kept in a Profile's provenance, so that a Profile says what it was computed from.
+/// The serving satellite of a site, slot by slot. Stored in a Profile's provenance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServingSchedule {
     /// When the Profile starts [ns since 1970-01-01T00:00:00Z].
     pub start_unix_ns: i64,
-    /// How long it lasts [ns].
+    /// Duration [ns].
     pub duration_ns: u64,
-    /// Length of a slot [ns].
+    /// Duration of a slot [ns].
     pub slot_period_ns: u64,
-    /// Where slots begin within the UTC minute's multiples of the period [ns]: 12 s for :12/:27/:42/:57.
+    /// Start of slots past a multiple of the period [ns]: 12 s for :12/:27/:42/:57.
     pub slot_phase_ns: u64,
     /// The terminal.
     pub site: Site,
     /// Lowest elevation at which the terminal may use a satellite [deg].
     pub min_elevation_deg: f64,
-    /// Registered name of the policy that chose.
+    /// Name of the scheduling policy.
     pub policy: String,
-    /// The slots in order; the first and the last are clipped to the span.
+    /// The slots in order; the first and the last are cut to the Profile's duration.
     pub slots: Vec<ServingSlot>,
 }
 
 /// One slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServingSlot {
-    /// Begin, relative to the start of the Profile [ns].
+    /// Start, relative to the start of the Profile [ns].
     pub start_ns: u64,
     /// End, exclusive, relative to the start of the Profile [ns].
     pub end_ns: u64,
-    /// Who serves; `None` is an outage slot.
+    /// The serving satellite; `None`: outage.
     pub serving: Option<Serving>,
-    /// How many satellites could have served.
+    /// Number of candidate satellites.
     pub candidates: u32,
 }
 
@@ -41,13 +41,13 @@ pub struct ServingSlot {
 /// so its step may be shorter. All series have the same length, at least two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
-    /// NORAD catalogue number, or the number a generated constellation gave.
+    /// NORAD catalogue number, or the number in a generated constellation.
     pub norad_id: u64,
-    /// The satellite's name.
+    /// Name of the satellite.
     pub name: String,
-    /// The gateway's name.
+    /// Name of the gateway.
     pub gateway: String,
-    /// Distance between samples [ns].
+    /// Time between samples [ns].
     pub sample_step_ns: u64,
     /// Terminal to satellite [km].
     pub user_leg_km: Vec<f64>,
