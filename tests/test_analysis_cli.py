@@ -45,32 +45,36 @@ def test_no_slots_is_a_result(tmp_path):
     figure = tmp_path / "none.svg"
     result = run(app, ["analyze", "handovers", str(file), "--json", "--plot", str(figure)])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert (told["found"], told["undecided"], told["enough_s"]) == (False, True, 3600.0)  # 900 s of a probe every 50 ms
+    document = json.loads(result.stdout)
+    assert (document["found"], document["undecided"], document["enough_s"]) == (
+        False,
+        True,
+        3600.0,
+    )  # 900 s of a probe every 50 ms
     assert figure.stat().st_size > 1000
     plain = run(app, ["analyze", "handovers", str(file)])
     assert "undecided" in plain.stdout
     assert "too short to tell (900 s; expected 3600 s" in plain.stdout
 
 
-@pytest.mark.parametrize("what", ["latency", "loss", "spikes"])
-@pytest.mark.parametrize("how", [[], ["--json"]])
-def test_other_analyses_print_and_draw(pings, tmp_path, what, how):
+@pytest.mark.parametrize("analysis", ["latency", "loss", "spikes"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_other_analyses_print_and_draw(pings, tmp_path, analysis, options):
     figure = tmp_path / "f.png"
-    result = run(app, ["analyze", what, str(pings), "--target", "pop", *how, "--plot", str(figure)])
+    result = run(app, ["analyze", analysis, str(pings), "--target", "pop", *options, "--plot", str(figure)])
     assert result.exit_code == 0, result.output
-    if how:
+    if options:
         json.loads(result.stdout)
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("what", ["loss", "spikes"])
+@pytest.mark.parametrize("analysis", ["loss", "spikes"])
 @pytest.mark.parametrize("rtt_ms", [[None] * 60, [20.0] * 60, [None, 5.0], [7.0]], ids=["lost", "whole", "two", "one"])
-def test_empty_results_are_drawn(tmp_path, what, rtt_ms):
+def test_empty_results_are_drawn(tmp_path, analysis, rtt_ms):
     file, figure = tmp_path / "p.parquet", tmp_path / "f.svg"
     rows = {"unix_ns": [k * 10**9 for k in range(len(rtt_ms))], "rtt_ms": pl.Series(rtt_ms, dtype=pl.Float64)}
     pl.DataFrame(rows).write_parquet(file)
-    result = run(app, ["analyze", what, str(file), "--plot", str(figure)])
+    result = run(app, ["analyze", analysis, str(file), "--plot", str(figure)])
     assert result.exit_code == 0, result.output
     assert figure.stat().st_size > 1000
 
@@ -99,13 +103,13 @@ def test_figures_of_loss_and_spikes_state_the_result():
 
 
 def test_a_figure_without_a_loss_says_so():
-    for t_s, said in (
+    for t_s, message in (
         (np.arange(600.0), "no lost probe"),
         (np.arange(600.0)[np.arange(600) // 60 % 2 == 0], "may contain unrecorded losses"),
     ):
         rows = table(t_s, np.full(t_s.size, 20.0))
         over_time, lengths, phases = plot_loss(only_series(rows), loss_episodes(rows)).axes
-        assert said in over_time.texts[0].get_text()
+        assert message in over_time.texts[0].get_text()
         assert not lengths.axison
         assert not phases.axison
 
@@ -209,14 +213,14 @@ def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
         ("unnumbered", unnumbered, (0, 0)),
     ):
         table_of.write_parquet(tmp_path / f"{name}.parquet")
-        said = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
-        assert said.exit_code == 0, said.output
-        summary = json.loads(said.stdout)["summary"]
+        message = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
+        assert message.exit_code == 0, message.output
+        summary = json.loads(message.stdout)["summary"]
         assert (summary["duplicates"], summary["clock_jumps"], summary["out_of_order"]) == (*expected, 0), name
 
 
 def test_a_gap_of_decades_costs_no_memory(tmp_path):
-    """A machine without a clock of its own begins in 1970, and then learns what time it is."""
+    """A machine without a hardware clock starts in 1970, and then sets its clock."""
     t_s = np.concatenate([np.arange(60.0), 1.7952e9 + np.arange(60.0)])
     found = latency_spikes(table(t_s, np.where(np.arange(120) % 60 < 40, 20.0, 100.0)))
     assert found.spikes["duration_s"].to_list() == [20.0, 20.0]
@@ -254,10 +258,10 @@ def test_paths_orientation_and_throughput_draw(tmp_path):
             "throughput_bps": [1e8 + k for k in range(60)],
         },
     }
-    for what, rows in tables.items():
-        file, figure = tmp_path / f"{what}.parquet", tmp_path / f"{what}.png"
+    for analysis, rows in tables.items():
+        file, figure = tmp_path / f"{analysis}.parquet", tmp_path / f"{analysis}.png"
         pl.DataFrame(rows).write_parquet(file)
-        result = run(app, ["analyze", what, str(file), "--json", "--plot", str(figure)])
+        result = run(app, ["analyze", analysis, str(file), "--json", "--plot", str(figure)])
         assert result.exit_code == 0, result.output
         json.loads(result.stdout)
         assert figure.stat().st_size > 1000
@@ -266,12 +270,12 @@ def test_paths_orientation_and_throughput_draw(tmp_path):
 def test_errors_are_one_line_and_exit_2(pings, tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1" + bytes(100))
-    for arguments, said in (
+    for arguments, message in (
         ([str(tmp_path / "absent.parquet")], "no such file"),
         ([str(broken)], "does not read as Parquet"),
         ([str(pings), "--target", "mars"], "no rows with target 'mars'"),
     ):
         result = run(app, ["analyze", "handovers", *arguments])
         assert result.exit_code == 2
-        assert said in result.stderr
+        assert message in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1

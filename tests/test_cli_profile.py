@@ -1,4 +1,4 @@
-"""`bentpipe profile`: made, shown, drawn, converted; and what a user does wrong."""
+"""`bentpipe profile`: make, show, plot, convert; and users' mistakes."""
 
 import json
 import re

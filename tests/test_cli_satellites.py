@@ -1,4 +1,4 @@
-"""`bentpipe sky` and `bentpipe route`: what machines read, and what a user does wrong."""
+"""`bentpipe sky` and `bentpipe route`: machine-readable output, and users' mistakes."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Damaged tables: one line of ours, and nothing of what Polars prints."""
+"""Damaged tables: one line of bentpipe, and no output of Polars."""
 
 import os
 import random

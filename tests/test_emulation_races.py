@@ -57,18 +57,18 @@ def test_a_race_on_the_kernel_stores_the_simulators_tables(dumbbell, tmp_path):
 def test_ctrl_c_ends_a_race_whether_in_the_trial_before_it_or_in_a_run(after_s, dumbbell, tmp_path):
     file, out = tmp_path / "dumbbell.parquet", tmp_path / "out"
     write_profile(dumbbell, file)
-    asked = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 30, "-o", out]
-    command = [sys.executable, "-m", "bentpipe", *map(str, asked)]
+    requested = ["race", file, "--cc", "reno,cubic", "--on-kernel", "--duration", 30, "-o", out]
+    command = [sys.executable, "-m", "bentpipe", *map(str, requested)]
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as child:
         wait_for(out / "race.json", child)
         time.sleep(after_s)
         os.killpg(child.pid, signal.SIGINT)
         try:
-            _, said = child.communicate(timeout=60)
+            _, output = child.communicate(timeout=60)
         finally:
             child.kill()  # one that hangs would be waited for, for ever
-    assert child.returncode == 130, said
-    lines = [line for line in said.splitlines() if not line.startswith("warning: this machine is too late now")]
+    assert child.returncode == 130, output
+    lines = [line for line in output.splitlines() if not line.startswith("warning: this machine is too late now")]
     assert lines == [f"error: interrupted: 0 of 2 Runs are stored in {out}; the same command runs the rest"]
 
 

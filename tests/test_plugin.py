@@ -198,7 +198,7 @@ def test_failed_controllers_are_listed_in_race_order_and_in_the_report(path, min
     assert page.count("Failed: ") == 3
     assert "raised KeyError" in page
     assert "Unfinished" not in page
-    # What failed and does no more is not told of.
+    # A Run that failed before and succeeds now is not reported.
     (mine / "mine.py").write_text((mine / "mine.py").read_text().replace('raise KeyError("no such beam")', "pass"))
     CliRunner().invoke(app, [*command, "--fresh"])
     assert {run.scheme for run in read_failed(mine / "out")} == {"./mine.py:Text", "./mine.py:Spoiled:to=1"}

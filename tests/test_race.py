@@ -1,4 +1,4 @@
-"""Races: what is run, that it can be repeated, stopped and gone on with."""
+"""Races: their plan, repetition, interruption and continuation."""
 
 import json
 import signal

@@ -1,6 +1,6 @@
-"""Races on the kernel as a user meets them: Runs that are not valid, tried again, left out, and told.
+"""Races on the kernel: invalid Runs are repeated, excluded and reported.
 
-No kernel is needed: what stands in for the emulation is the simulator, which is valid or not as a test wants it.
+No kernel is needed: the simulator replaces the emulation, and each test sets whether its Runs are valid.
 """
 
 import html

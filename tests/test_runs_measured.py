@@ -1,4 +1,4 @@
-"""Measured Runs on disk: what is written is read, counted as it is, and never replaced."""
+"""Measured Runs on disk: read back as written, counted exactly, and never replaced."""
 
 import json
 from pathlib import Path
@@ -104,14 +104,14 @@ def test_a_measurement_is_never_written_over(tmp_path):
 
 def test_invalid_tables_are_refused(tmp_path):
     table = probes([0.0], [30.0])
-    for tables, said in (
+    for tables, message in (
         ({}, "nothing was measured"),
         ({"probes": table.clear()}, "nothing was measured"),
         ({"pings": table}, "no table 'pings'"),
         ({"probes": table.with_columns(colour=pl.lit(1))}, "'colour'"),
         ({"probes": table.with_columns(rtt_ms=pl.lit("long"))}, "probes: "),
     ):
-        with pytest.raises(UserError, match=said) as caught:
+        with pytest.raises(UserError, match=message) as caught:
             write_measured(tmp_path / "out", tables, [SOURCE])
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

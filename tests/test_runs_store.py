@@ -1,4 +1,4 @@
-"""Runs on disk: there whole or not at all, and damage is told."""
+"""Runs on disk: written atomically, with damage reported."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def _reads_or_says(folder):
         message = str(error)
     else:
         message = "run.json"
-        assert len(summarise([run])) == run.record["valid"]  # what reads a Run must be able to take it
+        assert len(summarise([run])) == run.record["valid"]  # readers of Runs must accept it
         json.dumps(race_row(run))
         hashes = [profile["base_hash"] for profile in run.record["profiles"]]
         assert identity(run.record["experiment"], hashes, {"bentpipe": "0"})["versions"]["bentpipe"] == "0"
