@@ -69,10 +69,10 @@ def test_a_failed_servers_output_is_quoted_and_no_folder_remains(kept, dumbbell,
     with pytest.raises(UserError) as caught:
         run_program(dumbbell, ["true"], server=server, out=tmp_path / "new" / "out" if kept else None)
     assert not list(tmp_path.iterdir())
-    said = str(caught.value)
-    assert "(exit code 127: not found); its output: line 4 / line 5 / line 6 / line 7 / " in said
-    assert "no-such-server" in said.split("line 7 / ")[1]
-    assert len(said.splitlines()) == 1
+    output = str(caught.value)
+    assert "(exit code 127: not found); its output: line 4 / line 5 / line 6 / line 7 / " in output
+    assert "no-such-server" in output.split("line 7 / ")[1]
+    assert len(output.splitlines()) == 1
 
 
 def test_an_mtu_below_ipv6s_minimum_is_a_warning(dumbbell, tmp_path):

@@ -157,8 +157,8 @@ def test_both_captures_have_every_packet_with_its_fate(tmp_path):
     assert quiet > len(got) / 2  # the path is idle between most of them
 
     record = json.loads((result.run.path / "run.json").read_text())
-    said = record["summary"]["emulator"]["capture"]
-    assert said == {"written": [len(client), len(server)], "not_captured": 0, "out_of_order": 0, "failed": None}
+    output = record["summary"]["emulator"]["capture"]
+    assert output == {"written": [len(client), len(server)], "not_captured": 0, "out_of_order": 0, "failed": None}
     assert not list(tmp_path.glob(".unfinished-*"))
 
 
@@ -173,8 +173,8 @@ def test_comments_of_dropped_packets(path, fate, tmp_path):
     slow = preset_profile(path, 60.0, start_unix_ns=0, name="slow")
     result, files = captured(slow, python(SENDER, 200, 0.0), tmp_path, server=SERVER)
     relay = result.emulated.done["relay"]
-    found = [p for p in files["client"][0] + files["server"][0] if fate in p.comment]
-    assert len(found) == relay["lost" if "dropped" in fate else "held"] > 0
+    results = [p for p in files["client"][0] + files["server"][0] if fate in p.comment]
+    assert len(results) == relay["lost" if "dropped" in fate else "held"] > 0
     waited = [ms_in(r"([\d.]+) ms queue", p.comment) for p in files["client"][0] if " ms queue" in p.comment]
     assert max(waited) > 10.0  # in line for a slow path
 
@@ -185,10 +185,10 @@ def test_tcpdump_reads_the_captures(tmp_path):
     result, files = captured(dumbbell, python(SENDER, 20, 0.1), tmp_path, server=SERVER)
     for end, (packets, *_) in files.items():
         file = result.run.path / f"{end}.pcapng"
-        told = subprocess.run(["tcpdump", "-r", file, "-nn", "-vv"], capture_output=True, text=True, check=True)
-        heads = [line for line in told.stdout.splitlines() if re.match(r"\d\d:\d\d:\d\d\.\d{6,9} IP", line)]
+        message = subprocess.run(["tcpdump", "-r", file, "-nn", "-vv"], capture_output=True, text=True, check=True)
+        heads = [line for line in message.stdout.splitlines() if re.match(r"\d\d:\d\d:\d\d\.\d{6,9} IP", line)]
         assert len(heads) == len(packets)
-        assert "bad udp cksum" not in told.stdout
+        assert "bad udp cksum" not in message.stdout
 
 
 def test_a_capture_requires_an_output_folder(tmp_path):
@@ -199,9 +199,9 @@ def test_a_capture_requires_an_output_folder(tmp_path):
         race([dumbbell], ["cubic"], out=tmp_path / "out", duration_s=1.0, capture=True)
     file = tmp_path / "dumbbell.parquet"
     write_profile(dumbbell, file)
-    told = bentpipe("run", file, "--capture", "--", "true")
-    assert told.returncode == 2
-    assert len(told.stderr.strip().splitlines()) == 1
+    message = bentpipe("run", file, "--capture", "--", "true")
+    assert message.returncode == 2
+    assert len(message.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.filterwarnings("ignore::bentpipe.runs.KernelWarning")  # what a busy machine makes of it

@@ -67,8 +67,8 @@ def test_a_computed_path_follows_the_wall_clock(tmp_path):
 )
 def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
     path = preset_profile("dumbbell:rate=10mbit,rtt=30ms", duration_s, start_unix_ns=0, name="path")
-    asked = Spec(workload={})
-    assert (asked.phase(path), json.loads(asked.to_json(path))["begin"]) == (phase, begin)
+    requested = Spec(workload={})
+    assert (requested.phase(path), json.loads(requested.to_json(path))["begin"]) == (phase, begin)
     given = Spec(workload={}, offset_s=0.5)
     assert (given.phase(path), json.loads(given.to_json(path))["begin"]) == ("given", {"at": 500_000_000})
 
@@ -80,8 +80,8 @@ def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_pat
     assert run_program(dumbbell, ["true"], out=tmp_path / "out").run.record["phase"] == "wall_clock"
     assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record["phase"] == "given"
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")
-    for said in ("at the beginning", "where the machine&#39;s clock was", "given"):
-        assert said in text, said
+    for output in ("at the beginning", "where the machine&#39;s clock was", "given"):
+        assert output in text, output
 
 
 def test_a_report_mentions_repeated_passages(tmp_path):

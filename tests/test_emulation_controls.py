@@ -22,12 +22,12 @@ def guard(controls, measured):
     return rows, len(measured) - len(left), guarded
 
 
-def found(ours, within=True, why_not=None):
+def result(ours, within=True, why_not=None):
     return Measured([Row("it", ours, "0", "1", within)], why_not)
 
 
 def test_a_measurement_between_two_good_controls_counts():
-    rows, times, guarded = guard([BAD, GOOD, GOOD], [found("1"), found("2")])
+    rows, times, guarded = guard([BAD, GOOD, GOOD], [result("1"), result("2")])
     assert (rows, times) == ([Row("it", "1", "0", "1", within=True)], 1)
     assert guarded.notes[0].startswith(f"it: 1 of at most {calm.ATTEMPTS} attempts: ")
     assert guarded.notes[0].endswith("% stolen, counts")
@@ -35,12 +35,12 @@ def test_a_measurement_between_two_good_controls_counts():
 
 
 def test_a_failure_that_counts_is_not_repeated():
-    rows, times, _ = guard([GOOD, GOOD], [found("9", within=False), found("1")])
+    rows, times, _ = guard([GOOD, GOOD], [result("9", within=False), result("1")])
     assert (rows[0].ours, rows[0].within, times) == ("9", False, 1)
 
 
 def test_a_bad_control_after_it_or_a_run_that_is_not_valid_is_repeated():
-    rows, times, guarded = guard([GOOD, BAD, GOOD, GOOD, GOOD], [found("1"), found("2", why_not="late"), found("3")])
+    rows, times, guarded = guard([GOOD, BAD, GOOD, GOOD, GOOD], [result("1"), result("2", why_not="late"), result("3")])
     assert (rows[0].ours, times) == ("3", 3)
     assert "the control after it fails (p50 10, p99 7000 µs, 20.0 % stolen)" in guarded.notes[0]
     assert "late" in guarded.notes[0]
@@ -50,12 +50,12 @@ def test_the_control_after_one_is_the_control_before_the_next():
     controls = iter([GOOD, GOOD, GOOD])
     guarded = Calm(lambda: next(controls))
     for _ in range(2):
-        assert guarded.guarded("it", lambda: found("1"))[0].within
+        assert guarded.guarded("it", lambda: result("1"))[0].within
     assert not list(controls)
 
 
 def test_a_measurement_that_never_counts_fails():
-    rows, times, _ = guard([GOOD] + [BAD, GOOD] * calm.ATTEMPTS, [found("1")] * calm.ATTEMPTS)
+    rows, times, _ = guard([GOOD] + [BAD, GOOD] * calm.ATTEMPTS, [result("1")] * calm.ATTEMPTS)
     assert times == calm.ATTEMPTS
     assert (rows[0].ours, rows[0].within) == ("not measurable here (1)", False)
     rows, times, guarded = guard([BAD] * calm.CONTROLS, [])
@@ -102,14 +102,14 @@ def probed(count, known, lost_on_path=0):
 def test_delays_count_only_if_nearly_all_packets_are_known(monkeypatch, known, lost, counts):
     monkeypatch.setattr(traffic, "probe", lambda *_, **__: probed(1000, known, lost))
     monkeypatch.setattr(traffic, "counted_bps", lambda _: delays.LOAD_BPS)
-    found = delays.under_udp()
+    result = delays.under_udp()
     if counts:
-        assert found.why_not is None
-        assert f"UDP, {known} packets, median" in found.rows[0].quantity
-        assert all(row.within for row in found.rows)
+        assert result.why_not is None
+        assert f"UDP, {known} packets, median" in result.rows[0].quantity
+        assert all(row.within for row in result.rows)
     else:
-        assert found.why_not == "of 1000 probes that the path let through only 980 arrived with both stamps"
-        assert not any(row.within for row in found.rows)
+        assert result.why_not == "of 1000 probes that the path let through only 980 arrived with both stamps"
+        assert not any(row.within for row in result.rows)
     assert delays.idle_control().passes is counts
 
 

@@ -80,12 +80,12 @@ def gateway(record):
 
 @pytest.mark.parametrize("address", [internet.V4, internet.V6])
 def test_a_download_is_complete_and_its_handshake_crosses_the_path(through, address):
-    said, record = through(f"""
+    output, record = through(f"""
 s, _, rtt = connect({address!r}, 80)
 say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
 """)
-    assert said["hash"] == hashlib.sha256(internet.PAGE).hexdigest()
-    assert said["rtt"] >= RTT_MS
+    assert output["hash"] == hashlib.sha256(internet.PAGE).hexdigest()
+    assert output["rtt"] >= RTT_MS
     assert gateway(record)["connections"] == 1
     (flow,) = record["experiment"]["flows"]
     assert flow["direction"] == "down"
@@ -96,7 +96,7 @@ say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
 
 
 def test_an_upload_is_complete_and_its_fin_is_forwarded(through):
-    said, _ = through(f"""
+    output, _ = through(f"""
 data = bytes(range(256)) * 8000
 found = []
 for address in {(internet.V4, internet.V6)!r}:
@@ -106,16 +106,16 @@ for address in {(internet.V4, internet.V6)!r}:
     found.append(everything(s).decode())
 say(found=found)
 """)
-    assert said["found"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
+    assert output["found"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
 
 
 def test_unreachable_destinations_fail_after_one_rtt(through):
-    said, record = through(f"""
+    output, record = through(f"""
 places = {[(a, 9) for a in (internet.V4, internet.V6)]!r} + {[(internet.NO_ROUTE, 80), (internet.NO_ROUTE_V6, 80)]!r}
 places += [({internet.NOBODY!r}, 80)]
 say(found=[connect(*place)[1:] for place in places])
 """)
-    names, times = zip(*said["found"], strict=True)
+    names, times = zip(*output["found"], strict=True)
     assert names == ("ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH", "ENETUNREACH", "EHOSTUNREACH")
     assert all(RTT_MS <= ms < 900 for ms in times)  # before a SYN would have been retransmitted (RFC 6298: 1 s)
     counts = gateway(record)
@@ -123,7 +123,7 @@ say(found=[connect(*place)[1:] for place in places])
 
 
 def test_a_reset_is_forwarded(through):
-    said, _ = through(f"""
+    output, _ = through(f"""
 s, _, _ = connect({internet.V4!r}, 82)
 s.sendall(b"x")
 try:
@@ -132,11 +132,11 @@ except ConnectionResetError:
     found = "reset"
 say(found=found)
 """)
-    assert said["found"] == "reset"
+    assert output["found"] == "reset"
 
 
 def test_one_local_port_to_two_servers(through):
-    said, _ = through(f"""
+    output, _ = through(f"""
 def ask(address, port):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -152,11 +152,11 @@ for s, data in ((one, b"one"), (two, b"two")):
     found.append(everything(s).decode())
 say(found=found, same=one.getsockname() == two.getsockname())
 """)
-    assert said == {"found": [hashlib.sha256(data).hexdigest() for data in (b"one", b"two")], "same": True}
+    assert output == {"found": [hashlib.sha256(data).hexdigest() for data in (b"one", b"two")], "same": True}
 
 
 def test_datagrams_of_every_size(through):
-    said, record = through(f"""
+    output, record = through(f"""
 found = []
 for address in {(internet.V4, internet.V6)!r}:
     s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
@@ -168,14 +168,14 @@ for address in {(internet.V4, internet.V6)!r}:
         found.append((answer == data, rtt))
 say(found=found)
 """)
-    same, rtts = zip(*said["found"], strict=True)
+    same, rtts = zip(*output["found"], strict=True)
     assert all(same)
     assert min(rtts) >= RTT_MS
     assert gateway(record)["udp_flows"] == 2
 
 
 def test_a_datagram_to_nobody_is_refused(through):
-    said, _ = through(f"""
+    output, _ = through(f"""
 found = []
 for address in {(internet.V4, internet.V6, internet.NO_ROUTE)!r}:
     s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
@@ -189,11 +189,11 @@ for address in {(internet.V4, internet.V6, internet.NO_ROUTE)!r}:
         found.append(errno.errorcode[error.errno])
 say(found=found)
 """)
-    assert said["found"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
+    assert output["found"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
 
 
 def test_names_resolve_by_the_machines_resolver(through):
-    said, record = through(f"""
+    output, record = through(f"""
 names = sorted({{a[4][0] for a in socket.getaddrinfo({internet.NAME!r}, 80, type=socket.SOCK_STREAM)}})
 try:
     socket.getaddrinfo("nobody.example", 80)
@@ -205,12 +205,12 @@ s, _, _ = connect(line.split()[1], 53)
 s.sendall(struct.pack("!H", len(query)) + query)
 say(names=names, unknown=unknown == socket.EAI_NONAME, over_tcp=socket.inet_ntoa(everything(s)[-4:]))
 """)
-    assert said == {"names": sorted([internet.V4, internet.V6]), "unknown": True, "over_tcp": internet.V4}
+    assert output == {"names": sorted([internet.V4, internet.V6]), "unknown": True, "over_tcp": internet.V4}
     assert gateway(record)["udp_flows"] >= 1
 
 
 def test_icmp_echo_to_the_internet(through):
-    said, record = through(f"""
+    output, record = through(f"""
 found = []
 for address, family, protocol, ask, answer in (
     ({internet.V4!r}, socket.AF_INET, socket.IPPROTO_ICMP, 8, 0),
@@ -224,25 +224,25 @@ for address, family, protocol, ask, answer in (
         found.append((data[0] == answer, struct.unpack("!H", data[6:8])[0] == sequence, data[8:] == b"echo", rtt))
 say(found=found)
 """)
-    assert len(said["found"]) == 4
-    for *right, rtt in said["found"]:
+    assert len(output["found"]) == 4
+    for *right, rtt in output["found"]:
         assert right == [True] * 3
         assert rtt >= RTT_MS
     assert gateway(record)["echo_flows"] == 2
 
 
 def test_the_machines_loopback_is_unreachable(through):
-    said, record = through(f"""
+    output, record = through(f"""
 places = ["127.0.0.1", "169.254.169.254", "100.64.0.7", "::ffff:127.0.0.1", "100.64.0.53"]
 say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
 """)
-    assert said["found"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
+    assert output["found"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
     assert gateway(record)["dropped_forbidden"] == 3
 
 
 def test_the_machines_addresses_are_reachable_only_by_policy(through):
     """Services at 192.0.2.10, an address of this machine, may trust local clients."""
-    said, record = through(
+    output, record = through(
         f"""
 places = [{internet.V4!r}, {internet.V6!r}, "10.0.0.1", "fd00::1"]
 found = [connect(address, 80)[1] for address in places]
@@ -260,8 +260,8 @@ say(found=found, names=names)
         "--public",
     )
     refused = ["EHOSTUNREACH", "EACCES", "EHOSTUNREACH", "EACCES", "EHOSTUNREACH"]
-    assert said["found"] == refused
-    assert said["names"] == [internet.V4], "the machine's nameserver is asked"
+    assert output["found"] == refused
+    assert output["names"] == [internet.V4], "the machine's nameserver is asked"
     assert gateway(record)["dropped_by_policy"] == 5
     assert gateway(record)["connections"] == 0
     assert record["valid"] or "late" in record["why_invalid"]
@@ -316,14 +316,14 @@ def many(outside, path, tmp_path, count, limit):
 
 
 def test_the_gateway_raises_the_soft_limit_and_the_program_keeps_it(outside, path, tmp_path):
-    said, record = many(outside, path, tmp_path, 60, "-Sn 160")
-    assert said == {"kept": 60, "soft": 160}
+    output, record = many(outside, path, tmp_path, 60, "-Sn 160")
+    assert output == {"kept": 60, "soft": 160}
     assert gateway(record)["dropped_limit"] == 0
 
 
 def test_connections_beyond_the_gateways_limit_make_the_run_invalid(outside, path, tmp_path):
-    said, record = many(outside, path, tmp_path, 43, "-n 160")
-    assert (said["kept"], gateway(record)["places"]) == (40, 40)
+    output, record = many(outside, path, tmp_path, 43, "-n 160")
+    assert (output["kept"], gateway(record)["places"]) == (40, 40)
     assert gateway(record)["dropped_limit"] >= 3
     assert gateway(record)["connections_unanswered"] == 0
     assert "the gateway has room for 40 connections" in record["why_invalid"]
@@ -350,7 +350,7 @@ def test_the_server_and_the_internet_together(through, tmp_path):
     folder = tmp_path / "served"
     folder.mkdir()
     (folder / "page").write_bytes(b"the server's")
-    said, record = through(
+    output, record = through(
         f"""
 import urllib.request
 own = urllib.request.urlopen("http://server:80/page", timeout=10).read().decode()
@@ -359,15 +359,15 @@ say(own=own, outside=len(everything(s)))
 """,
         *("--server", f"exec {sys.executable} -m http.server 80 --directory {folder}"),
     )
-    assert said == {"own": "the server's", "outside": len(internet.PAGE)}
+    assert output == {"own": "the server's", "outside": len(internet.PAGE)}
     assert gateway(record)["connections"] == 1
 
 
 @pytest.mark.parametrize("controller", ["reno", "cubic"])
 def test_the_gateways_controller_is_configurable(through, controller):
     code = f"s, _, _ = connect({internet.V4!r}, 80)\nsay(size=len(everything(s)))"
-    said, record = through(code, "--gateway-cc", controller)
-    assert said["size"] == len(internet.PAGE)
+    output, record = through(code, "--gateway-cc", controller)
+    assert output["size"] == len(internet.PAGE)
     assert [flow["controller"] for flow in record["experiment"]["flows"]] == [controller]
 
 
@@ -383,6 +383,6 @@ def test_the_internet_of_a_nested_emulation_is_behind_both_paths(outside, path):
     inner = [sys.executable, "-m", "bentpipe", "run", str(path), "--", sys.executable, "-c", PRELUDE + code]
     done = bentpipe("run", path, "--allow-local", "--", *inner, before=outside)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["rtt"] >= 2 * RTT_MS
-    assert said["size"] == len(internet.PAGE)
+    output = json.loads(done.stdout)
+    assert output["rtt"] >= 2 * RTT_MS
+    assert output["size"] == len(internet.PAGE)

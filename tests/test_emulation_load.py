@@ -174,9 +174,9 @@ def test_a_path_that_the_programs_fill_is_no_machine_limit():
 
 def test_a_fast_path_is_named_beforehand(tmp_path):
     require_emulation()
-    for rate, said in (("100gbit", True), ("1gbit", False)):
+    for rate, is_named in (("100gbit", True), ("1gbit", False)):
         file = tmp_path / f"{rate}.parquet"
         write_profile(preset_profile(f"dumbbell:rate={rate},rtt=10ms", 60.0, start_unix_ns=0, name=rate), file)
         done = bentpipe("run", file, "--", "true")
         assert done.returncode == 0
-        assert ("100gbit carries up to 100 Gbit/s" in done.stderr) == said
+        assert ("100gbit carries up to 100 Gbit/s" in done.stderr) == is_named

@@ -29,8 +29,8 @@ def test_concurrent_emulations_are_isolated(dumbbell, tmp_path):
         [sys.executable, *command, "20", "0.01", "100", "4", str(out)], stderr=subprocess.PIPE, text=True
     ) as other:
         rtts, _ = echo(dumbbell, tmp_path, n=20)
-        _, said = other.communicate()
-    assert other.returncode == 0, said
+        _, output = other.communicate()
+    assert other.returncode == 0, output
     assert min(rtts) < 80.0
     assert min(json.loads(out.read_text())) >= 90.0
 
@@ -53,7 +53,7 @@ def test_delays_of_nested_emulations_add_up(dumbbell, tmp_path):
         command = [*map(str, inner), f'{client} {one} && {client} {both} "$1"', "sh"]
         outer = run_program(dumbbell, [*python(WITH_ADDRESS), *command], server=SERVER)
         assert outer.exit_code == 0
-        rtts = [min(json.loads(said.read_text())) for said in (one, both)]
+        rtts = [min(json.loads(output.read_text())) for output in (one, both)]
         assert rtts[0] >= 30.0
         assert rtts[1] >= 60.0  # never early, however busy the machine
         (run,) = find_runs(out)

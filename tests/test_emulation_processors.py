@@ -24,8 +24,8 @@ def test_the_share_is_of_all_time():
 
 @given(st.text())
 def test_other_text_says_nothing_or_counts(text):
-    found = ProcessorTime.parse(text)
-    assert found is None or 0 <= found.stolen <= found.total
+    result = ProcessorTime.parse(text)
+    assert result is None or 0 <= result.stolen <= result.total
 
 
 def test_a_name_may_have_brackets_and_spaces(tmp_path):

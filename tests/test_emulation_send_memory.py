@@ -13,7 +13,7 @@ def test_this_kernels_value_is_known_or_none():
 
 
 @pytest.mark.parametrize(
-    ("sndbuf", "tcp_wmem", "found"),
+    ("sndbuf", "tcp_wmem", "result"),
     [
         (46_080, "4096 16384 4194304", 2304),
         (87_040, "4096 16384 4194304", 4352),
@@ -28,12 +28,12 @@ def test_this_kernels_value_is_known_or_none():
         (46_080, "a b c", None),
     ],
 )
-def test_a_value_set_by_tcp_wmem_is_not_used(sndbuf, tcp_wmem, found, tmp_path, monkeypatch):
+def test_a_value_set_by_tcp_wmem_is_not_used(sndbuf, tcp_wmem, result, tmp_path, monkeypatch):
     file = tmp_path / "tcp_wmem"
     file.write_text(tcp_wmem)
     monkeypatch.setattr(send_memory, "TCP_WMEM", file)
     monkeypatch.setattr(send_memory, "_sndbuf", lambda: sndbuf)
-    assert wmem_segment_bytes() == found
+    assert wmem_segment_bytes() == result
 
 
 def test_a_kernel_without_the_interface_gives_none(monkeypatch):

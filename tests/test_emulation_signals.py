@@ -39,8 +39,8 @@ def test_sigquit_and_sighup_store_the_run(number, group, code, dumbbell, tmp_pat
     out = tmp_path / "out"
     with run(dumbbell, "sh", "-c", POLITE, options=("-o", out)) as child:
         (os.killpg if group else os.kill)(child.pid, number)
-        _, said = child.communicate(timeout=60)
-    assert child.returncode == code, said
+        _, output = child.communicate(timeout=60)
+    assert child.returncode == code, output
     (kept,) = find_runs(out)
     assert kept.record["summary"]["emulator"]["relay"] is not None
 
@@ -50,10 +50,10 @@ def test_a_program_stopped_before_its_start_does_not_start(dumbbell, tmp_path):
     options = ("--listen-within", "60", "--server", f"touch {tmp_path / 'ready'}; exec sleep 60")
     with run(dumbbell, "touch", tmp_path / "began", options=options) as child:
         os.kill(child.pid, signal.SIGTERM)
-        _, said = child.communicate(timeout=30)
-    assert child.returncode == 128 + signal.SIGTERM, said
+        _, output = child.communicate(timeout=30)
+    assert child.returncode == 128 + signal.SIGTERM, output
     assert not (tmp_path / "began").exists()
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 def test_sigquit_to_the_emulator_alone_ends_nothing(dumbbell, tmp_path):
@@ -69,8 +69,8 @@ def test_signals_ignored_by_the_caller_are_ignored_inside(dumbbell, tmp_path):
         dumbbell, "sh", "-c", "touch ready; sleep 1; exit 6", before=("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     ) as (child):
         os.killpg(child.pid, signal.SIGHUP)
-        _, said = child.communicate(timeout=60)
-    assert child.returncode == 6, said
+        _, output = child.communicate(timeout=60)
+    assert child.returncode == 6, output
 
 
 def ignored_and_blocked(status):

@@ -41,23 +41,23 @@ def file(tmp_path):
 
 @pytest.mark.usefixtures("emulation")
 @pytest.mark.parametrize(
-    ("settings", "found", "then"),
+    ("settings", "result", "then"),
     [
         ([NO_USER_NAMESPACES], "user namespace: the kernel refuses it", "run as root, or `sysctl user.max_user_nam"),
         ([NO_TUN, NO_THIRD_NETWORK], "no device for the path: /dev/net/tun: No such file", "`modprobe tun` or"),
     ],
     ids=["no user namespaces", "neither TUN nor veth"],
 )
-def test_an_unsupported_machine_is_one_sentence_and_exit_code_2(settings, found, then, file, tmp_path):
+def test_an_unsupported_machine_is_one_sentence_and_exit_code_2(settings, result, then, file, tmp_path):
     before = machine(SOMEBODY, *settings)
     for done in (
         bentpipe("run", file, "-o", tmp_path / "out", "--", "true", before=before),
         bentpipe("race", file, "--cc", "reno", "--on-kernel", "--duration", 1, "-o", tmp_path / "race", before=before),
     ):
         assert done.returncode == 2, done.stderr
-        (said,) = done.stderr.splitlines()
-        assert said.startswith(f"error: {found}")
-        assert then in said
+        (output,) = done.stderr.splitlines()
+        assert output.startswith(f"error: {result}")
+        assert then in output
         assert done.stdout == ""
     assert not (tmp_path / "out").exists()
     checked = bentpipe("kernel", "check", "--json", before=before)
@@ -65,7 +65,7 @@ def test_an_unsupported_machine_is_one_sentence_and_exit_code_2(settings, found,
     report = json.loads(checked.stdout)
     assert report["usable"] is False
     (emulation,) = (check for check in report["checks"] if check["name"] == "emulation")
-    assert (emulation["ok"], emulation["found"]) == (False, said.removeprefix("error: "))
+    assert (emulation["ok"], emulation["found"]) == (False, output.removeprefix("error: "))
 
 
 @pytest.mark.usefixtures("emulation")

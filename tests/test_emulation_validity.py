@@ -69,8 +69,8 @@ def test_enough_is_the_smallest_number_that_confirms_the_claim():
 def test_one_more_late_packet_never_improves_the_verdict(n, data):
     late = data.draw(st.integers(0, n))
     order = ["in time", "too few", "undecided", "late"]
-    found = [order.index(lateness.verdict(k, n)) for k in sorted({late, min(n, late + 1), n})]
-    assert found == sorted(found)
+    result = [order.index(lateness.verdict(k, n)) for k in sorted({late, min(n, late + 1), n})]
+    assert result == sorted(result)
 
 
 @pytest.mark.parametrize("n", [99, 100, 101])

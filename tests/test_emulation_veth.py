@@ -147,13 +147,13 @@ def test_bulk_data_arrives_unchanged_in_both_directions(mtu, family, without_tun
     done = run(without_tun, path, sys.executable, "-c", BULK, family, options=options, server=MIRROR)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["same"]
-    said = record(out)
-    assert (said["device"], said["qdisc"]) == ("veth", "noqueue")
-    assert said["user_namespace"] == (os.getuid() == 0)  # else the test's own namespace has the rights
-    assert said["device_drops"] == [0, 0]
-    assert said["offload_refused"] is None
-    assert said["relay"]["kernel_rejected"] == 0
-    assert said["relay"]["delivered"] >= 2 * 6_000_000 // mtu
+    output = record(out)
+    assert (output["device"], output["qdisc"]) == ("veth", "noqueue")
+    assert output["user_namespace"] == (os.getuid() == 0)  # else the test's own namespace has the rights
+    assert output["device_drops"] == [0, 0]
+    assert output["offload_refused"] is None
+    assert output["relay"]["kernel_rejected"] == 0
+    assert output["relay"]["delivered"] >= 2 * 6_000_000 // mtu
 
 
 @pytest.mark.parametrize("family", ["4", "6"])
@@ -192,10 +192,10 @@ def test_packets_that_overflow_the_ring_are_counted(without_tun, path, place):
     out = place / "flood"
     done = run(without_tun, path, sys.executable, "-c", flood, options=["-o", out], server=sink)
     assert done.returncode == 0, done.stderr
-    said = record(out)
-    counted = sum(said["relay"][name] for name in ("delivered", "lost", "held", "kernel_rejected", "refused"))
+    output = record(out)
+    counted = sum(output["relay"][name] for name in ("delivered", "lost", "held", "kernel_rejected", "refused"))
     sent = int(done.stdout)
-    assert sent <= counted + sum(said["device_drops"]) <= sent + 20  # the kernels' own: multicast reports
+    assert sent <= counted + sum(output["device_drops"]) <= sent + 20  # the kernels' own: multicast reports
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])

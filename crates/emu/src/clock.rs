@@ -126,7 +126,7 @@ impl Timer {
     /// Arms the timer for `at`, or disarms it, in place of the earlier setting.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// [`EmuError::System`].
     pub fn set(&mut self, clock: &Clock, at: Option<Time>) -> Result<(), EmuError> {
         if at == self.set_for {
             return Ok(());

@@ -27,9 +27,9 @@ impl Host {
     /// # Errors
     /// [`EmuError::Isolation`], [`EmuError::Device`], [`EmuError::Interface`].
     pub fn start(end: &'static str, addresses: Addresses, mtu: u16, has_default_route: bool) -> Result<(Self, Device), EmuError> {
-        let (jobs, inbox) = channel::<Job>();
+        let (jobs, job_queue) = channel::<Job>();
         let mut host = Self { end, jobs, device: Kind::Tun, overflow: None, offload_refused: None, qdisc: String::new() };
-        let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || inbox.into_iter().for_each(|job| job()));
+        let spawned = thread::Builder::new().name(end.to_owned()).spawn(move || job_queue.into_iter().for_each(|job| job()));
         spawned.map_err(|source| EmuError::System { operation: "thread of a host", source })?;
         let (device, qdisc) = host.run(move || -> Result<(Device, String), EmuError> {
             enter_network_namespace()?;

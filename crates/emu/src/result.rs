@@ -1,4 +1,4 @@
-//! Result of an emulation. The emulator stores no samples, so that its memory does not grow with the run. At the end it sends what it knows of each
+//! Result of an emulation. The emulator stores no samples, so that its memory does not grow with the run. At the end it sends the result of each
 //! flow; the parent, which has the samples, makes the summary.
 
 use bentpipe_profile::Time;

@@ -1,7 +1,7 @@
 //! Segmentation: splits one of the kernel's buffers into packets of the path's MTU.
 //!
 //! With segmentation offload (TSO, USO) a kernel hands over up to 64 KB of a flow in one buffer and leaves checksums to the device. A virtio header in
-//! front says what is left to do (virtio 1.2, 5.1.6), from a TUN device and from a packet socket alike.
+//! front lists the remaining work (virtio 1.2, 5.1.6), from a TUN device and from a packet socket alike.
 
 use crate::gateway::rewrite::TCP;
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4};
@@ -176,7 +176,7 @@ mod tests {
                 transport.calc_checksum_ipv4(&ip, payload).unwrap()
             }
             etherparse::NetHeaders::Ipv6(ip, _) => transport.calc_checksum_ipv6(&ip, payload).unwrap(),
-            etherparse::NetHeaders::Arp(_) => unreachable!("IP was asked for"),
+            etherparse::NetHeaders::Arp(_) => unreachable!("only IP headers"),
         };
         assert_eq!(transport.checksum, sum);
         payload.to_vec()

@@ -95,7 +95,7 @@ struct Context {
     sampler: Sampler,
     gateway: Option<Arc<Counters>>,
     reaper: ChildReaper,
-    inbox: Receiver<Event>,
+    events_rx: Receiver<Event>,
     /// The program and its server, without the orphans that process 1 reaps.
     watched: Vec<Pid>,
     ended: BTreeMap<Pid, ExitReason>,
@@ -132,7 +132,7 @@ fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result
     set_up_init(privilege)?;
     descriptors::raise_limit();
     let (spec, profile) = read_spec(control)?;
-    let (events, inbox) = channel();
+    let (events, events_rx) = channel();
     // Without the process that made the namespaces, the exit status would reach no one.
     watch_pipe(supervisor, |_| {})?;
     let exit_events = events.clone();
@@ -166,7 +166,8 @@ fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result
     let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
     let (watched, ended) = (Vec::new(), BTreeMap::new());
-    let context = Context { spec, profile, hosts, addresses, sampler, gateway: counters, reaper, inbox, watched, ended, stop_reason: None };
+    let context =
+        Context { spec, profile, hosts, addresses, sampler, gateway: counters, reaper, events_rx, watched, ended, stop_reason: None };
     Ok(Prepared { context, relay, files, events })
 }
 
@@ -177,29 +178,29 @@ impl Prepared {
         let (pid, output) = server::start(&self.context.hosts[1], line, log, &self.context.reaper)?;
         self.context.watched.push(pid);
         let processes = Processes::of(&self.context.hosts[1]);
-        let patience = Duration::from_nanos(self.context.spec.listen_within_ns.0);
-        let (began, mut on_udp) = (Instant::now(), None);
+        let timeout = Duration::from_nanos(self.context.spec.listen_within_ns.0);
+        let (began, mut udp_since) = (Instant::now(), None);
         while self.context.stop_reason.is_none() {
             // Read before the socket table: a process that ends in between may have left its sockets to another. A daemon's first process exits with 0.
             let ending = self.context.ended.get(&pid).filter(|&&ending| ending != ExitReason::Code(0) || processes.are_gone());
-            let patient = ending.is_none() && began.elapsed() <= patience;
-            let listening_sockets = self.context.sampler.listening_sockets()?;
-            on_udp = if listening_sockets.udp { on_udp.or_else(|| Some(Instant::now())) } else { None };
-            if listening_sockets.tcp || on_udp.is_some_and(|since: Instant| !patient || since.elapsed() >= UDP_ONLY_WAIT) {
+            let is_waiting = ending.is_none() && began.elapsed() <= timeout;
+            let sockets = self.context.sampler.listening_sockets()?;
+            udp_since = if sockets.udp { udp_since.or_else(|| Some(Instant::now())) } else { None };
+            if sockets.tcp || udp_since.is_some_and(|since: Instant| !is_waiting || since.elapsed() >= UDP_ONLY_WAIT) {
                 break;
             }
             if let Some(ending) = ending {
                 return Err(failed(format!("ended before it listened ({ending}){}", output.last_lines())));
             }
-            if !patient {
-                let reason = if listening_sockets.loopback {
+            if !is_waiting {
+                let reason = if sockets.loopback {
                     "listens on the loopback only, which the path does not reach: bind it to all addresses (0.0.0.0, ::)"
                 } else {
                     "listens neither on TCP nor on UDP (--listen-within)"
                 };
-                return Err(failed(format!("after {} s it {reason}{}", patience.as_secs_f64(), output.last_lines())));
+                return Err(failed(format!("after {} s it {reason}{}", timeout.as_secs_f64(), output.last_lines())));
             }
-            match self.context.inbox.recv_timeout(LISTEN_POLL_INTERVAL) {
+            match self.context.events_rx.recv_timeout(LISTEN_POLL_INTERVAL) {
                 Ok(Event::Ended(ended, ending)) if ended == pid => drop(self.context.ended.insert(ended, ending)),
                 Ok(Event::Terminate) => self.context.stop_reason = Some(Stopped::Requested),
                 _ => {}
@@ -355,7 +356,7 @@ impl Session {
                 self.next_sample = Time(self.start.0 + (now.since(self.start).0 / step + 1) * step);
             }
             let until = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
-            if let Ok(event) = self.context.inbox.recv_timeout(Duration::from_nanos(until.since(now).0)) {
+            if let Ok(event) = self.context.events_rx.recv_timeout(Duration::from_nanos(until.since(now).0)) {
                 let done = enough(&event);
                 self.handle(event, messages);
                 if done {
@@ -395,7 +396,7 @@ impl Session {
     fn drain_close_events(&mut self, messages: &mut MessageWriter) -> Result<(), EmuError> {
         let began = Instant::now();
         loop {
-            while let Ok(event) = self.context.inbox.try_recv() {
+            while let Ok(event) = self.context.events_rx.try_recv() {
                 self.handle(event, messages);
             }
             let mut rows = Samples::default();
@@ -415,7 +416,7 @@ impl Session {
         let grace = Duration::from_nanos(self.context.spec.grace_ns.0);
         // The kernel kills the rest with the namespace.
         while began.elapsed() < grace && !(self.context.ended.contains_key(&server.pid) && server.processes.living().is_empty()) {
-            if let Ok(event) = self.context.inbox.recv_timeout(LISTEN_POLL_INTERVAL) {
+            if let Ok(event) = self.context.events_rx.recv_timeout(LISTEN_POLL_INTERVAL) {
                 self.handle(event, messages);
             }
         }
@@ -480,7 +481,7 @@ impl Session {
         let capture = self.capture.map(JoinHandle::join).transpose();
         let capture = capture.map_err(|_| EmuError::Internal("the capture's thread failed"))?;
         let mut spans = Vec::new();
-        while let Ok(event) = self.context.inbox.try_recv() {
+        while let Ok(event) = self.context.events_rx.try_recv() {
             match event {
                 Event::Relay(RelayEvent::Window(links)) => messages.table("links", &links.columns()),
                 Event::Relay(RelayEvent::Spans(reason)) => spans = reason,

@@ -2,7 +2,7 @@
 //! their fate on the path as comments.
 //!
 //! ```text
-//!   relay ── Tap ── bounded channel ──▶ writer (a thread of its own) ──▶ client.pcapng, server.pcapng
+//!   relay ── Tap ── bounded channel ──▶ writer thread ──▶ client.pcapng, server.pcapng
 //! ```
 //! A packet goes to the writer when its fate is known. The relay copies its content and never blocks ([`channel`]). Packets that do not fit the channel
 //! are counted, not written.

@@ -13,7 +13,7 @@ INITIAL_SEGMENTS = 20
 """A new connection of Reno has room for two initial windows (`tcp_sndbuf_expand`)."""
 
 MSS_BYTES = 1460
-"""Of 1500-byte packets over IPv4: what an emulated host announces."""
+"""MSS of an emulated host: 1500-byte packets over IPv4 [bytes]."""
 
 
 TCP_WMEM = Path("/proc/sys/net/ipv4/tcp_wmem")
