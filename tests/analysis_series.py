@@ -1,4 +1,4 @@
-"""Series of pings that tests of the analyses share: made ones, and the campaigns where they are at hand."""
+"""Series of pings for tests of the analyses: generated ones, and the campaigns where available."""
 
 import os
 from pathlib import Path

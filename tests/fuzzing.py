@@ -1,4 +1,4 @@
-"""Damaged files by the million, and what must hold for each: `make fuzz`, and in small `test_readers_fuzz.py`.
+"""Fuzzing of the readers with damaged files: `make fuzz`, and in small `test_readers_fuzz.py`.
 
 A file may be refused in one line, or read; never a crash, a hang, or another answer than the same reader gives on
 another way to the same bytes: packed, in small pieces, every line the careful way. Made-up measurements, of which the
@@ -37,7 +37,7 @@ ABSURD = (
     *(b"-1", b"1e400", b"NaN", b"inf", b"[" * 3000, b"9" * 40, b"null", b"{}", b'"', b"\n", b",", b"\x00", b"\r\n"),
     *(b"-9999999999", b"1795199963.5", b"65535", b"999999999", b" ", b"0", b"0.0", b"1e3", b"\xff", "µ".encode()),
 )
-#: A file of some kilobytes takes milliseconds; what takes longer than this [s] hangs.
+#: A file of some kilobytes takes milliseconds; a reader that takes longer than this [s] hangs.
 HANG_S = 30
 SMALL_BLOCK = 97
 
@@ -76,7 +76,7 @@ def outcome(read):
 
 
 def harmless(path: Path, format_name: str | None):
-    """What `bentpipe read` makes of a file, which must be a refusal or tables that hold together."""
+    """Read a file as `bentpipe read` does; the result must be an error or consistent tables."""
 
     def read():
         part = read_file(path, format_name=format_name, hints=READ_HINTS)
@@ -103,14 +103,14 @@ def harmless(path: Path, format_name: str | None):
     return tables
 
 
-def same(one, other, what: str) -> None:
+def same(one, other, where: str) -> None:
     """Both refuse, or both give the same tables."""
-    assert isinstance(one, str) == isinstance(other, str), (what, one, other)
+    assert isinstance(one, str) == isinstance(other, str), (where, one, other)
     if isinstance(one, str):
         return
-    assert one.keys() == other.keys(), what
+    assert one.keys() == other.keys(), where
     for name, table in one.items():
-        assert table.equals(other[name]), (what, table, other[name])
+        assert table.equals(other[name]), (where, table, other[name])
 
 
 def careful():
@@ -147,7 +147,7 @@ def other_ways(data: bytes, format_name: str) -> None:
         return dict(found.tables)
 
     whole = outcome(lambda: tables(2 << 20))
-    # A table of words is known by its first piece, so only the whole of it says what its columns are.
+    # The columns of a table with words are derived from its first block only.
     same(whole, outcome(lambda: tables(max(SMALL_BLOCK, data.find(b"\n", 200) + 1))), "in small pieces")
     slow = careful()
     kept = {name: getattr(_native, name) for name in slow}
@@ -209,7 +209,7 @@ def made_up(random_: random.Random) -> tuple[pl.DataFrame, dict[str, bytes]]:
 
 Probes = list[tuple[int, float | None]]
 
-#: What ping says at its end of probes sent and received, and of the time it took [ms]: iputils', BSD's, busybox's.
+#: Statistics of ping: probes sent and received, and the total time [ms], in the forms of iputils, BSD and busybox.
 TOTALS = (
     "{sent} packets transmitted, {received} received, 3% packet loss, time {ms}ms",
     "{sent} packets transmitted, {received} received, 9.1e-05% packet loss, time {ms}ms",
@@ -219,7 +219,7 @@ TOTALS = (
 
 
 def totals(random_: random.Random, name: str, probes: Probes, *, timed: bool) -> str:
-    """What ping prints at the end of a run; without times it has to say how long it took."""
+    """Return ping's statistics; without timestamps they must have the total time."""
     line = random_.choice(TOTALS if timed else TOTALS[:2])
     received = sum(rtt_ms is not None for _, rtt_ms in probes)
     ms = (probes[-1][0] - probes[0][0]) // 1000
@@ -347,7 +347,7 @@ def atlas_of(random_: random.Random) -> tuple[list[dict], Probes]:
 
 
 def irtt_of(probes: Probes, target: str) -> bytes:
-    """What irtt keeps of probes."""
+    """Return irtt's document for probes."""
     trips = [
         {
             "seqno": n,
@@ -364,7 +364,7 @@ def irtt_of(probes: Probes, target: str) -> bytes:
 
 
 def iperf3_of(rates_bps: list[float], streams: int) -> bytes:
-    """What iperf3 keeps of a download, its streams some hundred microseconds apart."""
+    """Return iperf3's document for a download, with streams some hundred microseconds apart."""
     intervals = [
         {
             "streams": [
@@ -388,7 +388,7 @@ def iperf3_of(rates_bps: list[float], streams: int) -> bytes:
 
 
 def folder_comes_back(random_: random.Random) -> None:
-    """Made-up measurements of several tools, in one folder, read as what they are."""
+    """Made-up measurements of several tools, in one folder, read back correctly."""
     truth, files, timed = made_up_folder(random_)
     rates = {
         f"day{day}/test.json": ([random_.randint(1, 300) * 1e6 for _ in range(random_.randint(1, 9))], day)
@@ -422,7 +422,7 @@ def folder_comes_back(random_: random.Random) -> None:
 
 
 def comes_back(random_: random.Random) -> None:
-    """Made-up measurements read as what they are."""
+    """Made-up measurements read back correctly."""
     truth, texts = made_up(random_)
     for name, text in texts.items():
         entry = FORMATS[name]
@@ -455,12 +455,12 @@ def _hangs(signum, frame):
 
 
 def main() -> int:
-    """Fuzzes each reader for as long as options; 1 where anything was found, with the file kept."""
+    """Fuzz each reader for the requested time; return 1 if a failure was found, with its file stored."""
     parser = argparse.ArgumentParser(description="Damaged files for every reader.")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each reader")
     parser.add_argument("--reader", choices=FORMATS, help="only this one")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, default=Path("out/fuzz"), help="where what was found is kept")
+    parser.add_argument("--keep", type=Path, default=Path("out/fuzz"), help="folder for failing files")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _hangs)
     failures = 0

@@ -1,4 +1,4 @@
-"""A small good file of every format that `bentpipe read` knows: for readers' tests and their fuzz."""
+"""A small valid file of every format that `bentpipe read` knows, for tests and fuzzing."""
 
 import json
 import sqlite3

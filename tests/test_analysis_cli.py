@@ -213,9 +213,9 @@ def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
         ("unnumbered", unnumbered, (0, 0)),
     ):
         table_of.write_parquet(tmp_path / f"{name}.parquet")
-        message = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
-        assert message.exit_code == 0, message.output
-        summary = json.loads(message.stdout)["summary"]
+        result = run(app, ["read", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--json"])
+        assert result.exit_code == 0, result.output
+        summary = json.loads(result.stdout)["summary"]
         assert (summary["duplicates"], summary["clock_jumps"], summary["out_of_order"]) == (*expected, 0), name
 
 

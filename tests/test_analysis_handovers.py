@@ -1,4 +1,4 @@
-"""Slots: found with their period and phase where there are some, "none" where there are not, and never a crash."""
+"""Detection of slots: period and phase of existing ones, "none" without slots, and never a crash."""
 
 import json
 
@@ -69,20 +69,20 @@ def test_without_a_wall_clock_there_is_a_period_and_no_phase():
     assert unknown.period_s == known.period_s == 15.0
     assert unknown.edge_unix_ns == known.edge_unix_ns  # beside the series it is right
     assert (known.phase_s, unknown.phase_s) == (pytest.approx(12.0, abs=0.1), None)
-    told = unknown.to_dict()
-    assert told["phase_s"] is told["edge_unix_ns"] is None
-    assert [window["phase_s"] for window in told["windows"]] == [None]
+    document = unknown.to_dict()
+    assert document["phase_s"] is document["edge_unix_ns"] is None
+    assert [window["phase_s"] for window in document["windows"]] == [None]
     assert "no time of the day" in unknown.reason
-    # Slots lie where they were since the first probe, and at no time of the day.
-    assert told["slots"]
-    assert {entry["start_unix_ns"] for entry in (*told["slots"], *told["windows"])} == {None}
+    # Slots have the same start since the first probe, and no time of the day.
+    assert document["slots"]
+    assert {entry["start_unix_ns"] for entry in (*document["slots"], *document["windows"])} == {None}
     begin_ns = int(rows["unix_ns"].min())
     for name in ("slots", "windows"):
-        for entry, beside in zip(told[name], known.to_dict()[name], strict=True):
+        for entry, beside in zip(document[name], known.to_dict()[name], strict=True):
             assert entry["start_s"] == beside["start_s"] == pytest.approx((beside["start_unix_ns"] - begin_ns) / 1e9)
-    assert -15 < told["slots"][0]["start_s"] <= 0
-    assert told["windows"][0]["start_s"] == 0
-    json.dumps(told, allow_nan=False)
+    assert -15 < document["slots"][0]["start_s"] <= 0
+    assert document["windows"][0]["start_s"] == 0
+    json.dumps(document, allow_nan=False)
 
 
 def test_one_probe_a_second_is_enough_over_an_hour():
@@ -142,7 +142,7 @@ def test_unsearchable_records_state_the_reason(rows, why):
 
 
 @pytest.mark.parametrize(
-    ("span_s", "every_s", "enough_s", "said"),
+    ("span_s", "every_s", "enough_s", "message"),
     [
         (300.0, 0.01, 600.0, "too short to tell (300 s; expected 600 s with a probe every 0.01 s): no period from 5"),
         (599.0, 0.01, 600.0, None),  # ten minutes, but for a second
@@ -150,11 +150,11 @@ def test_unsearchable_records_state_the_reason(rows, why):
         (3600.0, 1.0, None, "too sparse to tell (a probe every 1 s; expected 0.6 s, for 3600 s): no period from 5"),
     ],
 )
-def test_a_too_short_record_is_undecided(span_s, every_s, enough_s, said):
+def test_a_too_short_record_is_undecided(span_s, every_s, enough_s, message):
     found = analyze_handovers(shifting(1, span_s=span_s, every_s=every_s))
-    told = found.to_dict()
-    assert (told["found"], told["undecided"], told["enough_s"]) == (False, said is not None, enough_s)
-    assert found.reason.startswith(said or "no period from 5")
+    document = found.to_dict()
+    assert (document["found"], document["undecided"], document["enough_s"]) == (False, message is not None, enough_s)
+    assert found.reason.startswith(message or "no period from 5")
 
 
 @pytest.mark.parametrize(("step_ms", "seed"), [(1.0, 4), (1.5, 3)])
@@ -233,7 +233,7 @@ def test_the_campaigns_own_steps_without_a_clock_raise_no_alarm(kind):
     """The quick version of `bentpipe validate slots`: 18 series of each kind, 126 in all.
 
     One alarm at most excludes, at 95 %, that a kind raises more than 24 % (two of 18 are 1.4 % likely at 1 %): this
-    finds what is broken, the claim's 500 of each what is wrong by a little.
+    detects gross errors; the 500 of each kind of the full version detect small ones.
     """
     whole, rng = campaigns(), np.random.default_rng(3)
     makers = list(sources(whole).values())

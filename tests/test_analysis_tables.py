@@ -149,7 +149,7 @@ def test_a_gateway_may_have_a_public_address(gateway, home):
     expected = (True, True, 1.0 if home else None, 31.0, 33.0, 35.0, 36.0, 50.0)
     columns = ["reached", "bent_pipe", *(f"S{n}_end_ms" for n in range(1, 7))]
     assert traces.select(columns).row(0) == expected
-    # Its target may be in Starlink's network, and what is near is no satellite.
+    # Its target may be in Starlink's network, and a near hop is not a satellite.
     inside = [(*row[:1], "206.224.65.178", *row[2:]) for row in rows[: 4 + home]]
     assert path_segments(hops(inside)).traces.select("reached", "bent_pipe").row(0) == (True, True)
     near = [(*row[:5], row[5] / 10) if row[5] else row for row in rows]
@@ -163,7 +163,7 @@ def test_a_path_of_another_carrier_to_starlink_has_no_bent_pipe():
 
 
 def test_a_slow_router_at_home_hides_no_bent_pipe():
-    """The terminal's own router answers late; what it passes on is no later for that."""
+    """The terminal's own router answers late, but forwards without delay."""
     slow = [("r", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 1.0), (2, "192.168.100.1", 25.0), *ROUTE[1:])]
     traces = path_segments(hops(slow)).traces
     assert traces.select("bent_pipe", "S1_end_ms", "S2_end_ms").row(0) == (True, 25.0, 31.0)

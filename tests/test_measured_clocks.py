@@ -1,4 +1,4 @@
-"""Which tables of a measured Run have a wall clock, and what lies beside what."""
+"""Wall clocks of the tables of a measured Run, and selection of simultaneous measurements."""
 
 import json
 
@@ -49,7 +49,7 @@ def folder(tmp_path, **files):
 
 
 def as_before(made):
-    """The Run as bentpipe wrote it before sources said their tables."""
+    """Rewrite the Run in the form of older versions, whose sources have no tables."""
     file = made.path / "run.json"
     record = json.loads(file.read_text())
     for source in record["sources"]:
@@ -69,7 +69,7 @@ def test_a_source_without_a_clock_gets_none_from_others(tmp_path):
     assert not any("traceroutes are put" in note for note in load_table(made.path, "probes").notes)
     assert read_pings(made.path).start_unix_ns == START_S * NS
     assert not any("wall clock" in note for note in profile_from(made.path).notes)
-    # What wrote no tables of sources is read, and as careful as ever.
+    # Runs of older versions without tables of sources are read, with the same checks.
     before = as_before(made)
     assert not before.clock_known("probes")
     assert not load_table(made.path, "probes").clock_known
@@ -94,10 +94,10 @@ def test_pings_without_a_clock_beside_others_with_one(tmp_path):
     assert not made.clock_known("probes")
     assert made.clock_known("samples")
     assert load_table(made.path, "throughput").clock_known
-    told = run(
+    result = run(
         app, ["read", str(tmp_path / "in" / "ping.log"), str(tmp_path / "in" / "rates.csv"), "-o", str(tmp_path / "b")]
     )
-    assert "1970-01-01T00:00:00Z" in told.output  # of the probes, whatever else is in the Run
+    assert "1970-01-01T00:00:00Z" in result.output  # of the probes, independent of other tables
 
 
 def test_a_terminals_answers_without_times_beside_pings(tmp_path):

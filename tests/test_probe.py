@@ -1,4 +1,4 @@
-"""`bentpipe probe` as it is typed: over paths that are known, on the loopback device, killed, and where it cannot."""
+"""`bentpipe probe` from the command line: over known paths, on the loopback device, killed, and with errors."""
 
 import contextlib
 import json
@@ -110,7 +110,7 @@ def test_one_way_delays_agree_with_the_path(tmp_path):
     (target,) = run.summary["targets"]
     assert target["clocks"] == {"known": "same"}
     lost = drops(emulated)
-    # Hellos and welcomes are packets too, and the last echo does not know of what was lost after it.
+    # Hellos and welcomes are packets too, and the last echo does not include later losses.
     assert target["lost"] == pytest.approx(sum(lost.values()), abs=3)
     assert target["lost_up"] == pytest.approx(lost["up"], abs=3)
 
@@ -145,7 +145,7 @@ def test_a_lost_syn_is_a_lost_probe(tmp_path):
 
 @contextlib.contextmanager
 def three_hops(allowed="0 0"):
-    """What goes before a command so that it runs on a host with two routers between it and 10.0.3.2.
+    """Return the command prefix that runs a command on a host with two routers between it and 10.0.3.2.
 
     `allowed` is the range of groups that may have ping sockets; others need a raw one.
     """
@@ -208,7 +208,7 @@ def test_trace_reports_the_hops_of_the_path(tmp_path, allowed):
     assert shares.traces.filter(pl.col("target") == "10.0.3.2")["reached"].all()
     reached = {target["name"]: target["reached"] for target in run.summary["targets"]}
     assert reached == {"10.0.3.2": 4, "10.0.3.77": 0}
-    # Nobody there: the last router says so, by its own address.
+    # No host at that address: the last router sends an error with its own address.
     nobody = run.hops.filter(pl.col("target") == "10.0.3.77")
     assert nobody["address"].drop_nulls().unique(maintain_order=True).to_list()[:1] == ["10.0.1.2"]
 
@@ -315,7 +315,7 @@ def test_a_killed_prober_loses_at_most_a_second(tmp_path, round_):
             time.sleep(2.0 + 0.37 * round_)
             engine, killed_ns = engine_of(process), time.time_ns()
             process.kill()
-    assert ends(engine)  # nobody listens to it any more
+    assert ends(engine)  # its reader is gone
     (folder,) = tmp_path.glob("here/*.recording")
     done = bentpipe("probe", "finish", tmp_path)
     assert done.returncode == 0, done.stderr

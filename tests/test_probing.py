@@ -208,7 +208,7 @@ def test_the_reflector_echoes_only_welcomed_probers():
     echo = protocol.answer(probe, HERE, 5, 0)
     assert (echo.kind, echo.number, echo.rx_ns, echo.received) == (ECHO, 1, 5, 1)
     again = protocol.answer(encode(Message(HELLO, number=10)), HERE, 5, 0)
-    assert again.token == welcome.token  # a hello in somebody's name takes nothing away
+    assert again.token == welcome.token  # a spoofed hello does not invalidate the token
     for kind in (WELCOME, ECHO):
         assert protocol.answer(encode(Message(kind, welcome.token)), HERE, 5, 0) is None
     assert protocol.refused == 4

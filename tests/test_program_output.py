@@ -1,4 +1,4 @@
-"""What tools print: read, on the Run's clock, kept beside it; and passed on untouched."""
+"""Tool output: parsed on the Run's clock, stored beside the Run, and passed on unchanged."""
 
 import gzip
 import json
@@ -178,7 +178,7 @@ def test_iperf3_in_both_layouts_is_the_same():
     up, down = whole.flows
     assert (up.sends, down.sends) == (True, False)
     assert up.intervals["sent_bps"] == [1e6] * 3
-    assert "goodput_bps" not in up.intervals  # what a sender hands over is no goodput
+    assert "goodput_bps" not in up.intervals  # bytes written by a sender are not goodput
     assert down.intervals["goodput_bps"] == [1e6] * 3
     assert up.intervals["rtt_ms"] == pytest.approx([40.177] * 3)
     assert (up.counts["retransmits"], up.counts["goodput_bps"]) == (9, 1e6)
@@ -293,7 +293,7 @@ def numbers_of(value):
 @pytest.mark.parametrize("tool", TOOLS)
 @given(data=st.data())
 def test_any_output_is_parsed_or_refused(tool, data):
-    """Any text gives tables whose columns are of one length and whose numbers are finite, or one line."""
+    """Any text gives tables with columns of equal length and finite numbers, or a one-line error."""
     names = [name for name in TEXTS if recognise(TEXTS[name]) == tool]
     text = data.draw(st.one_of(st.binary(max_size=300), *(mutated(TEXTS[name]) for name in names)))
     recognise(text)
@@ -445,7 +445,7 @@ def test_stored_output_is_limited(dumbbell, tmp_path, monkeypatch):
 
 
 def on_a_terminal(command, tmp_path):
-    """What `command` writes to a terminal, and its exit code."""
+    """Return the output of `command` on a terminal, and its exit code."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, cwd=tmp_path) as process:
         os.close(theirs)
@@ -453,7 +453,7 @@ def on_a_terminal(command, tmp_path):
         try:
             while chunk := os.read(ours, 4096):
                 seen += chunk
-        except OSError:  # nobody has it open any more
+        except OSError:  # no process has it open any more
             pass
         os.close(ours)
         return seen, process.wait(60)

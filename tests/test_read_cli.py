@@ -101,10 +101,10 @@ def test_analyses_of_absent_tables_list_the_possible_ones(text, good, bad, tmp_p
     file, out = tmp_path / "file", tmp_path / "out"
     file.write_bytes(text)
     assert run(app, ["read", str(file), "-o", str(out)]).exit_code == 0
-    for what in good:
+    for analysis in good:
         for place in (out, file):
-            result = run(app, ["analyze", what, str(place), "--json"])
-            assert result.exit_code == 0, (what, result.output)
+            result = run(app, ["analyze", analysis, str(place), "--json"])
+            assert result.exit_code == 0, (analysis, result.output)
             json.loads(result.stdout)
     result = run(app, ["analyze", bad, str(out)])
     assert result.exit_code == 2
@@ -115,7 +115,7 @@ def test_refusals_are_one_line(tmp_path):
     (tmp_path / "mac.log").write_bytes(MACOS)
     (tmp_path / "text").write_text("dear diary\n")
     (tmp_path / "empty").write_text("")
-    for arguments, said in (
+    for arguments, message in (
         ([str(tmp_path / "absent")], "no such file"),
         ([str(tmp_path / "mac.log")], "--every 1"),
         ([str(tmp_path / "text")], "unknown format"),
@@ -126,7 +126,7 @@ def test_refusals_are_one_line(tmp_path):
     ):
         result = run(app, ["read", *arguments, "-o", str(tmp_path / "out")])
         assert result.exit_code == 2, (arguments, result.output)
-        assert said in result.stderr
+        assert message in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
@@ -141,7 +141,7 @@ def test_missing_facts_of_a_log_can_be_given_as_options(tmp_path):
 
 
 def test_commands_do_not_import_unneeded_modules(tmp_path):
-    """Half of the time that a log of ten minutes takes is what Python loads."""
+    """Imports are half of the time that reading a log of ten minutes takes."""
     (tmp_path / "ping.log").write_bytes(PING)
     out = str(tmp_path / "out")
     log = str(tmp_path / "ping.log")

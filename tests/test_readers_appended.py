@@ -1,4 +1,4 @@
-"""Logs of several pings, one behind the other or at once, and what tools print in rare cases."""
+"""Logs of several pings, successive or interleaved, and rare output of tools."""
 
 import json
 
@@ -125,7 +125,7 @@ def test_a_reply_belongs_to_the_last_heading_with_its_address(tmp_path, timed):
 def test_a_restarted_ping_does_not_take_replies_of_the_other(tmp_path):
     text = heading(A) + heading(B)
     text += "".join(reply(A, n + 1, 40.0, n / 10) + reply(B, n + 1, 90.0, n / 10 + 0.05) for n in range(10))
-    text += heading(A)  # B goes on
+    text += heading(A)  # B continues
     text += "".join(reply(A, n + 1, 41.0, 5 + n / 10) + reply(B, n + 11, 90.0, 1.05 + n / 10) for n in range(10))
     probes = read(tmp_path, text).tables["probes"]
     assert [counts(probes.filter(target=host)) for host in (A, B)] == [(20, 0, 0), (20, 0, 0)]
@@ -138,7 +138,7 @@ def test_a_ping_without_a_reply_among_others(tmp_path):
     probes = read(tmp_path, text).tables["probes"].sort("unix_ns")
     assert counts(probes) == (15, 5, 0)
     assert probes["rtt_ms"].is_null().to_list() == [False] * 5 + [True] * 5 + [False] * 5
-    # Without times nobody knows when that was.
+    # Without timestamps the time of that run is unknown.
     found = read(
         tmp_path, untimed(A, 3, 40.0) + heading(A) + totals(A, 5, 0) + untimed(A, 3, 41.0), ReadHints(every_s=1.0)
     )
@@ -187,7 +187,7 @@ def test_marked_duplicates_begin_no_series_despite_clock_jumps(tmp_path):
 
 
 def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
-    """The first reply has a time six years ahead; what is earlier than it is not earlier than the series."""
+    """The first reply has a time six years ahead; later replies are not before the start of the series."""
     ahead_s = 200_000_000.0
     sent = [(2, 0.0 + ahead_s, 40.0), (3, 0.1, 40.0), (4, 0.2, 40.0), (6, 0.4, 40.0), (5, 0.3, 141.0)]
     lines = [reply(A, number, rtt_ms, at_s) for number, at_s, rtt_ms in sent]
@@ -198,7 +198,7 @@ def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
 
 
 def looked_at(lines, monkeypatch, **more):
-    """What `restarts` finds, and how many lines it looked at one by one."""
+    """Return the result of `restarts`, and the number of lines that it examined one by one."""
     seq, sent_s, rtt_ms = (np.array(column) for column in zip(*lines, strict=True))
     sent_ns = (1_700_000_000 * NS + np.round(sent_s * 1e9)).astype(np.int64)
     seen = []
@@ -230,7 +230,7 @@ def test_a_series_does_not_continue_after_an_hour(tmp_path):
     assert counts(read(tmp_path, text).tables["probes"]) == (5, 0, 0)
 
 
-# --- what tools print in rare cases
+# --- rare output of tools
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What readers find in files: every probe where it was, lost ones counted, nothing repaired."""
+"""Readers of files: every probe is read at its time, lost probes are counted, nothing is repaired."""
 
 import gzip
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_ping_without_timestamps_needs_an_interval(tmp_path):
     assert "begins in 1970" in found.notes[0]
     whole = read(tmp_path, MACOS, ReadHints(every_s=1.0, start_unix_ns=START_S * NS))
     assert (since(whole.tables["probes"]), whole.clock) == ([0.0, 1.0, 2.0], "utc")
-    # What the total time says is used, and said.
+    # The total time gives the interval, with a note.
     plain = b"\n".join(line.partition(b"] ")[2] or line for line in PING.splitlines()) + b"\n"
     timed = read(tmp_path, plain)
     assert timed.tables["probes"]["unix_ns"].to_list()[:2] == [0, NS // 10]
@@ -118,7 +118,7 @@ def test_a_log_without_its_beginning_and_end_is_read(tmp_path):
     found = read(tmp_path, text)
     table = found.tables["probes"]
     assert table["target"].unique().to_list() == ["192.0.2.1"]
-    assert table["seq"].to_list()[0] == 3  # nobody knows of those before
+    assert table["seq"].to_list()[0] == 3  # earlier probes are unknown
     assert any("is cut off; left out" in note for note in found.notes)
 
 
@@ -204,7 +204,7 @@ def test_an_index_column_is_ignored(tmp_path, name, mark):
     assert found.tables["probes"]["rtt_ms"].to_list() == [40.5, 40.5, None, 40.5]
     assert since(found.tables["probes"]) == [0, 1, 2, 3]
     assert any("columns ignored" in note for note in found.notes)
-    # An instant, whose rows are read another way.
+    # An instant, whose rows are parsed differently.
     words = f"{name},timestamp,rtt_ms\n0,2026-05-10 09:00:00,40\n1,2026-05-10 09:00:01,lost\n"
     assert read(tmp_path, words.encode()).tables["probes"]["rtt_ms"].to_list() == [40.0, None]
 
@@ -246,7 +246,7 @@ def test_reply_times_are_converted_to_send_times(tmp_path):
     pl.DataFrame({"unix_ns": [START_S * NS], "rtt_ms": [50.0]}).write_parquet(tmp_path / "p.parquet")
     parquet = read_file(tmp_path / "p.parquet", hints=replies).measurement
     assert since(parquet.tables["probes"]) == [-0.05]
-    # Tools say whose their times are.
+    # The kind of timestamps of tools is known.
     assert read(tmp_path, PING, replies).tables["probes"].equals(read(tmp_path, PING).tables["probes"])
 
 
@@ -281,7 +281,7 @@ def test_dish_logs_of_other_tools_are_read(tmp_path):
         72.25,
     )
     history = read(tmp_path, HISTORY, ReadHints(start_unix_ns=START_S * NS))
-    # The ring's oldest sample is behind the newest; what was lost was not timed.
+    # The ring's oldest sample follows the newest; lost pings have no latency.
     assert history.tables["dish_samples"]["pop_ping_latency_ms"].to_list() == [None, 29.5, 30.5, 31.5]
     assert history.tables["dish_samples"]["counter"].to_list() == [1, 2, 3, 4]
     assert history.tables["dish_events"].select("cause", "duration_s").row(0) == ("OBSTRUCTED", 0.5)
@@ -315,7 +315,7 @@ def test_locations_are_events_as_in_a_recording(tmp_path):
         (0, "location", "54.323900,10.162000,45.5"),
         (NS, "location", "-37.850000,145.110000,0.0"),
     ]
-    with pytest.raises(UserError, match=r"answer 1: .* is no location; expected latitude"):
+    with pytest.raises(UserError, match=r"answer 1: .* is not a location; expected latitude"):
         read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b"91"))
     with pytest.raises(UserError, match="is no location"):
         read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b'"NaN"'))

@@ -1,4 +1,4 @@
-"""Every reader of files on any bytes: tables that a measured Run takes, or one line."""
+"""Every reader on arbitrary bytes: tables that a measured Run accepts, or a one-line error."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Files as shells and editors leave them: tests behind each other, byte-order marks, a spreadsheet's own line."""
+"""Files changed by shells and editors: concatenated tests, byte-order marks, a spreadsheet's separator line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which number a ping begins with, by the form of its heading: probe 0 is one that was sent, or there is none."""
+"""First sequence number of a ping by the form of its heading: 0 or 1."""
 
 import pytest
 

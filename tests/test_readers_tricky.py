@@ -1,4 +1,4 @@
-"""What is easily read as something else: numbers that begin again, two targets in a log, files of one name, units."""
+"""Ambiguous input: restarted sequence numbers, two targets in a log, files of one name, units."""
 
 import json
 import sqlite3
@@ -70,7 +70,7 @@ def test_restarted_numbers_are_a_new_series(tmp_path, tool, runs, pause_s):
 
 
 def test_a_probe_in_two_series_is_counted_once(tmp_path):
-    # The clock was set back by three years for one line; then the last probe is said again.
+    # The clock was set back by three years for one line; then the last probe is printed again.
     jumped = [(1, 0.0), (2, 1.0), (4, 3.0), (4, -9e7), (4, 3.0)]
     found = read(tmp_path, PRINTS["csv"][0] + "".join(row(number, sent_s) for number, sent_s in jumped))
     probes = found.tables["probes"]
@@ -318,7 +318,7 @@ def test_names_of_newer_firmware_are_kept(tmp_path):
 def test_unobserved_sky_is_not_obstructed(tmp_path):
     found = read(tmp_path, TEXTS["Parquet of maps"][0])
     assert found.tables["dish_maps"].select("pixel", "quality").row(0) == ([1, 3], [1.0, 1.0])
-    assert "not seen" in found.notes[0]
+    assert "not observed" in found.notes[0]
 
 
 def test_maps_are_decoded_in_batches(tmp_path, monkeypatch):
@@ -327,7 +327,7 @@ def test_maps_are_decoded_in_batches(tmp_path, monkeypatch):
     maps[2], maps[4][3] = [0.0] * 25, float("nan")  # nothing is known; no number
     rows = {"timestamp": [float(START_S + n) for n in range(7)], "obstruction_map": maps, "frame_type": [1] * 7}
     for at_once in (2, 256):
-        monkeypatch.setattr("bentpipe.measurements.dish.dumps.tables._AT_ONCE", at_once)
+        monkeypatch.setattr("bentpipe.measurements.dish.dumps.tables._BATCH", at_once)
         found = read(tmp_path, parquet_bytes(rows)).tables["dish_maps"]
         assert found["pixel"].to_list() == [[n for n, q in enumerate(one) if q > 0] for one in maps]
         assert found["quality"].to_list() == [[q for q in one if q > 0] for one in maps]
@@ -492,8 +492,8 @@ def test_a_database_in_use_is_refused_with_a_remedy(tmp_path):
 
 def test_ping_in_another_language_is_refused_with_a_remedy(tmp_path):
     text = "PING 8.8.8.8 (8.8.8.8) 56(84) octets de données.\n64 octets de 8.8.8.8 : icmp_seq=1 ttl=117 temps=20.0 ms\n"
-    for told in (text, HEADING + reply(1, 0).replace("time=40.0", "time=40,5")):
+    for log in (text, HEADING + reply(1, 0).replace("time=40.0", "time=40,5")):
         with pytest.raises(UserError, match=r": .* is not a line of ping; expected it in English: LC_ALL=C ping"):
-            read(tmp_path, told)
+            read(tmp_path, log)
     with pytest.raises(UserError, match=r"is not a line of ping$"):
         read(tmp_path, HEADING + reply(1, 0).replace(" ms", " us"))

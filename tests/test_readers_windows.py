@@ -1,4 +1,4 @@
-"""Windows' ping and tracert: every form of line, and made-up logs that come back as they are."""
+"""Windows' ping and tracert: every form of line, and generated logs that are read back."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from bentpipe.measurements.readers.windows import measure_ping
 from bentpipe.measurements.runs.imports import assemble_tables, read_file
 
 NS = 10**9
-#: What stands for a probe that got no echo reply.
+#: Lines of probes without an echo reply.
 UNANSWERED = [
     "Request timed out.",
     "General failure.",
