@@ -1,4 +1,4 @@
-"""What tests of the recorder have in common: a terminal that goes away, and what was recorded."""
+"""Helpers of the recorder tests: a terminal with outages, and its recording."""
 
 from dish_world import SECOND, START
 
@@ -26,12 +26,12 @@ class Faulty(LocalTransport):
 
 
 def record(transport, folder, for_s, **options):
-    said = []
+    changes = []
     recorder = Recorder(
-        DishClient(transport), folder, transport.terminal.clock, on_change=lambda c: said.append(c.kind), **options
+        DishClient(transport), folder, transport.terminal.clock, on_change=lambda c: changes.append(c.kind), **options
     )
     recorder.run(for_s)
-    return said
+    return changes
 
 
 def since_start(column):

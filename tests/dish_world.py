@@ -1,4 +1,4 @@
-"""What the dish tests share: a Profile with satellites, one with outages, and simulated terminals."""
+"""Helpers of the dish tests: Profiles with satellites or outages, and simulated terminals."""
 
 import contextlib
 import functools

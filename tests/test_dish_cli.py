@@ -1,4 +1,4 @@
-"""`bentpipe dish`: through a pipe, on a terminal, and when things are not as they should be."""
+"""`bentpipe dish` in a pipe, on a terminal, and with errors."""
 
 import contextlib
 import io
@@ -47,7 +47,7 @@ def simulated(tmp_path, *args):
         assert "Traceback" not in out + err
 
 
-def test_simulate_says_where_and_other_tools_read_it(tmp_path):
+def test_simulate_prints_its_address_and_other_tools_read_it(tmp_path):
     with simulated(tmp_path, "--firmware", "2024", "--uptime", "1000", "--location") as (host, process):
         starlink_grpc.imports_pending = True
         context = starlink_grpc.ChannelContext(host)
@@ -94,7 +94,7 @@ def test_watch_on_a_terminal_draws():
     assert all(word in text for word in ("latency", "alignment", "obstructed", "next slot", "satellite"))
 
 
-def test_nobody_there_is_said_once_and_waited_for():
+def test_a_missing_terminal_is_reported_once_and_awaited():
     done = bentpipe("dish", "watch", "--host", "127.0.0.1:1", "--for", 4)
     assert done.returncode == 0
     assert done.stdout == ""
@@ -102,7 +102,7 @@ def test_nobody_there_is_said_once_and_waited_for():
     assert "no terminal answers" in done.stderr
 
 
-def test_record_writes_what_is_read(tmp_path):
+def test_recorded_tables_can_be_read(tmp_path):
     with served() as server:
         done = bentpipe("dish", "record", "--host", f"127.0.0.1:{server.port}", "--for", 3, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_record_writes_what_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["record", "--every", "0", "-o", "x"], "every: 0 s; expected"),
         (["record", "--map-every", "-1", "-o", "x"], "map-every: -1 s; expected"),
@@ -122,22 +122,20 @@ def test_record_writes_what_is_read(tmp_path):
         (["record", "-o", "/proc/nowhere"], "cannot be written"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, args, said):
+def test_invalid_options_give_one_line_errors(tmp_path, args, message):
     write_profile(profile(), tmp_path / "P.parquet")
     done = bentpipe("dish", *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("error: ")
 
 
 @pytest.mark.parametrize("command", [["watch"], ["record", "-o", "x"], ["simulate"]])
-def test_a_missing_extra_is_one_line(command):
+def test_a_missing_extra_gives_a_one_line_error(command):
     code = f"import sys; sys.modules['grpc'] = None; from bentpipe.cli.main import app; app(['dish', *{command!r}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == (
-        "error: a dish needs grpc, which is not installed: pip install 'bentpipe[dish]'\n"
-    )
+    assert done.stderr == ("error: a dish needs grpc, which is not installed: pip install 'bentpipe[dish]'\n")
 
 
 def test_a_recording_is_read_without_the_extra():
@@ -158,12 +156,12 @@ def test_watch_names_the_serving_satellite():
         truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
         named.append((seen.satellite.norad_id if seen.satellite else None, truth))
         clock.sleep_s(1)
-    said = [(name, truth) for name, truth in named if name is not None]
-    assert len(said) > 30
-    assert sum(name == truth for name, truth in said) >= 0.9 * len(said)
+    identified = [(name, truth) for name, truth in named if name is not None]
+    assert len(identified) > 30
+    assert sum(name == truth for name, truth in identified) >= 0.9 * len(identified)
 
 
-def test_a_picture_is_drawn_whatever_the_values_are():
+def test_the_live_table_renders_any_values():
     from rich.console import Console
 
     terminal, clock = at(5, firmware=2021)
@@ -178,7 +176,7 @@ def test_a_picture_is_drawn_whatever_the_values_are():
     assert "[red]odd[/" in out.getvalue()
 
 
-def test_watch_wants_to_know_where_the_terminal_stands():
+def test_watch_needs_the_place_of_the_terminal():
     refused, _ = at(5)
     with pytest.raises(UserError, match="give --site"):
         place_of(DishClient(local(refused)), None)

@@ -1,4 +1,4 @@
-"""The client: every field optional, ring buffers, stamps, and servers that mean no good."""
+"""The dish client: optional fields, ring buffers, timestamps, and hostile servers."""
 
 import csv
 import importlib.util
@@ -63,7 +63,7 @@ class Fixed:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc_tools") is None, reason="grpcio-tools is not installed")
-def test_the_descriptor_set_is_what_the_proto_files_say(tmp_path):
+def test_the_descriptor_set_matches_the_proto_files(tmp_path):
     out = tmp_path / "terminal.binpb"
     source = "bentpipe/measurements/dish/proto/terminal.proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--include_imports", f"--descriptor_set_out={out}"]
@@ -77,7 +77,7 @@ def test_the_descriptor_set_is_what_the_proto_files_say(tmp_path):
     assert ours(out) == ours(kept), "make proto"
 
 
-def test_firmware_years_have_what_the_archives_of_those_years_have():
+def test_firmware_years_match_the_archived_descriptors():
     names = {
         year: {f.name for f in wire.Wire(year).message("DishGetStatusResponse").DESCRIPTOR.fields}
         for year in wire.FIRMWARE_YEARS
@@ -91,7 +91,7 @@ def test_firmware_years_have_what_the_archives_of_those_years_have():
     assert ["INHIBIT_RF" in cause.values_by_name for cause in causes] == [False, True]
 
 
-def test_gps_stamps():
+def test_gps_timestamps_convert_to_unix_time():
     # A published outage (sparky8512/starlink-grpc-tools, issue 51).
     assert gps_to_unix_ns(1341872909_960000000) // 10**9 == parse_utc("2022-07-14T22:28:11Z") // 10**9
     assert gps_to_unix_ns(0) is None
@@ -151,7 +151,7 @@ def test_ring_buffers_unwrap(current, length):
     assert len(history.pop_ping_latency_ms) == 0
 
 
-def test_latency_of_a_second_without_answers_is_no_number():
+def test_latency_is_nan_when_every_ping_is_lost():
     message = ALL.message("DishGetHistoryResponse")()
     message.current = 3
     message.pop_ping_drop_rate.extend([0, 1, 0.5])
@@ -163,7 +163,7 @@ def test_latency_of_a_second_without_answers_is_no_number():
     st.lists(st.tuples(st.integers(-5, 200), st.integers(0, 30)), max_size=12),
     st.lists(st.tuples(st.integers(-5, 200), st.integers(0, 30), st.sampled_from([0, 5, 6, 22, 99])), max_size=12),
 )
-def test_outages_of_both_lists_are_each_there_once(listed, logged):
+def test_outages_in_both_lists_are_merged(listed, logged):
     message = ALL.message("DishGetHistoryResponse")()
     for start_s, length_s in listed:
         gps = unix_to_gps_ns((1_790_000_000 + start_s) * 10**9) if start_s > 0 else start_s
@@ -209,7 +209,7 @@ def test_published_history_dump():
     assert abs(since / 1e9 - history.current) < 120, "stamps and counter agree on when it booted"
 
 
-def test_quaternions_of_a_published_recording_say_the_boresight():
+def test_published_quaternions_match_the_boresight():
     path = DATA / "joint_victoria_20250529" / "GRPC_STATUS-2025-05-29-23-20-13.csv"
     if not path.exists():
         pytest.skip(f"no {path}: the published recordings are not part of the repository")
@@ -224,7 +224,7 @@ def test_quaternions_of_a_published_recording_say_the_boresight():
 
 
 @given(st.floats(-89, 89))
-def test_the_simulated_quaternion_says_the_simulated_boresight(latitude_deg):
+def test_the_simulated_quaternion_matches_the_boresight(latitude_deg):
     aimed = aim(latitude_deg)
     azimuth, elevation = boresight_of(*quaternion(aimed))
     assert elevation == pytest.approx(aimed.elevation_deg)
@@ -237,13 +237,13 @@ METHODS = ("status", "history", "obstruction_map", "location", "clear_obstructio
 def ask_all(client):
     """Every question; whatever comes must be a record or one sentence."""
     for name in METHODS:
-        said = ""
+        message = ""
         try:
             getattr(client, name)()
         except DishError as error:
-            said = str(error)
-        assert "\n" not in said
-        assert len(said) < 500
+            message = str(error)
+        assert "\n" not in message
+        assert len(message) < 500
 
 
 @settings(max_examples=300)
@@ -283,7 +283,7 @@ def _varint(value):
 
 @settings(max_examples=300)
 @given(fields())
-def test_wrong_values_in_right_places_are_records_or_sentences(data):
+def test_wrong_values_give_records_or_one_line_errors(data):
     ask_all(DishClient(Fixed(data)))
 
 
@@ -311,7 +311,7 @@ def response(**parts):
         (b"\xff", "status", "malformed"),
     ],
 )  # fmt: skip
-def test_what_is_refused(answer, method, kind):
+def test_invalid_answers_are_refused_with_their_kind(answer, method, kind):
     with pytest.raises(DishError) as error:
         getattr(DishClient(Fixed(answer)), method)()
     assert error.value.kind == kind
@@ -325,13 +325,13 @@ def test_huge_counters_are_read():
     assert int(history.counter[-1]) == 2**64 - 2
 
 
-def test_nobody_there_is_one_sentence():
+def test_an_unreachable_terminal_gives_one_sentence():
     with pytest.raises(DishError, match="no terminal answers") as error:
         DishClient(GrpcTransport("127.0.0.1:1", timeout_s=2.0)).status()
     assert error.value.kind == "unreachable"
 
 
-def test_something_else_there_is_one_sentence():
+def test_another_service_gives_one_sentence():
     from concurrent import futures
 
     server = grpc.server(futures.ThreadPoolExecutor(1))

@@ -1,4 +1,4 @@
-"""Servers and clients that mean no good: neither a client nor a simulated terminal hangs or grows because of them."""
+"""Hostile servers and clients neither block the client or the simulated terminal nor exhaust memory."""
 
 import contextlib
 import itertools
@@ -104,7 +104,7 @@ def test_reflection_ends_in_its_time_and_memory(behave):
     assert peak < 60e6, "client and server together: ten files of the endless stream"
 
 
-def test_following_ends_when_it_was_told_to():
+def test_following_ends_after_its_duration():
     terminal, _ = at(5)
     with hostile(one_by_one, terminal) as port:
         begin = time.monotonic()

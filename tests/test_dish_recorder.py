@@ -1,4 +1,4 @@
-"""The recorder: what is on the disk survives, gaps are closed from the history, nothing is there twice."""
+"""The recorder: written rows survive, gaps are filled from the history, no row is duplicated."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ from bentpipe.segments import Segments
 from bentpipe.validation import dish_recorder
 
 
-def test_the_columns_are_those_of_a_status():
+def test_recording_columns_match_status_fields():
     assert list(STATUS) == [field.name for field in dataclasses.fields(Status)]
 
 
@@ -38,10 +38,10 @@ def smoothed(seconds):
     return drop, running_mean(drop, latency_ms)
 
 
-def test_every_second_is_there_once_with_what_the_terminal_said(tmp_path):
+def test_every_second_is_recorded_once_with_its_values(tmp_path):
     terminal, _ = at(0)
-    said = record(Faulty(terminal), tmp_path, 200)
-    assert said == ["connected"]
+    changes = record(Faulty(terminal), tmp_path, 200)
+    assert changes == ["connected"]
     rows = scan_recording(tmp_path).collect()
     assert seconds_of(tmp_path) == [float(s) for s in range(200)]
     drop, latency_ms = (values[14:] for values in smoothed(np.arange(-15, 199)))
@@ -63,15 +63,15 @@ def test_a_second_in_which_every_ping_was_lost_has_no_latency(tmp_path):
 
 
 @pytest.mark.parametrize("away", [(30.5, 75.2), (30.0, 31.0), (20.0, 600.0), (0.0, 40.0)])
-def test_a_gap_is_closed_from_the_history(tmp_path, away):
+def test_a_gap_is_filled_from_the_history(tmp_path, away):
     terminal, _ = at(0)
-    said = record(Faulty(terminal, [away]), tmp_path, 700)
+    changes = record(Faulty(terminal, [away]), tmp_path, 700)
     first = math.ceil(away[1]) if away[0] == 0 else 0
     times = seconds_of(tmp_path)
     assert len(times) == len(set(times))
     assert max(np.diff(times)) <= 1.5
     assert times[0] <= first + 15
-    assert said.count("lost") == 1, "once, however many polls failed"
+    assert changes.count("lost") == 1, "once, however many polls failed"
     rows = scan_recording(tmp_path).collect()
     filled = rows.filter(pl.col("source") == "history")
     if away[0] > 0:
@@ -86,12 +86,12 @@ def test_a_gap_is_closed_from_the_history(tmp_path, away):
         assert gap["filled"].to_list() == [filled.height]
 
 
-def test_a_gap_across_a_reboot_is_closed_as_far_as_the_terminal_remembers(tmp_path):
+def test_a_gap_across_a_reboot_is_filled_from_the_boot_on(tmp_path):
     terminal, _ = at(0)
     reboot = {60: lambda t: DishClient(LocalTransport(t.terminal)).reboot()}
-    said = record(Faulty(terminal, [(50.0, 100.0)], reboot), tmp_path, 200)
-    assert said[:1] == ["connected"]
-    assert {"lost", "rebooted"} <= set(said)
+    changes = record(Faulty(terminal, [(50.0, 100.0)], reboot), tmp_path, 200)
+    assert changes[:1] == ["connected"]
+    assert {"lost", "rebooted"} <= set(changes)
     times = seconds_of(tmp_path)
     # It asks again with growing intervals; it rebooted at the first question after second 60.
     hole = [(a, b) for a, b in pairwise(times) if b - a > 1.5]
@@ -113,8 +113,8 @@ def test_firmware_changes_are_recorded_with_each_sample(tmp_path):
     def change(transport):
         transport.terminal = newer
 
-    said = record(Faulty(terminal, then={50: change}), tmp_path, 100)
-    assert said == ["connected", "firmware"]
+    changes = record(Faulty(terminal, then={50: change}), tmp_path, 100)
+    assert changes == ["connected", "firmware"]
     rows = scan_recording(tmp_path).collect()
     versions = rows.group_by("software_version", maintain_order=True).len()
     assert versions.rows() == [("2021.01.01.bentpipe", 50), ("2026.01.01.bentpipe", 50)]
@@ -150,16 +150,16 @@ class LogOnly(Faulty):
 
 def test_outages_of_the_event_log_are_recorded(tmp_path):
     terminal, _ = at(0, outages=True, uptime_s=0)
-    said = record(LogOnly(terminal), tmp_path, 400)
+    changes = record(LogOnly(terminal), tmp_path, 400)
     events = scan_recording(tmp_path, "events").collect()
     outages = events.filter(pl.col("kind") == "outage", pl.col("duration_s") > 1)
     assert since_start(outages["start_unix_ns"])[:4] == [20.0, 31.0, 80.0, 91.0]
     assert outages["did_switch"].null_count() >= outages.height - 1 > 3
-    assert said.count("undated") == 1
+    assert changes.count("undated") == 1
     assert "without a usable time" in events.filter(kind="undated")["text"][0]
 
 
-def test_a_killed_recorder_is_gone_on_from_and_its_gap_closed(tmp_path):
+def test_recording_continues_after_a_kill_and_fills_the_gap(tmp_path):
     terminal, clock = at(0)
     record(Faulty(terminal), tmp_path, 30)
     clock.sleep_s(101)
@@ -169,7 +169,7 @@ def test_a_killed_recorder_is_gone_on_from_and_its_gap_closed(tmp_path):
     assert max(np.diff(times)) <= 1.5
 
 
-def test_a_gap_nobody_had_time_to_close_is_closed_later(tmp_path):
+def test_a_gap_left_by_a_kill_is_filled_later(tmp_path):
     terminal, clock = at(0)
     record(Faulty(terminal), tmp_path, 30)
     clock.sleep_s(100)
@@ -182,7 +182,7 @@ def test_a_gap_nobody_had_time_to_close_is_closed_later(tmp_path):
     assert max(np.diff(seconds_of(tmp_path))) <= 1.5
 
 
-def test_obstruction_maps_come_back_as_they_were(tmp_path):
+def test_obstruction_maps_are_restored(tmp_path):
     terminal, clock = at(0, uptime_s=0)
     shown = {}
 
@@ -201,7 +201,7 @@ def test_obstruction_maps_come_back_as_they_were(tmp_path):
     assert (found[-1][1] >= 0).sum() < (found[19][1] >= 0).sum() * 3
 
 
-def test_hours_are_put_together_and_read_the_same(tmp_path):
+def test_merged_hours_read_the_same(tmp_path):
     terminal, _ = at(0)
     record(Faulty(terminal), tmp_path, 7300, every_s=10, map_every_s=0)
     names = sorted(p.name for p in (tmp_path / "samples").iterdir())
@@ -209,7 +209,7 @@ def test_hours_are_put_together_and_read_the_same(tmp_path):
     assert seconds_of(tmp_path) == [10.0 * s for s in range(730)]
 
 
-def test_a_crash_between_putting_together_and_removing_doubles_nothing(tmp_path):
+def test_a_crash_during_merging_duplicates_no_rows(tmp_path):
     terminal, _ = at(0)
     record(Faulty(terminal), tmp_path, 300)
     folder = tmp_path / "samples"
@@ -224,7 +224,7 @@ def test_a_crash_between_putting_together_and_removing_doubles_nothing(tmp_path)
     assert {p.name for p in folder.iterdir()} & parts.keys() == set()
 
 
-def test_what_a_killed_write_leaves_is_removed(tmp_path):
+def test_leftovers_of_a_killed_write_are_removed(tmp_path):
     terminal, _ = at(0)
     record(Faulty(terminal), tmp_path, 5)
     left = tmp_path / "samples" / ".20260510T090012.000Z.parquet.12.34.tmp"
@@ -234,20 +234,20 @@ def test_what_a_killed_write_leaves_is_removed(tmp_path):
     assert not left.exists()
 
 
-def test_a_history_that_does_not_come_is_asked_for_less_and_less(tmp_path):
+def test_requests_for_a_failing_history_back_off(tmp_path):
     terminal, clock = at(0)
-    client, asked = DishClient(Faulty(terminal)), []
+    client, requests_s = DishClient(Faulty(terminal)), []
 
     def slow():
-        asked.append((clock.now_unix_ns() - START) / SECOND)
+        requests_s.append((clock.now_unix_ns() - START) / SECOND)
         clock.sleep_s(3)
         raise DishError("slow", "no answer in 3 s")
 
     client.history = slow
     Recorder(client, tmp_path, clock).run(2000)
-    assert np.diff(asked).round().tolist()[:5] == [18, 33, 63, 123, 243]
-    assert len(asked) <= 12
-    assert scan_recording(tmp_path).collect().height >= 2000 - 3 * len(asked) - 1
+    assert np.diff(requests_s).round().tolist()[:5] == [18, 33, 63, 123, 243]
+    assert len(requests_s) <= 12
+    assert scan_recording(tmp_path).collect().height >= 2000 - 3 * len(requests_s) - 1
 
 
 def test_maps_go_on_over_the_hour_and_without_the_hours_before(tmp_path):
@@ -274,7 +274,7 @@ def test_maps_go_on_over_the_hour_and_without_the_hours_before(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(500) + b"PAR1"])
-def test_what_the_disk_damaged_is_set_aside_and_said(tmp_path, content):
+def test_damaged_files_are_set_aside_and_reported(tmp_path, content):
     terminal, clock = at(0)
     record(Faulty(terminal), tmp_path, 5)
     (path,) = (tmp_path / "samples").glob("*.parquet")
@@ -338,7 +338,7 @@ class Odd(Faulty):
         st.integers(0, 2**32 - 1),
     )
 )  # fmt: skip
-def test_whatever_the_terminal_says_is_recorded(tmp_path_factory, values):
+def test_any_values_of_the_terminal_are_recorded(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("odd")
     terminal, _ = at(0)
     record(Odd(terminal, values), folder, 3)
@@ -349,22 +349,22 @@ def test_whatever_the_terminal_says_is_recorded(tmp_path_factory, values):
         assert found == value or (math.isnan(found) and math.isnan(value))
 
 
-def test_following_waits_longer_and_longer_and_says_it_once():
+def test_following_backs_off_and_reports_a_loss_once():
     terminal, clock = at(0)
-    transport, said, asked = Faulty(terminal, [(5, 1000)]), [], []
+    transport, changes, requests_s = Faulty(terminal, [(5, 1000)]), [], []
     count = transport.call
 
     def call(request):
-        asked.append((clock.now_unix_ns() - START) / SECOND)
+        requests_s.append((clock.now_unix_ns() - START) / SECOND)
         return count(request)
 
     transport.call = call
-    follower = Follower(DishClient(transport), clock, 1.0, lambda change: said.append(change.kind))
+    follower = Follower(DishClient(transport), clock, 1.0, lambda change: changes.append(change.kind))
     got = [(s.t_unix_ns - START) / SECOND for s in follower.samples(1030)]
-    assert said == ["connected", "lost", "connected"]
+    assert changes == ["connected", "lost", "connected"]
     assert got[:5] == [0, 1, 2, 3, 4]
     assert 1000 <= got[5] <= 1015
-    failed = [t for t in asked if 5 <= t < 1000]
+    failed = [t for t in requests_s if 5 <= t < 1000]
     assert np.diff(failed).tolist()[:4] == [1.0, 2.0, 4.0, 8.0]
     assert max(np.diff(failed)) == 15.0
 
@@ -439,7 +439,7 @@ def test_killed_at_random_moments_every_file_opens_and_little_is_lost(tmp_path):
     assert apart_s <= dish_recorder.APART_S
 
 
-def test_hours_replayed_need_no_more_memory_than_the_first_ones(tmp_path):
+def test_memory_is_constant_over_hours(tmp_path):
     if not dish_recorder.STATM.exists():
         pytest.skip("no /proc/self/statm")
     _, (_, second_mib, last_mib), count, size_mb = dish_recorder.replay(tmp_path, 3)

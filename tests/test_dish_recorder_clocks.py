@@ -1,4 +1,4 @@
-"""The recorder where the machine's clock is set, or learnt late: no gap is invented, none is lost, maps stay whole."""
+"""The recorder when the machine's clock is set: no false gap, no lost gap, and complete maps."""
 
 import numpy as np
 import polars as pl
@@ -32,12 +32,12 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
         return found
 
     client.obstruction_map = keeping
-    said = []
-    Recorder(client, tmp_path, clock, map_every_s=10, on_change=lambda c: said.append(c.kind)).run(400)
+    changes = []
+    Recorder(client, tmp_path, clock, map_every_s=10, on_change=lambda c: changes.append(c.kind)).run(400)
     rows = scan_recording(tmp_path).collect()
     assert len(jumped) == 1
     assert rows.height == 400
-    assert sorted(said) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
+    assert sorted(changes) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
     Segments(tmp_path, "maps", "test", LAYOUT).merge_hours()
     found = [quality for _, quality in maps(tmp_path)]
     assert len(found) == len(shown) == 40
@@ -53,11 +53,11 @@ def ahead(clock, by_s):
 
 def test_a_clock_that_is_set_forward_makes_no_gap(tmp_path):
     terminal, clock = at(0)
-    said = record(Faulty(terminal, then={300: lambda _: ahead(clock, 3600)}), tmp_path, 700)
+    changes = record(Faulty(terminal, then={300: lambda _: ahead(clock, 3600)}), tmp_path, 700)
     rows = scan_recording(tmp_path).collect()
     assert rows.height == 700, "no second is there twice"
     assert rows["source"].unique().to_list() == ["status"]
-    assert said == ["connected", "clock"]
+    assert changes == ["connected", "clock"]
     events = scan_recording(tmp_path, "events").collect()
     assert "gap" not in events["kind"].to_list()
     assert "set by +3600.0 s" in events.filter(pl.col("kind") == "clock")["text"].item()
@@ -84,7 +84,7 @@ def test_a_gap_in_which_the_clock_is_set_is_as_long_as_it_was(tmp_path):
     assert gap["filled"].item() >= 49
 
 
-def test_a_slow_question_is_no_clock_that_was_set(tmp_path):
+def test_a_slow_request_is_not_a_clock_step(tmp_path):
     """Where a terminal stands is asked when it comes, and may take seconds."""
     terminal, clock = at(0)
     client = DishClient(Faulty(terminal, [(100.0, 130.0)]))
@@ -94,15 +94,15 @@ def test_a_slow_question_is_no_clock_that_was_set(tmp_path):
         clock.sleep_s(3)
         return location()
 
-    client.location, said = slow, []
-    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(300)
-    assert said == ["connected", "lost", "connected"]
+    client.location, changes = slow, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: changes.append(change.kind)).run(300)
+    assert changes == ["connected", "lost", "connected"]
     times = seconds_of(tmp_path)
     assert len(times) == len(set(map(round, times)))
     assert max(np.diff(times)) <= 1.6
 
 
-def test_a_machine_that_learns_the_time_after_its_start_closes_the_gap_before_it(tmp_path):
+def test_a_clock_set_after_start_fills_the_gap_before_the_start(tmp_path):
     terminal, clock = at(0)
     record(Faulty(terminal), tmp_path, 60)
     clock.sleep_s(100)
@@ -115,17 +115,17 @@ def test_a_machine_that_learns_the_time_after_its_start_closes_the_gap_before_it
         del clock.now_unix_ns
 
     status = client.status
-    asked = []
+    calls = []
 
     def later():
-        asked.append(1)
-        if len(asked) == 20:
+        calls.append(1)
+        if len(calls) == 20:
             tick()
         return status()
 
-    client.status, said = later, []
-    Recorder(client, tmp_path, clock, on_change=lambda change: said.append(change.kind)).run(60)
-    assert "clock" in said
+    client.status, changes = later, []
+    Recorder(client, tmp_path, clock, on_change=lambda change: changes.append(change.kind)).run(60)
+    assert "clock" in changes
     filled = scan_recording(tmp_path).filter(pl.col("source") == "history").collect()
     assert 95 <= filled.height <= 101
     gap = scan_recording(tmp_path, "events").filter(pl.col("kind") == "gap").collect()
@@ -144,11 +144,11 @@ def test_an_open_gap_moves_with_the_clock(tmp_path):
         return history()
 
     client.history = slow
-    status, asked = client.status, []
+    status, calls = client.status, []
 
     def later():
-        if (real() - START) / SECOND >= 180 and not asked:
-            asked.append(1)
+        if (real() - START) / SECOND >= 180 and not calls:
+            calls.append(1)
             ahead(clock, 200)
         return status()
 

@@ -1,4 +1,4 @@
-"""The simulated terminal: other people's tools read it, and its values are the Profile's."""
+"""The simulated terminal: other tools read it, and its values match the Profile."""
 
 import grpc
 import numpy as np
@@ -61,7 +61,7 @@ def test_starlink_grpc_reads_the_history(other_client):
     assert np.allclose(theirs, np.where(drop >= 1, 0.0, latency_ms), rtol=1e-6)
 
 
-def test_the_history_tells_time_as_terminals_do():
+def test_history_timestamps_match_real_terminals():
     """Outages in nanoseconds since the GPS epoch, the log of events since 1970: as recorded of real terminals."""
     terminal, _ = at(47, firmware=2026, outages=True)
     history = terminal._history(None)
@@ -118,7 +118,7 @@ def test_reflection_lists_the_service_and_its_messages():
 
 
 @pytest.mark.parametrize("year", [2021, 2024, 2025, 2026])
-def test_firmware_decides_what_there_is(year):
+def test_firmware_determines_the_fields(year):
     terminal, _ = at(10, firmware=year)
     status = DishClient(local(terminal)).status()
     assert (status.snr is not None) == (year == 2021)
@@ -179,7 +179,7 @@ def test_latency_is_the_mean_of_fifteen_seconds_in_status_and_history():
     assert after.pop_ping_latency_ms[0] == pytest.approx(terminal.world.samples(np.array([84]))[1][0], rel=1e-5)
 
 
-def test_power_varies_and_is_the_same_again():
+def test_power_varies_and_is_reproducible():
     one, two = (DishClient(local(at(33)[0])).history().power_in_w for _ in range(2))
     assert (one == two).all()
     assert 52 <= one.min() < 70
@@ -192,7 +192,7 @@ def test_power_varies_and_is_the_same_again():
 
 
 @pytest.mark.parametrize(("year", "version"), [(2021, None), (2024, 28), (2025, 38), (2026, 42)])
-def test_context_is_denied_and_the_interface_is_of_its_year(year, version):
+def test_context_is_denied_and_api_version_matches_the_year(year, version):
     terminal, _ = at(10, firmware=year)
     request = b"\x9a\x7d\x00"  # dish_get_context, by the number that exporters of 2021 have
     with served(terminal) as server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
@@ -210,7 +210,7 @@ def test_the_country_is_that_of_the_nearest_known_place():
     assert country_at(50.7, 4.7) == "BE"
 
 
-def test_a_constant_path_gives_its_round_trip_and_loss():
+def test_a_constant_path_gives_its_rtt_and_loss():
     made = DishEnvironment(preset_profile("dumbbell:rate=100mbit,rtt=40ms,loss=0.1", 600.0), load=0.5)
     drop, latency_ms, down, up = made.samples(np.arange(600))
     assert np.allclose(latency_ms[drop < 1], 40.0)
@@ -263,10 +263,12 @@ def test_the_map_is_painted_where_the_serving_satellite_is():
     assert 0 < (again >= 0).sum() < (quality >= 0).sum() + 40
 
 
-def test_pixels_and_directions_are_each_others_inverse():
+def test_pixels_and_directions_are_inverse():
     rows, columns = np.mgrid[20:100:7, 20:100:9]
     for row, column in zip(rows.ravel(), columns.ravel(), strict=True):
-        back = directions_to_pixels(*vectors_to_sky(pixels_to_vectors(np.array([row]), np.array([column]), (SIDE, SIDE), RIM_DEG)))
+        back = directions_to_pixels(
+            *vectors_to_sky(pixels_to_vectors(np.array([row]), np.array([column]), (SIDE, SIDE), RIM_DEG))
+        )
         assert (back[0][0], back[1][0]) == (row, column)
     row, column = directions_to_pixels(np.array([0.0, 90.0]), np.array([50.0, 50.0]))
     assert (row.tolist(), column.tolist()) == ([30, 61], [61, 92])
@@ -300,7 +302,7 @@ def test_a_reboot_takes_its_time_and_starts_the_counters_anew():
     assert history.outages[0].cause == "BOOTING"
 
 
-def test_slot_edges_stay_where_the_network_has_them():
+def test_repetition_keeps_slot_edges():
     for later_s in (0, 3, 61, 100_003):
         start = aligned_start(world(), START + later_s * SECOND)
         assert (start - START) % (15 * SECOND) == 0
@@ -308,7 +310,7 @@ def test_slot_edges_stay_where_the_network_has_them():
     assert aligned_start(world(), START - 7 * SECOND) == START - 15 * SECOND
 
 
-def test_what_a_world_refuses():
+def test_invalid_environments_are_refused():
     with pytest.raises(UserError, match="expected 0 to 1"):
         DishEnvironment(profile(), load=2)
     with pytest.raises(UserError, match="needs a second"):
@@ -318,6 +320,6 @@ def test_what_a_world_refuses():
         Terminal(terminal.world, clock, uptime_s=-1)
 
 
-def test_a_port_is_taken_once():
+def test_a_port_in_use_is_refused():
     with served() as server, pytest.raises(UserError, match="--port 0"), served(port=server.port):
         pass

@@ -1,4 +1,4 @@
-"""gRPC-Web: the client and the simulated terminal on the second port, and neither believes the other."""
+"""gRPC-Web: client and simulated terminal on the second port, with checks of all input."""
 
 import base64
 import contextlib
@@ -43,7 +43,7 @@ def web(**options):
         yield terminal, server.web_port
 
 
-def test_both_ports_answer_alike():
+def test_both_ports_give_the_same_answers():
     terminal, _ = at(30, outages=True)
     with served(terminal) as server:
         native, second = (
@@ -82,7 +82,7 @@ def test_a_request_of_a_browser_is_answered():
 
 
 @pytest.mark.parametrize(
-    ("body", "options", "wanted"),
+    ("body", "options", "expected"),
     [
         (b"\x00\x00\x00\x00\x03\x9a\x7d\x00", {}, (200, b"grpc-status:7\r\ngrpc-message:\r\n")),
         (b"\x00\x00\x00\x00\x01\xff", {}, (200, b"grpc-status:3\r\ngrpc-message:not a Request\r\n")),
@@ -94,20 +94,20 @@ def test_a_request_of_a_browser_is_answered():
         (b"=", {"headers": {"Content-Type": "application/grpc-web-text"}}, (200, b"")),
     ],
 )  # fmt: skip
-def test_what_the_second_port_refuses(body, options, wanted):
+def test_the_web_port_refuses_invalid_requests(body, options, expected):
     with web() as (_, port):
         status, _, found = post(port, body, **options)
-        assert status == wanted[0]
-        assert wanted[1] in found
+        assert status == expected[0]
+        assert expected[1] in found
 
 
-def test_a_length_that_is_none_or_too_large_is_refused():
+def test_an_invalid_or_too_large_content_length_is_refused():
     with web() as (_, port):
-        for length, wanted in (("x", b"411"), ("99999999999999999999", b"413"), ("2000000", b"413"), ("-1", b"411")):
+        for length, expected in (("x", b"411"), ("99999999999999999999", b"413"), ("2000000", b"413"), ("-1", b"411")):
             with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
                 head = f"POST {HANDLE} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
                 connection.sendall(head.encode())
-                assert wanted in connection.recv(4096)
+                assert expected in connection.recv(4096)
 
 
 def test_silent_connections_leave_the_port_to_others():
@@ -152,9 +152,9 @@ def answering(*pieces, wait_s=0.0):
             while True:
                 connection, _ = listener.accept()
                 with connection, contextlib.suppress(OSError):
-                    asked = b""
-                    while not asked.endswith(b"\r\n\r\n" + frame(0, b"")):
-                        asked += connection.recv(4096)
+                    request = b""
+                    while not request.endswith(b"\r\n\r\n" + frame(0, b"")):
+                        request += connection.recv(4096)
                     for piece in pieces:
                         connection.sendall(piece)
                         time.sleep(wait_s)
@@ -182,7 +182,7 @@ def refused(port, timeout_s=2.0):
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("answer_bytes", "kind"),
     [
         (answer(trailers(7)), "denied"),
         (answer(b"", grpc_status="7", grpc_message="no%20way"), "denied"),
@@ -202,12 +202,12 @@ def refused(port, timeout_s=2.0):
         (b"HTTP/1.1 200 x\r\nContent-Length: 9999999\r\n\r\n" + bytes(5 * 2**20), "malformed"),
     ],
 )  # fmt: skip
-def test_what_the_client_refuses(said, kind):
-    with answering(said) as port:
+def test_the_web_client_refuses_invalid_answers(answer_bytes, kind):
+    with answering(answer_bytes) as port:
         assert refused(port) == kind
 
 
-def test_a_server_that_dribbles_is_left_in_time():
+def test_a_slow_server_times_out():
     head = b"HTTP/1.1 200 x\r\nContent-Length: 1000\r\n\r\n"
     with answering(*(head[n : n + 1] for n in range(len(head))), *[b"x"] * 1000, wait_s=0.1) as port:
         assert refused(port, 1.0) == "slow"
@@ -223,12 +223,12 @@ def test_any_answer_is_a_message_or_a_sentence(data):
             assert isinstance(GrpcWebTransport("127.0.0.1", port, 2.0).call(b""), bytes)
 
 
-def test_nobody_there_is_one_sentence():
+def test_an_unreachable_terminal_gives_one_sentence():
     assert refused(1) == "unreachable"
 
 
 @pytest.mark.parametrize(
-    ("host", "wanted"),
+    ("host", "expected"),
     [
         ("http://192.168.100.1", "http://192.168.100.1:9201"),
         ("http://dish:80/", "http://dish:80"),
@@ -237,13 +237,13 @@ def test_nobody_there_is_one_sentence():
         ("http://::1", "http://[::1]:9201"),
     ],
 )
-def test_which_hosts_are_of_the_second_port(host, wanted):
+def test_hosts_that_use_the_web_port(host, expected):
     found = transport_to(host)
     assert isinstance(found, GrpcWebTransport)
-    assert found.host == wanted
+    assert found.host == expected
 
 
-def test_other_hosts_are_of_the_first():
+def test_other_hosts_use_grpc():
     assert isinstance(transport_to("192.168.100.1"), GrpcTransport)
     for bad in ("http://dish:x", "http://dish:99999", "http://dish:"):
         with pytest.raises(UserError, match="is no port"):
@@ -263,7 +263,7 @@ def test_the_commands_have_both_ports(tmp_path):
     assert json.loads(done.stdout.splitlines()[0])["state"] == "CONNECTED"
 
 
-def test_a_taken_second_port_is_one_line():
+def test_a_web_port_in_use_gives_a_one_line_error():
     terminal, _ = at(5)
     with served(terminal) as server, pytest.raises(UserError, match="--web-port 0"):
         serve(terminal, port=0, web_port=server.web_port)

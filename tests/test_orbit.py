@@ -1,4 +1,4 @@
-"""Satellites from Python: files of every kind, the sky, routes, schedules, and what bad input says."""
+"""Satellites from Python: element files, look angles, routes, schedules, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shell():
     return elements.load_satellites(None, "starlink-s1", AT)
 
 
-def test_plain_and_gzipped_files_hold_the_same(tmp_path):
+def test_plain_and_gzipped_files_read_the_same(tmp_path):
     plain, packed = tmp_path / "a.tle", tmp_path / "a.tle.gz"
     plain.write_text(TLE)
     packed.write_bytes(PACKED)
@@ -55,7 +55,7 @@ def test_two_gzip_members_are_one_file(tmp_path):
     assert elements.read_elements(path).elements()["name"] == ["STARLINK-1008", "VANGUARD 1"]
 
 
-def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said(tmp_path):
+def test_the_newest_of_several_element_sets_is_used_with_a_warning(tmp_path):
     older = TLE.replace("26130.53954372", "26129.53954372").replace("9999", "9998").replace("248.3799", "248.3709")
     older = older.replace("15.46620229358384", "15.46620229358385")
     path = tmp_path / "a.tle"
@@ -63,9 +63,9 @@ def test_of_several_element_sets_of_a_satellite_the_newest_counts_and_it_is_said
         path.write_text(checked(text))
         with pytest.warns(
             elements.OrbitWarning, match=r"^a\.tle: 1 element sets left out: .* \(2 satellites remain\)"
-        ) as said:
+        ) as caught:
             satellites = elements.read_elements(path)
-        assert len(said) == 1
+        assert len(caught) == 1
         assert satellites.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert satellites.superseded == 1
         columns = satellites.elements()
@@ -85,7 +85,7 @@ def a_shell(numbers, epoch="26130.53954372"):
 
 
 @pytest.mark.parametrize("number", [0, 99999, 12345])
-def test_satellites_that_share_a_number_are_not_one(tmp_path, number):
+def test_satellites_with_one_number_stay_separate(tmp_path, number):
     path = tmp_path / "shell.tle"
     path.write_text(a_shell([number] * 40))
     with warnings.catch_warnings():
@@ -93,15 +93,15 @@ def test_satellites_that_share_a_number_are_not_one(tmp_path, number):
         assert len(elements.read_elements(path)) == len(elements.load_satellites(path, None, AT)) == 40
 
 
-def test_of_several_epochs_the_nearest_to_the_asked_time_counts(tmp_path):
+def test_the_element_set_nearest_to_the_given_time_is_used(tmp_path):
     day = 86_400 * 10**9
     path = tmp_path / "history.tle"
     path.write_text(a_shell([7, 8], "26130.50000000") + a_shell([7, 8], "26100.50000000"))
     epochs = [parse_utc("2026-05-10T12:00:00Z"), parse_utc("2026-04-10T12:00:00Z")]
     for epoch in epochs:
-        with pytest.warns(elements.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as said:
+        with pytest.warns(elements.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as caught:
             found = elements.load_satellites(path, None, epoch + day)
-        assert len(said) == 1  # and the elements are fresh
+        assert len(caught) == 1  # and the elements are fresh
         assert set(found.elements()["epoch_unix_ns"]) == {epoch}
 
 
@@ -130,7 +130,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         (b"", "the file is empty"),
         (b"hello\n", "not a format of orbital elements"),
@@ -141,19 +141,19 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
         (b'[{"OBJECT_NAME": "X"}]', "field NORAD_CAT_ID is missing"),
     ],
 )
-def test_bad_files_say_where_and_what(tmp_path, content, wanted):
+def test_errors_of_bad_files_name_line_and_problem(tmp_path, content, expected):
     path = tmp_path / "a.tle"
     path.write_bytes(content)
     with pytest.raises(UserError) as caught:
         elements.read_elements(path)
-    assert wanted in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @given(
     data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"<ndm>", b"[", b"1 "])
 )
-def test_no_bytes_do_anything_but_a_user_error(tmp_path_factory, data, prefix):
+def test_any_bytes_give_satellites_or_a_user_error(tmp_path_factory, data, prefix):
     path = tmp_path_factory.mktemp("fuzz") / "f"
     path.write_bytes(prefix + data)
     with pytest.raises(UserError):
@@ -174,7 +174,7 @@ def test_the_pole_has_an_empty_sky_not_an_error(shell):
     assert sky.sky(shell, Place("pole", 90.0, 0.0), AT) == []
 
 
-def test_blocks_are_the_whole_and_the_sky(shell):
+def test_blocks_match_look_angles_and_sky(shell):
     times = AT + np.arange(70, dtype=np.int64) * 10**9
     whole = sky.look_angles(shell, MELBOURNE, times)
     assert whole.azimuth_deg.shape == (len(shell), 70)
@@ -220,13 +220,13 @@ def test_a_geostationary_satellite_keeps_its_place_for_years(days):
 
 
 @pytest.mark.parametrize("year", ["2015", "2032", "2200"])
-def test_built_in_shells_far_from_their_epoch_are_warned_of(year):
+def test_built_in_shells_far_from_their_epoch_give_a_warning(year):
     at = parse_utc(f"{year}-05-10T00:00:00Z")
     with pytest.warns(
         elements.StaleElementsWarning, match=r"starlink-s1 flies as filed from 2026-05-10, \d+ years"
-    ) as said:
+    ) as caught:
         satellites = elements.load_satellites(None, "starlink-s1", at)
-    assert len(said) == 1
+    assert len(caught) == 1
     # The shell is still one: as many are up as ever.
     assert 3 <= len(sky.sky(satellites, MELBOURNE, at)) <= 30
 
@@ -242,7 +242,7 @@ def test_built_in_orbits_stay_round_for_years(shell):
         assert np.abs(altitude_km - 550.0).max() < 14.5
 
 
-def test_a_way_from_a_place_to_itself_has_no_links(shell):
+def test_a_route_from_a_place_to_itself_has_no_links(shell):
     found = routes.route(MELBOURNE, MELBOURNE, duration_s=2)
     here = (MELBOURNE.lat_deg, MELBOURNE.lon_deg, MELBOURNE.alt_m)
     assert routes.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == found.to_rows()
@@ -253,7 +253,7 @@ def test_a_way_from_a_place_to_itself_has_no_links(shell):
     np.testing.assert_array_equal(pairs.hops, np.zeros((1, 2, 2)))
 
 
-def test_no_way_for_want_of_links_is_said(tmp_path):
+def test_missing_links_give_a_warning(tmp_path):
     path = tmp_path / "a.tle"
     path.write_text(TLE)
     with pytest.warns(elements.OrbitWarning, match=r"no path in 2 of 2 steps: the satellites have no links.*grid:"):
@@ -272,7 +272,7 @@ def test_routes_begin_where_profiles_do_and_elements_need_a_start(tmp_path):
         routes.route(*ends, elements=tmp_path / "a.tle")
 
 
-def test_route_csv_and_rows_say_the_same():
+def test_route_csv_and_rows_agree():
     ends = parse_place("59.93,30.36"), parse_place("-22.90,-43.17")
     found = routes.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
     rows = list(csv.DictReader(io.StringIO(found.to_csv())))
@@ -291,7 +291,7 @@ def test_a_place_without_a_satellite_is_unreachable_not_an_error():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "expected"),
     [
         ({"duration_s": 0}, "duration: 0 s; expected more than 0"),
         ({"duration_s": -1}, "duration: -1 s; expected more than 0"),
@@ -304,14 +304,14 @@ def test_a_place_without_a_satellite_is_unreachable_not_an_error():
         ({"constellation": "starlink-s2"}, "starlink-s1"),
     ],
 )
-def test_bad_requests_say_what_was_wanted(arguments, wanted):
+def test_invalid_requests_name_the_expected_value(arguments, expected):
     request = {"start_unix_ns": AT, "duration_s": 2.0} | arguments
     with pytest.raises(UserError) as caught:
         routes.route(MELBOURNE, parse_place("sydney"), **request)
-    assert wanted in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_all_pairs_are_the_routes(shell):
+def test_all_pairs_match_the_routes(shell):
     places = [MELBOURNE, parse_place("london"), Place("pole", 90.0, 0.0)]
     pairs = routes.constellation(places, [AT], shell, threads=1)
     single = routes.route(places[0], places[1], start_unix_ns=AT, duration_s=1, constellation="starlink-s1")
@@ -321,7 +321,7 @@ def test_all_pairs_are_the_routes(shell):
     np.testing.assert_array_equal(pairs.rtt_ms[0], pairs.rtt_ms[0].T)
 
 
-def test_stale_elements_warn_with_age_and_cost(tmp_path):
+def test_stale_elements_warn_with_age_and_position_error(tmp_path):
     path = tmp_path / "old.tle"
     path.write_text(TLE)
     with warnings.catch_warnings():
@@ -332,7 +332,7 @@ def test_stale_elements_warn_with_age_and_cost(tmp_path):
     assert len(caught) == 1
 
 
-def test_elements_and_a_constellation_are_one_too_many(tmp_path):
+def test_elements_and_a_constellation_together_are_refused(tmp_path):
     with pytest.raises(UserError, match="expected one of them"):
         elements.load_satellites(tmp_path / "x", "geo", AT)
 

@@ -1,4 +1,4 @@
-"""Other people's formats, there and back; and what is wrong with a file said in one line that names the place."""
+"""Converters: formats of other tools are written and read; errors are one line that names the place."""
 
 import gzip
 import json
@@ -64,7 +64,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ping", "rtt", "irtt"])
-def test_round_trips_are_not_converted(tmp_path: Path, name: str) -> None:
+def test_rtt_logs_are_not_converted(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="bentpipe profile from FILE"):
         read_as(name, [put(tmp_path, "")])
 
@@ -111,7 +111,7 @@ def iperf3(
     }
 
 
-def test_iperf3_throughput_becomes_capacity_and_holes_stay_gaps(tmp_path: Path) -> None:
+def test_iperf3_throughput_becomes_capacity_and_pauses_stay_gaps(tmp_path: Path) -> None:
     text = json.dumps(iperf3([(0, 1.0001, 1e6), (1.0002, 2, 2e6), (3, 4, 3e6)]))
     converted = read_as("iperf3", [put(tmp_path, text)], DELAY)
     points = PathView(converted.profile).points(0, "down", "capacity_bps")
@@ -123,7 +123,7 @@ def test_iperf3_throughput_becomes_capacity_and_holes_stay_gaps(tmp_path: Path) 
     assert "1 gap(s) between intervals" in converted.notes
 
 
-def test_iperf3_uses_its_round_trips_if_it_has_them(tmp_path: Path) -> None:
+def test_iperf3_delay_is_half_of_the_rtts_in_the_file(tmp_path: Path) -> None:
     text = json.dumps(iperf3([(0, 1, 1e6), (1, 2, 2e6)], reverse=0, rtt_us=30_000))
     profile = read_as("iperf3", [put(tmp_path, text)]).profile
     assert summarise(profile)["rtt_ms"]["median"] == pytest.approx(30.0)
@@ -153,7 +153,7 @@ def test_bad_iperf3_json_is_named(tmp_path: Path, document: object, message: str
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_constant_link_is_one_packet_a_millisecond(tmp_path: Path) -> None:
+def test_a_trace_of_12_mbit_has_one_packet_per_millisecond(tmp_path: Path) -> None:
     """The README of mahimahi's traces: 12 Mbit/s is a file that holds just 1."""
     written = write_as("mahimahi", preset_profile("dumbbell:rate=12mbit", 0.005), tmp_path / "t")
     assert [path.name for path in written.files] == ["t.up", "t.down"]
@@ -163,7 +163,7 @@ def test_a_constant_link_is_one_packet_a_millisecond(tmp_path: Path) -> None:
     assert summarise(one)["up"]["capacity_bps"] is None
 
 
-def test_packets_are_conserved_there_and_back(tmp_path: Path) -> None:
+def test_a_mahimahi_round_conserves_packets(tmp_path: Path) -> None:
     draw = np.random.default_rng(3)
     times = np.sort(draw.integers(0, 5000, 4000))
     times[-1] = 5000
@@ -198,7 +198,7 @@ def test_bad_traces_are_named(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
+def test_notes_list_what_a_trace_cannot_hold(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give a one-way delay"):
         read_as("mahimahi", [put(tmp_path, "1\n")])
     pings = pl.DataFrame({"unix_ns": np.arange(20) * 10**9, "rtt_ms": np.full(20, 1.0)})
@@ -213,14 +213,14 @@ def test_what_a_trace_cannot_say_is_said(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def test_csv_is_the_same_profile_and_others_read_it(tmp_path: Path) -> None:
+def test_csv_restores_the_profile_and_other_libraries_read_it(tmp_path: Path) -> None:
     profile = preset_profile("geo", 20.0)
     path = write_as("csv", profile, tmp_path / "p.csv").files[0]
     assert read_as("csv", [path]).profile.content_hash() == profile.content_hash()
     assert pl.read_csv(path, comment_prefix="#").equals(profile_to_frame(profile))
 
 
-def test_a_plain_table_is_a_path_too(tmp_path: Path) -> None:
+def test_a_table_without_metadata_is_a_path(tmp_path: Path) -> None:
     text = "t_s,hop,direction,kind,value\n" + "".join(
         f"{t},{hop},{direction},delay_s,0.01\n"
         for hop in ("access", "fibre")
@@ -271,7 +271,7 @@ def test_netem_scripts_read_back(tmp_path: Path) -> None:
     assert back["start"] == summarise(profile)["start"]
 
 
-def test_netem_says_nothing_passes_where_nothing_passes(tmp_path: Path) -> None:
+def test_netem_loses_every_packet_without_a_path(tmp_path: Path) -> None:
     trace = put(tmp_path, "\n".join(map(str, [*range(1, 1001), *range(2000, 3001)])) + "\n")
     profile = read_as("mahimahi", [trace, trace], DELAY).profile
     text = write_as("netem", profile, tmp_path / "p").files[1].read_text()
@@ -300,7 +300,7 @@ def test_other_netem_scripts_are_refused(tmp_path: Path, change, message: str) -
 # ----------------------------------------------------------------------------------------------------------------
 
 
-def test_hypatia_round_trips_there_and_back(tmp_path: Path) -> None:
+def test_hypatia_rtts_survive_writing_and_reading(tmp_path: Path) -> None:
     path = write_as("hypatia", preset_profile("dumbbell:rtt=40ms", 1.0), tmp_path / "h").files[0]
     assert path.read_text().splitlines()[:2] == ["0,40000000.0000000000", "100000000,40000000.0000000000"]
     path.write_text("0,0\n100000000,40000000\n200000000,0\n300000000,0\n")
@@ -334,7 +334,7 @@ def test_bad_hypatia_files_are_named(tmp_path: Path, text: str, message: str) ->
 # ------------------------------------------------------------------------------------------------------------
 
 
-def test_unknown_formats_and_wrong_ways_are_refused(tmp_path: Path) -> None:
+def test_unknown_formats_and_unsupported_directions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="mahimahi"):
         read_as("mahimahy", [tmp_path])
     with pytest.raises(UserError, match="can be read but not written"):
@@ -342,7 +342,7 @@ def test_unknown_formats_and_wrong_ways_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, entry in FORMATS.items() if entry.read is not None])
-def test_files_that_are_not_there_or_not_text(tmp_path: Path, name: str) -> None:
+def test_missing_and_binary_files_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="no such file"):
         read_as(name, [tmp_path / "none"], DELAY)
     noise = tmp_path / "noise"
@@ -353,7 +353,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
-def test_real_measurements_read_as_their_source_says() -> None:
+def test_real_measurements_match_their_published_values() -> None:
     """Figures of the data's own summary; quantiles there are over probes, ours over time."""
     leocc = read_as("mahimahi", [SHARED / "throughput_leocc_example" / "bw_example.txt"], DELAY)
     capacity = summarise(leocc.profile)["down"]["capacity_bps"]
@@ -367,7 +367,7 @@ def test_real_measurements_read_as_their_source_says() -> None:
 
 
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("bash", "awk")), reason="needs bash and awk")
-def test_a_netem_script_says_to_tc_what_its_schedule_says(tmp_path: Path) -> None:
+def test_a_netem_script_passes_its_schedule_to_tc(tmp_path: Path) -> None:
     """With a `tc` that only writes down what it is told."""
     trace = put(tmp_path, "\n".join(map(str, [*range(1, 101), *range(102, 301, 2)])) + "\n")
     profile = read_as("mahimahi", [trace, trace], DELAY).profile
@@ -407,7 +407,7 @@ def with_a_gap(tmp_path: Path) -> Profile:
 
 
 @pytest.mark.parametrize("name", ["csv", "hypatia", "starrynet"])
-def test_gaps_come_back_as_gaps(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
+def test_gaps_survive_conversion(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
     assert PathView(with_a_gap).valid("up").mean() == pytest.approx(0.7)
     written = write_as(name, with_a_gap, tmp_path / "out")
     back = PathView(read_as(name, written.files).profile)
@@ -418,9 +418,11 @@ def test_gaps_come_back_as_gaps(tmp_path: Path, with_a_gap: Profile, name: str) 
 
 
 @pytest.mark.parametrize("name", ["leoreplayer", "netem", "mahimahi"])
-def test_formats_without_gaps_say_what_they_filled(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
+def test_formats_without_gaps_note_the_filled_time(tmp_path: Path, with_a_gap: Profile, name: str) -> None:
     written = write_as(name, with_a_gap, tmp_path / "out")
-    assert [note for note in written.notes if note.startswith("the delay is unknown for 3.000 of 10.000 s of the Profile")]
+    assert [
+        note for note in written.notes if note.startswith("the delay is unknown for 3.000 of 10.000 s of the Profile")
+    ]
     assert len(set(written.notes)) == len(written.notes)
     whole = write_as(name, preset_profile("dumbbell:rate=12mbit", 10.0), tmp_path / "whole")
     assert not [note for note in whole.notes if "gaps" in note]

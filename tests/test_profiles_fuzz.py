@@ -1,4 +1,4 @@
-"""Every reader of foreign data on any bytes: a Profile or one line, never another exception."""
+"""Fuzzing of the converters: any bytes give a Profile or a one-line error."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def harmless(name: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_seeds_are_good(name: str, seeds: Seeds, tmp_path: Path) -> None:
+def test_the_seed_files_are_valid(name: str, seeds: Seeds, tmp_path: Path) -> None:
     path = tmp_path / "good"
     path.write_text(seeds[name])
     assert read_as(name, [path], OPTIONS).profile.duration_s > 0
@@ -93,7 +93,7 @@ def test_any_bytes(name: str, tmp_path: Path, data: bytes) -> None:
     ),
     noise=st.text(max_size=20),
 )
-def test_good_files_with_something_changed(
+def test_mutated_files_are_read_or_refused(
     name: str, seeds: Seeds, tmp_path: Path, change: str, places: tuple[int, int], number: str, noise: str
 ) -> None:
     text = seeds[name]
@@ -126,7 +126,9 @@ def test_good_files_with_something_changed(
     noise=st.text(max_size=20) | st.sampled_from(["|", ",", "0|||0,0,0,0,1e9", "-1", "9" * 30, "null"]),
     cut=st.booleans(),
 )
-def test_starrynets_folder_with_something_changed(tmp_path: Path, name: str, at: int, noise: str, cut: bool) -> None:
+def test_a_mutated_starrynet_folder_is_read_or_refused(
+    tmp_path: Path, name: str, at: int, noise: str, cut: bool
+) -> None:
     folder = tmp_path / "sn"
     if not folder.exists():
         write_as("starrynet", preset_profile("dumbbell", 1.0), folder)

@@ -1,4 +1,4 @@
-"""Computed Profiles: the same on any day, honest about outages and old elements."""
+"""Computed Profiles: reproducible, with warnings about outages and old elements."""
 
 import hashlib
 import json
@@ -54,13 +54,13 @@ def elements_file(folder: Path, epoch_unix_ns: int = START) -> Path:
     return path
 
 
-def test_a_path_is_computed_and_the_same_every_time() -> None:
-    heard: list[float] = []
-    first = make_profile("melbourne", "sydney", duration_s=40.0, seed=3, on_progress=heard.append)
+def test_a_computed_path_is_reproducible() -> None:
+    progress: list[float] = []
+    first = make_profile("melbourne", "sydney", duration_s=40.0, seed=3, on_progress=progress.append)
     assert first.content_hash() == make_profile("melbourne", "sydney", duration_s=40.0, seed=3).content_hash()
     assert first.content_hash() != make_profile("melbourne", "sydney", duration_s=40.0, seed=4).content_hash()
-    assert heard == sorted(heard)
-    assert heard[-1] == 1.0
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
     summary = summarise(first)
     assert summary["start"] == "2026-05-10T09:00:00Z"
     assert summary["provenance"]["kind"] == "computed"
@@ -113,12 +113,12 @@ def test_delay_over_seeds_is_that_of_measured_sessions() -> None:
     assert np.mean(np.array(slots) > 70) < 0.03
 
 
-def test_farther_servers_cost_their_fibre() -> None:
+def test_fibre_delay_grows_with_server_distance() -> None:
     near, far = (summarise(make_profile("melbourne", to, duration_s=20.0)) for to in ("sydney", "london"))
     assert far["rtt_ms"]["min"] - near["rtt_ms"]["min"] > 150
 
 
-def test_a_seed_keeps_who_serves_or_draws_it_again_by_itself() -> None:
+def test_reseeding_changes_the_profile_and_keeps_its_schedule() -> None:
     profile = make_profile("melbourne", "sydney", duration_s=30.0, seed=1)
     again = profile.reseed(2)
     assert again.seed == 2
@@ -127,7 +127,7 @@ def test_a_seed_keeps_who_serves_or_draws_it_again_by_itself() -> None:
 
 
 @pytest.mark.parametrize("place", ["90,0", "-90,0", "0,-150"])
-def test_where_nobody_serves_is_an_outage_and_said(place: str) -> None:
+def test_time_without_a_serving_satellite_is_an_outage_with_a_warning(place: str) -> None:
     with pytest.warns(OutageWarning, match=r"serves it for 20 of 20 s"):
         profile = make_profile(place, "london", duration_s=20.0)
     assert summarise(profile)["no_path_s"] == 20.0
@@ -143,7 +143,7 @@ def own_gateways(folder: Path) -> Path:
     return path
 
 
-def test_a_gateway_list_of_ones_own_gives_a_site_service(tmp_path: Path) -> None:
+def test_a_user_gateway_list_gives_a_site_service(tmp_path: Path) -> None:
     with pytest.warns(OutageWarning, match=r"20 of 20 s: an outage; `bentpipe sites` shows coverage"):
         make_profile("nairobi", "nairobi", duration_s=20.0)
     path = own_gateways(tmp_path)
@@ -192,7 +192,7 @@ def test_coverage_is_the_share_of_slots_in_which_the_scheduler_has_a_candidate()
         assert served / SLOTS == one.share
 
 
-def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
+def test_elements_need_a_start_and_warn_of_their_age(tmp_path: Path) -> None:
     path = elements_file(tmp_path)
     with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
         make_profile("melbourne", "sydney", elements=path)
@@ -206,7 +206,7 @@ def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"duration_s": 0.0}, "duration: 0 s"),
         ({"duration_s": -1.0}, "duration: -1 s"),
@@ -220,25 +220,25 @@ def test_elements_need_a_start_and_say_their_age(tmp_path: Path) -> None:
         ({"parameters": {"no_such_parameter": 1}}, "no_such_parameter"),
     ],
 )
-def test_what_cannot_be_made_is_a_users_mistake(arguments: dict[str, object], said: str) -> None:
+def test_invalid_arguments_raise_user_errors(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(UserError) as caught:
         make_profile("melbourne", "sydney", **arguments)  # type: ignore[arg-type]
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_place_of_ones_own_will_do() -> None:
+def test_coordinates_are_accepted_as_places() -> None:
     profile = make_profile(Place("home", -37.8, 145.0), Place("office", -33.9, 151.2), duration_s=15.0, name="mine")
     assert profile.name == "mine"
 
 
-def test_another_operators_orbits_come_with_a_warning():
+def test_another_operators_orbits_give_a_warning():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         make_profile("melbourne", "sydney", duration_s=20, constellation="oneweb")
-    said = [str(w.message) for w in caught if issubclass(w.category, BorrowedModelWarning)]
-    assert said
-    assert said[0].startswith("oneweb gives the orbits")
-    assert "geo" not in said[0]
+    messages = [str(w.message) for w in caught if issubclass(w.category, BorrowedModelWarning)]
+    assert messages
+    assert messages[0].startswith("oneweb gives the orbits")
+    assert "geo" not in messages[0]
 
 
 def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutageWarning)
         made = make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=20.0, seed=4)
-    # Drawn again with another seed, the schedule stays, and so does what is said of it.
+    # Reseeding keeps the schedule and its description.
     for profile in (made, made.reseed(5)):
         found = summarise(profile)["geometry"]
         assert found["satellites"] == {
@@ -259,8 +259,8 @@ def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
             "last_epoch": "2026-05-10T00:00:00Z",
         }
         assert found["rules"]["schedule_seed"] == 4
-        said = dict(as_rows(summarise(profile))[0])
-        assert "1584 of shell.json (SHA-256 " in said["satellites"]
+        facts = dict(as_rows(summarise(profile))[0])
+        assert "1584 of shell.json (SHA-256 " in facts["satellites"]
 
 
 def test_the_element_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ def test_an_outage_is_counted_wherever_it_lies() -> None:
     assert summary["handovers"] <= sum(a and b for a, b in pairwise(served))
 
 
-def test_a_route_that_nobody_published_is_warned_of_and_one_that_is_not():
+def test_an_unpublished_route_gives_a_warning_and_a_published_one_does_not():
     with pytest.warns(UnpublishedRouteWarning, match=r"no published route from the PoP MEL to brisbane: .*km x"):
         make_profile("melbourne", "brisbane", start_unix_ns=START, duration_s=2.0)
     for published in ("london", "melbourne"):

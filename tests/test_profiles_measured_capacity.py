@@ -1,4 +1,4 @@
-"""Capacity of measured Profiles: what one transfer achieved does not hold pings up, and a closed end ends."""
+"""Capacity of measured Profiles: stalls do not delay pings, and a capacity of 0 at the end is an outage."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def closed(times_s, values, duration_s) -> Capacity:
 # --- what a transfer achieved
 
 
-def test_a_transfers_stalls_do_not_hold_pings_up(tmp_path):
+def test_stalls_of_a_transfer_do_not_delay_pings(tmp_path):
     (tmp_path / "i.json").write_text(iperf3(stalling()))
     made = profile_from_pings(drawn(seed=7), FromPings(capacities=[read_capacity(f"{tmp_path / 'i.json'}")]))
     rows = agreement(made)
@@ -77,7 +77,7 @@ def test_a_transfers_stalls_do_not_hold_pings_up(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["isl", "no-isl"])
-def test_real_downloads_do_not_hold_pings_up(way):
+def test_real_downloads_do_not_delay_pings(way):
     pings = SHARED / "latency_victoria_10ms" / "bent_pipe_victoria_3_latency.csv"
     test = SHARED / "throughput_iperf3_downlink" / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
     if not pings.is_file() or not test.is_file():
@@ -122,13 +122,13 @@ def test_an_envelope_is_within_what_was_achieved(rates, lasts, gaps):
     assert known_s == pytest.approx(valid.sum() * lasts, rel=1e-6)
 
 
-def test_a_transfer_that_carried_nothing_is_refused(tmp_path):
+def test_a_transfer_without_throughput_is_refused(tmp_path):
     (tmp_path / "i.json").write_text(iperf3([0.0] * 20))
     with pytest.raises(UserError, match="the test carried nothing"):
         read_capacity(str(tmp_path / "i.json"))
 
 
-def test_a_quantile_that_is_not_given_back_is_said(tmp_path):
+def test_a_quantile_that_differs_gives_a_warning(tmp_path):
     """A capacity that is the path's own, closed for half a second out of four, is taken as it is."""
     made = profile_from_pings(even(400), FromPings(capacities=[closed([0.0, 3.5], [50e6, 0.0], 4.0)]))
     (line,) = disagreement(agreement(made))
@@ -145,9 +145,9 @@ def test_a_quantile_that_is_not_given_back_is_said(tmp_path):
         "--capacity",
         str(trace),
     ]
-    said = run(app, [*arguments, "--json"])
-    assert said.exit_code == 0, said.output
-    assert any("delay differs by more than 5 %" in note for note in json.loads(said.stdout)["notes"])
+    result = run(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    assert any("delay differs by more than 5 %" in note for note in json.loads(result.stdout)["notes"])
 
 
 def test_a_capacity_that_would_repeat_for_ever_is_refused():
@@ -188,7 +188,7 @@ def test_a_capacity_of_0_from_beginning_to_end_is_refused():
         profile_from_pings(even(40), FromPings(capacities=[closed([0.0], [0.0], 4.0)]))
 
 
-def test_a_profile_that_ends_closed_closes_its_own_direction_only(tmp_path):
+def test_a_profile_that_ends_at_0_affects_only_its_direction(tmp_path):
     delay = Points.constant(0.01)
     side = Side(delay, Points.of([0.0, 2.0], [5e6, 0.0]))
     profile = single_hop_profile(

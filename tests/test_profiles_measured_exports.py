@@ -24,7 +24,7 @@ def short():
     return profile_from_pings(drawn(seed=3, duration_s=420.0), wanted).profile
 
 
-def test_hypatia_has_its_round_trips(short, tmp_path):
+def test_hypatia_export_has_the_rtts(short, tmp_path):
     files = write_as("hypatia", short, tmp_path / "h", WriteOptions(step_s=0.05)).files
     back = read_as("hypatia", files).profile
     at = np.arange(0, 415, 0.05)
@@ -33,7 +33,7 @@ def test_hypatia_has_its_round_trips(short, tmp_path):
     assert 2 * back.delay_ms("up", at[known]) == pytest.approx(PathView(short).rtt_ms(at[known]), abs=1e-4)
 
 
-def test_mahimahi_has_its_capacity(short, tmp_path):
+def test_mahimahi_export_has_the_capacity(short, tmp_path):
     files = write_as("mahimahi", short, tmp_path / "m").files
     back = PathView(read_as("mahimahi", files, ReadOptions(delay_s=0.01)).profile)
     assert back.capacity("up").mean() == pytest.approx(12e6, rel=0.01)

@@ -1,4 +1,4 @@
-"""A Profile on disk: whole and the same, or one clear line."""
+"""Profile files are restored exactly, or refused with one line."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_the_same_profile_is_the_same_bytes(path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "again.parquet").read_bytes() == path.read_bytes()
 
 
-def test_others_read_the_table_without_us(path: Path) -> None:
+def test_other_libraries_read_the_table(path: Path) -> None:
     frame = pl.read_parquet(path)
     assert frame.columns == ["t_s", "hop", "direction", "kind", "value", "valid"]
     assert set(frame["hop"].unique()) == {"sat:1", "sat:2"}
@@ -124,13 +124,13 @@ def test_others_read_the_table_without_us(path: Path) -> None:
     assert metadata[HASH_KEY] == sample().content_hash()
 
 
-def test_the_table_goes_back_and_forth() -> None:
+def test_a_table_restores_the_profile() -> None:
     frame = profile_to_frame(sample())
     assert profile_from_frame(frame, sample().metadata_json()).content_hash() == sample().content_hash()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda frame: frame.drop("valid"), "no column valid"),
         (lambda frame: frame.with_columns(pl.col("value").cast(pl.Float32)), "column value holds Float32"),
@@ -140,13 +140,13 @@ def test_the_table_goes_back_and_forth() -> None:
         (lambda frame: frame.with_columns(value=pl.lit(float("nan"))), "NaN at 0 s"),
     ],
 )
-def test_a_table_that_is_not_a_profiles_is_refused(change, said: str) -> None:
+def test_a_table_that_is_not_a_profiles_is_refused(change, message: str) -> None:
     with pytest.raises(UserError) as caught:
         profile_from_frame(change(profile_to_frame(sample())), sample().metadata_json())
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_what_is_not_a_profile_is_said_in_one_line(tmp_path: Path) -> None:
+def test_files_that_are_not_profiles_are_refused_in_one_line(tmp_path: Path) -> None:
     target = tmp_path / "p"
     assert "no such file" in refused(target)
     target.mkdir()
@@ -162,7 +162,7 @@ def test_what_is_not_a_profile_is_said_in_one_line(tmp_path: Path) -> None:
     assert "not a Profile" in refused(target)
 
 
-def test_what_may_never_end_or_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_devices_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
     assert "is not an ordinary file" in refused(Path("/dev/zero"))
     os.mkfifo(tmp_path / "pipe")
     assert "is not an ordinary file" in refused(tmp_path / "pipe")
@@ -175,7 +175,7 @@ def test_what_may_never_end_or_is_too_large_is_not_read(tmp_path: Path) -> None:
     assert "is too large" in refused(tmp_path / "sparse")
 
 
-def test_a_profile_without_its_checksum_is_told_from_a_damaged_one(path: Path) -> None:
+def test_a_rewritten_profile_is_distinguished_from_a_damaged_one(path: Path) -> None:
     """Another program keeps the metadata and writes its own name; a later bentpipe may prove a file whole otherwise."""
     data = path.read_bytes()
     split = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -186,7 +186,7 @@ def test_a_profile_without_its_checksum_is_told_from_a_damaged_one(path: Path) -
     assert f"has format {FORMAT + 1}" in refused(path)
 
 
-def test_a_newer_profile_is_told_from_a_damaged_one(path: Path, tmp_path: Path) -> None:
+def test_a_newer_profile_is_distinguished_from_a_damaged_one(path: Path, tmp_path: Path) -> None:
     """A later bentpipe keeps the checksum and raises the format; its table may have other columns."""
     import hashlib
     import io
@@ -201,7 +201,7 @@ def test_a_newer_profile_is_told_from_a_damaged_one(path: Path, tmp_path: Path) 
     assert "newer bentpipe" in refused(path)
 
 
-def test_every_flipped_byte_and_every_cut_is_noticed(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_flipped_byte_and_every_truncation_is_detected(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = path.read_bytes()
     draw = random.Random(1)
     for _ in range(400):
@@ -215,7 +215,7 @@ def test_every_flipped_byte_and_every_cut_is_noticed(path: Path, capfd: pytest.C
     assert capfd.readouterr().err == ""  # no panic of a library on the way
 
 
-def test_a_full_disk_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
 
     def no_space(_: int) -> None:

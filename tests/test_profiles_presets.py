@@ -1,4 +1,4 @@
-"""Static paths, time-weighted figures, and instants."""
+"""Static paths, time-weighted statistics, and time parsing."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_every_preset_makes_a_profile(name: str) -> None:
     assert summarise(profile)["provenance"]["kind"] == "preset"
 
 
-def test_a_dumbbell_is_what_was_asked_for() -> None:
+def test_a_dumbbell_has_its_parameters() -> None:
     profile = preset_profile("dumbbell:rate=80mbit,rtt=50ms,queue=2bdp", 60.0)
     summary = summarise(profile)
     assert summary["rtt_ms"]["median"] == 50.0
@@ -46,7 +46,7 @@ def test_an_odd_nanosecond_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("duration_s", [0.0, -1.0, float("nan"), float("inf"), 1e9])
-def test_a_duration_that_cannot_be_is_refused(duration_s: float) -> None:
+def test_an_invalid_duration_is_refused(duration_s: float) -> None:
     with pytest.raises(UserError, match="duration"):
         preset_profile("dumbbell", duration_s)
 
@@ -70,7 +70,7 @@ def test_means_and_quantiles_weigh_by_time() -> None:
         ("2026-05-10T09:00:00Z", 1778403600 * 10**9),
     ],
 )
-def test_instants_are_utc_unless_they_say_otherwise(text: str, unix_ns: int) -> None:
+def test_times_without_a_zone_are_utc(text: str, unix_ns: int) -> None:
     assert parse_utc(text) == unix_ns
     assert parse_utc(format_utc(unix_ns)) == unix_ns
 
@@ -88,12 +88,12 @@ def test_instants_are_utc_unless_they_say_otherwise(text: str, unix_ns: int) -> 
         "0001-01-01T00:00:00+23:00",
     ],
 )
-def test_what_is_not_an_instant_is_refused(text: str) -> None:
+def test_invalid_times_are_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"--start: .*ISO-8601"):
         parse_utc(text, "--start")
 
 
-def test_a_service_is_a_path_over_satellites_at_its_moment() -> None:
+def test_a_service_is_a_satellite_path_at_its_start() -> None:
     made = preset_profile("leo-tokyo", 20.0, seed=3)
     assert (made.name, made.duration_s, made.seed) == ("leo-tokyo", 20.0, 3)
     assert format_utc(made.start_unix_ns) == "2025-08-04T02:04:00Z"
@@ -105,6 +105,6 @@ def test_a_service_is_a_path_over_satellites_at_its_moment() -> None:
     ("preset", "message"),
     [("leo-tokio", "did you mean 'leo-tokyo'"), ("leo-2022:rtt=1ms", "no parameters")],
 )
-def test_a_service_that_is_none_is_refused(preset: str, message: str) -> None:
+def test_unknown_services_are_refused(preset: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         preset_profile(preset, 20.0)

@@ -1,4 +1,4 @@
-"""The scenario files hold what they claim, and their readers and parsers answer nonsense with one clear line."""
+"""Scenario files match their sources, and their parsers refuse invalid input with one line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_file_states_its_sources(path):
         assert data["source"]
 
 
-def test_the_example_of_the_docs_prints_what_it_says(capsys):
+def test_the_example_of_the_docs_prints_its_output(capsys):
     page = (Path(__file__).parents[1] / "docs" / "reference" / "scenarios.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     exec(code, {})
@@ -101,7 +101,7 @@ def test_the_example_of_the_docs_prints_what_it_says(capsys):
 # -- gateways and PoPs -------------------------------------------------------------------------------------------------
 
 
-def test_gateways_cover_the_places_people_measure_from():
+def test_gateways_cover_common_measurement_sites():
     # A satellite at 550 km seen at 25 degrees by both ends lets them be 1880 km apart at most; stay well inside.
     for site in ("melbourne", "seattle", "victoria", "louvain", "osnabrueck", "brisbane", "kanazawa", "madrid"):
         nearest_km = min(great_circle_km(at(site), (g.lat_deg, g.lon_deg)) for g in load_gateways().gateways)
@@ -123,7 +123,7 @@ gateways = [{ name = "Nairobi", country = "KE", lat_deg = -1.29, lon_deg = 36.82
 """
 
 
-def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
+def test_a_user_gateway_list_is_read_with_its_hash(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text(OWN_GATEWAYS, encoding="utf-8-sig")
     found = read_gateways(path)
@@ -148,7 +148,7 @@ def test_a_gateway_list_of_ones_own_is_read_with_its_hash(tmp_path):
         ("source", "#" * (1 << 20), "is too large"),
     ],
 )
-def test_what_is_no_gateway_list_is_refused_in_one_line(tmp_path, old, new, message):
+def test_an_invalid_gateway_list_is_refused_in_one_line(tmp_path, old, new, message):
     path = tmp_path / "own.toml"
     path.write_bytes(OWN_GATEWAYS.replace(old, new, 1).encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError) as caught:
@@ -166,7 +166,7 @@ def test_published_pops_of_sites_exist():
 @pytest.mark.parametrize(
     ("site", "pop"), [("melbourne", "MEL"), ("victoria", "SEA"), ("seattle", "SEA"), ("tokyo", "TYO"), ("perth", "PER")]
 )
-def test_the_nearest_pop_is_the_one_next_door(site, pop):
+def test_the_nearest_pop_is_in_the_same_region(site, pop):
     assert nearest_pop(*at(site)).code == pop
 
 
@@ -214,7 +214,7 @@ def test_user_errors_are_value_errors_and_bentpipe_errors():
         ("london", "frankfurt", 13.0),
     ],
 )
-def test_fibre_agrees_with_a_source_it_was_not_made_from(a, b, rtt_ms):
+def test_fibre_delays_match_an_independent_source(a, b, rtt_ms):
     # Two clouds take different cables: within 15 % (the worst pair, Toronto to Frankfurt, differs by 14 %).
     assert 2 * fibre_one_way_ms(at(a), at(b)).one_way_ms == pytest.approx(rtt_ms, rel=0.15, abs=5)
 
@@ -222,7 +222,7 @@ def test_fibre_agrees_with_a_source_it_was_not_made_from(a, b, rtt_ms):
 @pytest.mark.parametrize(
     ("server", "rtt_ms"), [("sydney", 16), ("london", 241), ("tokyo", 114), ("mumbai", 158), ("sao-paulo", 317)]
 )
-def test_round_trips_from_the_melbourne_pop_are_those_of_the_docs(server, rtt_ms):
+def test_rtts_from_the_melbourne_pop_match_the_docs(server, rtt_ms):
     pop = pop_by_code("MEL")
     assert round(2 * fibre_one_way_ms((pop.lat_deg, pop.lon_deg), at(server)).one_way_ms) == rtt_ms
 
@@ -253,12 +253,12 @@ def test_basis_names_the_weakest_part(a, b, basis):
 
 
 @given(points, points)
-def test_the_detail_says_what_the_basis_says(a, b):
+def test_detail_and_basis_agree(a, b):
     delay = fibre_one_way_ms(a, b)
     assert ("great circle" in delay.detail) == (delay.basis == "great-circle"), delay
 
 
-def test_a_measured_pair_is_taken_as_it_is():
+def test_a_measured_pair_gives_half_its_rtt():
     fibre = load_fibre()
     for a, b in combinations(fibre.cities, 2):
         link = fibre.links[a].get(b)
@@ -266,7 +266,7 @@ def test_a_measured_pair_is_taken_as_it_is():
             assert fibre_one_way_ms(fibre.cities[a], fibre.cities[b]).one_way_ms == link.one_way_ms
 
 
-def test_a_city_that_only_a_cable_reaches_is_reached_by_it():
+def test_a_city_with_only_a_cable_uses_the_cable():
     # Sydney to Santiago: Southern Cross NEXT and Curie, 13500 + 10500 km and 120 km of land stretched by 2.1.
     delay = fibre_one_way_ms(at("sydney"), at("santiago"))
     assert delay.one_way_ms == pytest.approx((13500 + 10500 + 120 * 2.1) / 199.86, abs=0.1)
@@ -283,7 +283,7 @@ def test_fibre_is_symmetric_and_never_faster_than_light_in_fibre(a, b):
 
 
 @given(points)
-def test_no_distance_no_delay(a):
+def test_zero_distance_has_zero_delay(a):
     assert fibre_one_way_ms(a, a).one_way_ms == 0
 
 
@@ -317,7 +317,7 @@ def test_a_place_is_a_name_or_coordinates():
     st.decimals(-180, 360, places=4),
     st.none() | st.decimals(-500, 9000, places=1),
 )
-def test_coordinates_come_back(lat, lon, alt):
+def test_coordinates_are_parsed_exactly(lat, lon, alt):
     place = parse_place(f"{lat:f},{lon:f}" if alt is None else f"{lat:f},{lon:f},{alt:f}")
     assert place.lat_deg == float(lat)
     assert -180 < place.lon_deg <= 180
@@ -346,14 +346,14 @@ def test_coordinates_come_back(lat, lon, alt):
         *("1e1,0", "1_0,0", "0x1,0", "١,0", "10 20", "--1,0", "melbourne,sydney", "\n", "a\nb,1", "x" * 10_000),
     ],
 )
-def test_places_that_are_none(text):
+def test_invalid_places_are_refused(text):
     with pytest.raises(UserError) as error:
         parse_place(text)
     assert_one_line(error)
 
 
 @given(st.text() | st.text("0123456789.,+-e ", max_size=20))
-def test_any_text_is_a_place_or_one_clear_line(text):
+def test_any_text_gives_a_place_or_a_one_line_error(text):
     place = result_or_message(parse_place, text)
     if isinstance(place, str):
         assert len(place.splitlines()) == 1
@@ -374,7 +374,7 @@ def test_presets_have_their_published_values():
     assert set(load_presets()) == {"dumbbell", "fibre", "geo"}
 
 
-def test_services_stand_where_their_sources_say():
+def test_services_have_the_places_of_their_sources():
     services = load_services()
     cities = [name for name in services if name.startswith("leo-") and name not in ("leo-2022", "leo-2024", "leo-bcn1")]
     assert {services[name].server.name for name in cities} == {"sydney", "tokyo", "mumbai", "london", "sao-paulo"}
@@ -391,7 +391,7 @@ def test_services_stand_where_their_sources_say():
         ('to = "brisbane"', 'until = "brisbane"', "'to' is missing"),
     ],
 )
-def test_a_service_that_is_none_is_named(old, new, message):
+def test_an_invalid_service_is_named(old, new, message):
     with pytest.raises(UserError, match=r"^f: services: leo-2022: ") as error:
         parse_services(packaged_text("services.toml").replace(old, new, 1), "f")
     assert message in str(error.value)
@@ -407,7 +407,7 @@ def test_traffic_is_found_by_name_and_its_sizes_are_in_order():
         parse_traffic(text, "f")
 
 
-def test_the_peak_is_what_the_busiest_hour_of_the_access_model_lacks(monkeypatch):
+def test_peak_traffic_is_the_daily_capacity_difference(monkeypatch):
     def with_load(amplitude, power):
         table = default_parameters()
         table["load"]["daily_log_amplitude"], table["capacity"]["load_power"] = amplitude, power
@@ -438,7 +438,7 @@ def test_a_preset_with_loss(text, loss):
 
 
 @pytest.mark.parametrize("text", ["-1", "2", "101%", "nan", "1e9", "much"])
-def test_a_loss_that_is_no_probability(text):
+def test_an_invalid_loss_is_refused(text):
     with pytest.raises(UserError, match="dumbbell: loss"):
         parse_preset(f"dumbbell:loss={text}")
 
@@ -457,7 +457,7 @@ queues = st.tuples(
 
 
 @given(rates, rates, times, queues, st.permutations(["down", "up", "rtt", "queue"]))
-def test_presets_are_exact_and_say_themselves(down, up, rtt, queue, order):
+def test_presets_are_exact_and_their_text_parses_to_the_same_path(down, up, rtt, queue, order):
     texts = {key: f"{v[0]}{v[1][0]}" for key, v in (("down", down), ("up", up), ("rtt", rtt), ("queue", queue))}
     path = parse_preset("fibre:" + ",".join(f"{key}={texts[key]}" for key in order))
     assert (path.down_bps, path.up_bps) == (down[0] * down[1][1], up[0] * up[1][1])
@@ -491,14 +491,14 @@ def test_presets_are_exact_and_say_themselves(down, up, rtt, queue, order):
         ("dumbbell:queue=1mbit", "unknown unit"),
     ],
 )
-def test_presets_that_are_none(text, says):
+def test_invalid_presets_are_refused(text, says):
     with pytest.raises(UserError, match=says) as error:
         parse_preset(text)
     assert_one_line(error)
 
 
 @given(st.text() | st.text("0123456789.mkgbitsdp=,:ratequ", max_size=30).map("dumbbell:".__add__))
-def test_any_text_is_a_preset_or_one_clear_line(text):
+def test_any_text_gives_a_preset_or_a_one_line_error(text):
     path = result_or_message(parse_preset, text)
     if isinstance(path, str):
         assert len(path.splitlines()) == 1
@@ -528,7 +528,7 @@ def test_a_damaged_file_is_read_or_refused_with_one_line(data):
 
 @settings(max_examples=300)
 @given(st.data())
-def test_a_file_with_a_wrong_value_is_refused_where_it_is_wrong(data):
+def test_a_wrong_value_is_refused_with_its_location(data):
     path = data.draw(st.sampled_from(sorted(READERS)))
     lines = packaged_text(path).splitlines()
     number = data.draw(st.integers(0, len(lines) - 1))
@@ -557,7 +557,7 @@ def test_a_place_may_be_a_name_a_text_a_tuple_or_itself():
 
 
 @given(st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()), max_size=4).map(tuple))
-def test_what_is_no_place_is_refused_in_one_line(values):
+def test_values_that_are_no_place_are_refused_in_one_line(values):
     found = result_or_message(as_place, values)
     if isinstance(found, str):
         assert len(found.splitlines()) == 1
@@ -575,7 +575,7 @@ def test_what_is_no_place_is_refused_in_one_line(values):
         (("a", "b"), "place ('a', 'b'): expected a site name"),
     ],
 )
-def test_a_refused_place_says_why(place, message):
+def test_an_invalid_place_names_the_reason(place, message):
     with pytest.raises(UserError) as caught:
         as_place(place)
     assert_one_line(caught)

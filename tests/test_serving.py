@@ -79,20 +79,20 @@ def right(answers, seconds=300):
 
 
 @pytest.mark.parametrize(("every", "clear"), [(1, 15), (1, 0), (5, 15), (15, 90)])
-def test_the_satellite_that_painted_is_found(every, clear):
+def test_the_painting_satellite_is_identified(every, clear):
     answers, _ = by_map(painted(looks(every, clear)), "FRAME_EARTH", satellites(), PLACE)
     assert right(answers) >= 0.9
     assert all(0 < a.confidence <= 1 and a.runner_up not in (None, a.norad_id) for a in answers)
 
 
-def test_looks_between_the_edges_know_which_slot_painted():
+def test_maps_between_edges_are_assigned_to_their_slots():
     """Every 15 s, in the middle of slots: what is new in one look is of two satellites."""
     answers, _ = by_map(painted(list(looks(1, 0))[7::15]), "FRAME_EARTH", satellites(), PLACE)
     assert right(answers) >= 0.7
 
 
 @pytest.mark.parametrize("hours", [-6, 6])
-def test_at_another_time_no_satellite_is_believed(hours):
+def test_elements_of_another_time_identify_no_satellite(hours):
     maps = [(t + hours * 3600 * SECOND, quality) for t, quality in looks()]
     answers, _ = by_map(painted(maps), "FRAME_EARTH", satellites(), PLACE)
     named = [a for a in answers if a.norad_id is not None]
@@ -100,7 +100,7 @@ def test_at_another_time_no_satellite_is_believed(hours):
     assert not any(a.norad_id == truth().get(a.slot_start_unix_ns - hours * 3600 * SECOND) for a in named)
 
 
-def test_a_satellite_that_is_not_in_the_elements_is_none_or_unsure(tmp_path):
+def test_a_satellite_missing_from_the_elements_gives_none_or_low_confidence(tmp_path):
     missing = set(list(truth().values())[::4])
     lines = two_line_elements(satellites())
     keep = [line for line in lines if int(line[2:7]) not in missing]
@@ -130,17 +130,21 @@ def turned(azimuth_deg, tilt_deg, spin_deg, mirror):
 
 
 @pytest.mark.parametrize(("azimuth", "tilt", "spin", "mirror"), [(312, 20, 0, -1), (75, 12, 200, 1), (180, 27, 90, -1)])
-def test_how_a_terminal_stands_is_found(azimuth, tilt, spin, mirror):
+def test_the_orientation_is_estimated(azimuth, tilt, spin, mirror):
     times, row, column, axes = turned(azimuth, tilt, spin, mirror)
-    answers, orientation = by_map(painted_from_pixels(times, row, column, (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+    answers, orientation = by_map(
+        painted_from_pixels(times, row, column, (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE
+    )
     assert right(answers) >= 0.9
     assert np.degrees(np.arccos(orientation.boresight @ axes[2])) < 1.5
 
 
-def test_few_slots_or_another_sky_have_no_orientation():
+def test_few_slots_or_other_satellites_give_no_orientation():
     times, row, column, _ = turned(312, 20, 0, -1)
     with pytest.raises(UserError, match="too few"):
-        by_map(painted_from_pixels(times[:60], row[:60], column[:60], (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE)
+        by_map(
+            painted_from_pixels(times[:60], row[:60], column[:60], (SIDE, SIDE)), "FRAME_UNKNOWN", satellites(), PLACE
+        )
     with pytest.raises(UserError, match="place, time or elements"):
         by_map(painted_from_pixels(times + 7 * SLOT * 100, row, column, (SIDE, SIDE)), "FRAME_UT", satellites(), PLACE)
 
@@ -193,7 +197,7 @@ MAPS = st.lists(
 
 
 @given(MAPS)
-def test_hostile_maps_are_sorted_out(rows):
+def test_invalid_maps_are_handled(rows):
     """Any size, any value, any time: slots within the record, pixels within the map, nothing twice."""
     maps = []
     for at, shape, value, seed in rows:
@@ -208,13 +212,13 @@ def test_hostile_maps_are_sorted_out(rows):
     assert all(np.isfinite(a.confidence) and 0 <= a.confidence <= 1 for a in answers)
 
 
-def test_a_map_that_fills_at_once_is_no_track():
+def test_a_burst_of_pixels_is_ignored():
     before = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
     found = painted([(START, before), (START + SECOND, np.ones_like(before))])
     assert (found.slots, found.bursts) == ([], 1)
 
 
-def test_a_clearing_and_a_pixel_that_vanishes_are_told_apart():
+def test_clearing_is_distinguished_from_vanishing_pixels():
     one = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
     one[40, 40:50] = 1
     lost = one.copy()
@@ -232,7 +236,7 @@ def test_posteriors_are_probabilities():
         assert np.isclose(p.sum(), 1)
 
 
-def test_a_coin_that_says_what_it_is_is_calibrated():
+def test_a_calibrated_forecast_passes():
     rng = np.random.default_rng(1)
     confidence = rng.uniform(0.2, 1, 20_000)
     parts = calibration(Judged(confidence, rng.random(20_000) < confidence))
@@ -247,7 +251,7 @@ def pings(seconds=300):
     return pl.DataFrame({"unix_ns": START + np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt})
 
 
-def test_pings_alone_find_more_than_chance_and_are_not_sure():
+def test_pings_identify_more_than_chance_with_low_confidence():
     answers = by_rtt(only_series(pings(900)), satellites(), PLACE)
     known = truth(900)
     assert len(answers) == 60
@@ -257,7 +261,7 @@ def test_pings_alone_find_more_than_chance_and_are_not_sure():
     assert abs(np.mean([a.confidence for a in answers]) - share) <= 0.1
 
 
-def test_pings_without_a_gateway_or_replies_say_so():
+def test_pings_without_a_gateway_or_replies_are_refused():
     ocean = parse_place("-48.9,-123.4")
     with pytest.raises(UserError, match="no gateway"):
         by_rtt(only_series(pings()), satellites(), ocean)
@@ -300,7 +304,7 @@ def test_the_command_reads_pings(recording):
     assert len(read_pings(recording / "dish").t_s) > 100
 
 
-def test_a_measured_run_is_read_as_what_it_was_made_of(recording, others, tmp_path):
+def test_a_measured_run_reads_like_its_sources(recording, others, tmp_path):
     elements = ["--elements", str(recording / "elements.tle"), "--json"]
     made = run(app, ["read", str(recording / "dish"), "-o", str(tmp_path / "r")])
     assert made.exit_code == 0, made.output
@@ -321,7 +325,7 @@ def test_a_measured_run_is_read_as_what_it_was_made_of(recording, others, tmp_pa
     assert "holds no obstruction maps" in run(app, ["serving", str(tmp_path / "p"), *elements]).output
 
 
-def test_an_invalid_run_is_told_of(recording, tmp_path):
+def test_an_invalid_run_gives_a_warning(recording, tmp_path):
     assert run(app, ["read", str(recording / "dish"), "-o", str(tmp_path / "r")]).exit_code == 0
     file = next(tmp_path.glob("r/*/*/run.json"))
     record = json.loads(file.read_text())
@@ -331,7 +335,7 @@ def test_an_invalid_run_is_told_of(recording, tmp_path):
     assert "the Run says it is not to be trusted: it was shaken" in result.stderr
 
 
-def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recording, tmp_path):
+def test_relative_times_and_old_elements_are_refused(recording, tmp_path):
     log = tmp_path / "ping.txt"
     lines = [f"64 bytes from 8.8.8.8: icmp_seq={k} ttl=116 time={30 + k % 9}.5 ms" for k in range(1, 200)]
     end = "--- 8.8.8.8 ping statistics ---\n199 packets transmitted, 199 received, 0% packet loss, time 198000ms"
@@ -369,7 +373,7 @@ def test_times_of_no_wall_clock_and_elements_of_another_week_name_nobody(recordi
         (["dish", "--method", "rtt", "--min-elevation", "3"], "--min-elevation: only for"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(recording, args, says):
+def test_invalid_arguments_give_one_line_errors(recording, args, says):
     pings().write_parquet(recording / "pings.parquet")
     path = [str(recording / args[0]), *args[1:]]
     result = run(app, ["serving", *path, "--elements", str(recording / "elements.tle")])
@@ -409,7 +413,7 @@ def test_published_formats_are_read(others):
     assert [a.norad_id for a in answers] == list(truth().values())[:4]
 
 
-def test_pixels_have_the_times_that_their_zones_say(others, tmp_path):
+def test_pixel_times_follow_their_time_zones(others, tmp_path):
     rows = (others / "pixels.csv").read_text().splitlines()
     utc = read_maps(others / "pixels.csv").painted.slots
     here = pl.Series([row[:19] for row in rows[1:]]).str.to_datetime()
@@ -432,7 +436,7 @@ def test_pixels_have_the_times_that_their_zones_say(others, tmp_path):
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "America/Vancouver"])
-def test_maps_with_parquets_own_instants(others, tmp_path, zone):
+def test_maps_with_parquet_timestamps(others, tmp_path, zone):
     table = pl.read_parquet(others / "obstruction_map-A.parquet")
     instants = (pl.col("timestamp") * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
     instants = instants.dt.replace_time_zone(None) if zone is None else instants.dt.convert_time_zone(zone)
@@ -444,7 +448,7 @@ def test_maps_with_parquets_own_instants(others, tmp_path, zone):
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_any_bytes_are_maps_or_one_line(others, tmp_path_factory, data):
+def test_any_bytes_give_maps_or_a_one_line_error(others, tmp_path_factory, data):
     tables = ["pixels.csv", "white_pixel_coordinates_xor_A.csv"]
     name = data.draw(st.sampled_from([*tables, "obstruction_map-A.parquet", "GRPC_STATUS-A.csv"]))
     folder = tmp_path_factory.mktemp("fuzz")
@@ -470,7 +474,7 @@ def test_labels_are_read_by_slot(tmp_path):
 
 
 @pytest.mark.skipif(not LOUVAIN.is_file(), reason=f"no {LOUVAIN.name}: the measurements are not part of the repository")
-def test_a_published_table_without_its_heading_says_the_same(tmp_path):
+def test_a_published_table_without_heading_reads_the_same(tmp_path):
     rows = LOUVAIN.read_text().splitlines()[1:]
     bare = tmp_path / "white_pixel_coordinates_xor_ucl.csv"
     bare.write_text("".join(f"{row.split('+')[0]},{','.join(row.split(',')[1:3])}\n" for row in rows))

@@ -187,10 +187,10 @@ def shell(
 def note_if_fast(paths: Iterable[Profile]) -> None:
     """Warn that a path may have more capacity than this machine can emulate."""
     from bentpipe.cli.console import note
-    from bentpipe.profiles.path import most_capacity_bps
+    from bentpipe.profiles.path import max_capacity_bps
 
     for path in paths:
-        if (most_bps := most_capacity_bps(path)) > CARRIED_BPS:
+        if (most_bps := max_capacity_bps(path)) > CARRIED_BPS:
             note(
                 f"{path.name} carries up to {most_bps / 1e9:.3g} Gbit/s, two processors with both ends on them about "
                 f"{CARRIED_BPS / 1e9:g}: a run that is limited by the machine and not by the path is marked not valid"

@@ -129,9 +129,9 @@ class _Station:
         arc = _GSO_RADIUS_KM * np.stack([np.cos(longitude), np.sin(longitude), np.zeros_like(longitude)], axis=-1)
         arc -= self.position_km
         arc = arc[arc @ self.up >= 0] / np.linalg.norm(arc[arc @ self.up >= 0], axis=-1, keepdims=True)
-        way = position_km - self.position_km
-        way /= np.linalg.norm(way, axis=-1, keepdims=True)
-        clear: NDArray[np.bool_] = (way @ arc.T).max(axis=-1, initial=-1.0) <= math.cos(math.radians(exclusion_deg))
+        offset = position_km - self.position_km
+        offset /= np.linalg.norm(offset, axis=-1, keepdims=True)
+        clear: NDArray[np.bool_] = (offset @ arc.T).max(axis=-1, initial=-1.0) <= math.cos(math.radians(exclusion_deg))
         return clear
 
 

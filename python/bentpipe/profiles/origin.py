@@ -217,10 +217,10 @@ def _ground(recipe: Mapping[str, Any]) -> dict[str, Any]:
     for name, count in sorted(uses.items(), key=lambda use: (-use[1], use[0])):
         leg = ground["gateways"][name]
         gateways.append(_leg(name, leg["pop"], leg["gateway_pop_ns"], leg.get("gateway_pop_fibre"), count))
-        there = pops.setdefault(
+        pop = pops.setdefault(
             leg["pop"], _leg(leg["pop"], ground["server"], leg["pop_server_ns"], leg.get("pop_server_fibre"), 0)
         )
-        there["slots"] += count
+        pop["slots"] += count
     return {"gateways": gateways, "pops": list(pops.values())}
 
 

@@ -223,7 +223,7 @@ def held(t_s: Floats, value: Floats, at_s: Floats) -> Floats:
     return picked
 
 
-def most_capacity_bps(profile: Profile) -> float:
+def max_capacity_bps(profile: Profile) -> float:
     """Return the largest capacity of either direction at any time [bit/s]; 0 if there is no limit."""
     path = PathView(profile)
     limits = [path.capacity(direction).value for direction in DIRECTIONS]

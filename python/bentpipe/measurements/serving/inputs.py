@@ -71,11 +71,11 @@ def read_maps(path: str | os.PathLike[str]) -> Maps:
     if not root.exists():
         raise UserError(f"{path}: no such file or folder; expected obstruction maps (docs/reference/serving.md)")
     if root.is_dir():
-        found = sorted(root.glob("obstruction_map-*.parquet"))
-        if len(found) == 1:
-            return _leoviz(found[0])
-        if found:
-            raise UserError(f"{path}: holds {len(found)} files obstruction_map-*.parquet; expected one of them")
+        files = sorted(root.glob("obstruction_map-*.parquet"))
+        if len(files) == 1:
+            return _leoviz(files[0])
+        if files:
+            raise UserError(f"{path}: holds {len(files)} files obstruction_map-*.parquet; expected one of them")
         return _run(root) if _holds_runs(root) else _recording(root)
     return _pixels(root) if root.suffix == ".csv" else _leoviz(root)
 
@@ -88,17 +88,17 @@ def _recording(root: Path) -> Maps:
 def _run(root: Path) -> Maps:
     """Read the maps of a measured Run."""
     run = read_measured(root)
-    there = {name: run.checked_scan(f"dish_{name}") for name in TABLES}
-    tables = {name: pl.LazyFrame(schema=dict(TABLES[name])) if of is None else of for name, of in there.items()}
+    stored = {name: run.checked_scan(f"dish_{name}") for name in TABLES}
+    tables = {name: pl.LazyFrame(schema=dict(TABLES[name])) if of is None else of for name, of in stored.items()}
     # A row of a map has the changes since the row written before it, whatever the clock.
     whole = {
         name: table if name in LAYOUT.as_written else table.sort("t_unix_ns", maintain_order=True)
         for name, table in tables.items()
     }
     expected = "a Run that was read from obstruction maps or a recording"
-    found = _maps_from_tables(run.path, whole, rebuild_maps([whole["maps"].collect()]), expected)
+    maps = _maps_from_tables(run.path, whole, rebuild_maps([whole["maps"].collect()]), expected)
     _require_clock(run.path, run.clock_known("dish_maps", "dish_samples"))
-    return replace(found, warnings=distrust_reasons(run))
+    return replace(maps, warnings=distrust_reasons(run))
 
 
 def _holds_runs(root: Path) -> bool:
@@ -126,9 +126,9 @@ def _maps_from_tables(
     samples = tables["samples"].select("t_unix_ns", *_QUATERNION).drop_nulls().collect()
     rim = about["max_theta_deg"].drop_nulls().drop_nans()
     rim_deg = float(rim[-1]) if len(rim) else RIM_DEG
-    found = painted(images, rim_deg if 0 < rim_deg <= 180 else RIM_DEG)
+    painted_slots = painted(images, rim_deg if 0 < rim_deg <= 180 else RIM_DEG)
     place = _place(tables["events"])
-    return Maps(found, frames[0] if frames else "FRAME_UNKNOWN", _attitudes(samples), place)
+    return Maps(painted_slots, frames[0] if frames else "FRAME_UNKNOWN", _attitudes(samples), place)
 
 
 def _place(events: pl.LazyFrame) -> Place | None:
@@ -243,9 +243,9 @@ def read_pings(path: str | os.PathLike[str]) -> Series:
     """
     root = Path(path)
     if not root.is_dir() or any(root.rglob("probes.parquet")):
-        found = load_table(root, "probes")
-        _require_clock(root, found.clock_known)
-        return only_series(found.table)
+        table = load_table(root, "probes")
+        _require_clock(root, table.clock_known)
+        return only_series(table.table)
     samples = None
     if _holds_runs(root):
         run = read_measured(root)

@@ -119,18 +119,18 @@ def refine_orientation(
     """Refine an orientation by least squares over the slots that fit (Kabsch, Acta Cryst. A32 (1976) 922)."""
     mirror = np.sign(np.linalg.det(axes))
     for within_deg in steps_deg:
-        sightings, directions = [], []
-        for vectors, ways in pairs:
-            apart = _rms_deg(vectors @ axes, ways)
+        sightings, matches = [], []
+        for vectors, directions in pairs:
+            apart = _rms_deg(vectors @ axes, directions)
             nearest = int(apart.argmin())
             if apart[nearest] <= within_deg:
                 sightings.append(vectors)
-                directions.append(ways[nearest])
+                matches.append(directions[nearest])
         if len(sightings) < 3:
             break
-        u, _, vt = np.linalg.svd(np.concatenate(sightings).T @ np.concatenate(directions))
+        u, _, vt = np.linalg.svd(np.concatenate(sightings).T @ np.concatenate(matches))
         axes = u @ np.diag([1.0, 1.0, mirror * np.linalg.det(u @ vt)]) @ vt
-    near = [_rms_deg(vectors @ axes, ways).min() for vectors, ways in pairs]
+    near = [_rms_deg(vectors @ axes, directions).min() for vectors, directions in pairs]
     return Orientation(axes, float(np.mean(np.array(near) <= FIT_DEG)))
 
 
@@ -140,8 +140,8 @@ def match_pairs(track: Track, sky: Sky) -> tuple[Floats, Floats]:
     return track.vectors[some], sky.at((track.begin_s[some] + track.end_s[some]) / 2)
 
 
-def _rms_deg(vectors: Floats, ways: Floats) -> Floats:
-    apart: Floats = np.degrees(np.sqrt(((ways - vectors) ** 2).sum(axis=2).mean(axis=1)))
+def _rms_deg(vectors: Floats, directions: Floats) -> Floats:
+    apart: Floats = np.degrees(np.sqrt(((directions - vectors) ** 2).sum(axis=2).mean(axis=1)))
     return apart
 
 
@@ -152,9 +152,9 @@ def _spread(slots: list[tuple[Track, Sky]], count: int) -> list[tuple[Track, Sky
 def _search(grid: Floats, pairs: Sequence[tuple[Floats, Floats]], keep: int = 8) -> Floats:
     """Return the rotations of a grid with which most slots have a satellite near, best first; shape (keep, 3, 3)."""
     scores = np.zeros(len(grid))
-    for vectors, ways in pairs:
+    for vectors, directions in pairs:
         # Mean cosine between rotated vectors and tracks: a product of 9 numbers each.
-        both = np.einsum("nk,mnc->mkc", vectors, ways).reshape(len(ways), 9) / len(vectors)
+        both = np.einsum("nk,mnc->mkc", vectors, directions).reshape(len(directions), 9) / len(vectors)
         for first in range(0, len(grid), 16384):
             part = slice(first, first + 16384)
             nearest = (grid[part].reshape(-1, 9) @ both.T).max(axis=1)

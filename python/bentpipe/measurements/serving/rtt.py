@@ -116,7 +116,7 @@ def by_rtt(
 
 
 def _gateways(place: Place) -> list[tuple[Place, float]]:
-    """Return the packaged gateways nearby, each with its one-way fibre delay to the PoP [ms]."""
+    """Return the packaged gateways nearby, each with its one-path_ms fibre delay to the PoP [ms]."""
     here = (place.lat_deg, place.lon_deg)
     near = sorted((great_circle_km(here, (g.lat_deg, g.lon_deg)), k, g) for k, g in enumerate(load_gateways().gateways))
     chosen = [g for distance, _, g in near[:MAX_GATEWAYS] if distance <= REACH_KM]
@@ -143,8 +143,8 @@ def _path_rtts_ms(
         for slot, visible in enumerate(skies(satellites, gateway, starts.tolist(), lowest)):
             where = np.searchsorted(visible.index, up[slot].index).clip(0, max(len(visible.index) - 1, 0))
             if len(visible.index):
-                there = visible.index[where] == up[slot].index
-                ms = np.where(there, visible.range_km[where, 1] / KM_PER_MS + fibre_ms, np.inf)
+                is_visible = visible.index[where] == up[slot].index
+                ms = np.where(is_visible, visible.range_km[where, 1] / KM_PER_MS + fibre_ms, np.inf)
                 down[slot] = np.minimum(down[slot], ms)
         on_progress((k + 1) / len(ground))
     return [2 * (sky.range_km[:, 1] / KM_PER_MS + ms) for sky, ms in zip(up, down, strict=True)]
@@ -152,8 +152,11 @@ def _path_rtts_ms(
 
 def _smoothed(up: Sequence[Sky], paths_ms: Sequence[Floats], measured: Floors, place: Place) -> list[Floats]:
     """Return probabilities of each slot's satellites by a hidden Markov model; constant and spread are fitted."""
-    priors = [_prior(sky, way, place) for sky, way in zip(up, paths_ms, strict=True)]
-    apart = [np.where(np.isfinite(way), floor - way, 0.0) for way, floor in zip(paths_ms, measured.rtt_ms, strict=True)]
+    priors = [_prior(sky, path_ms, place) for sky, path_ms in zip(up, paths_ms, strict=True)]
+    apart = [
+        np.where(np.isfinite(path_ms), floor - path_ms, 0.0)
+        for path_ms, floor in zip(paths_ms, measured.rtt_ms, strict=True)
+    ]
     means = np.array([float(p @ a) for p, a in zip(priors, apart, strict=True)])
     constant, spread = float(np.median(means)), 4.0
     follows = np.diff(measured.start_unix_ns, prepend=0) == SLOT_NS
@@ -171,13 +174,13 @@ def _smoothed(up: Sequence[Sky], paths_ms: Sequence[Floats], measured: Floors, p
     return probability
 
 
-def _prior(sky: Sky, way: Floats, place: Place) -> Floats:
+def _prior(sky: Sky, path_ms: Floats, place: Place) -> Floats:
     """Return the prior by the scheduler's preferences; 0 if no gateway sees the satellite."""
     azimuth, elevation = vectors_to_sky(sky.knots[:, 1])
     poleward = (np.cos(np.radians(azimuth)) > 0) == (place.lat_deg >= 0)
-    weight = np.where(elevation >= 45.0, HIGH_ODDS, 1.0) * np.where(poleward, POLEWARD_ODDS, 1.0) * np.isfinite(way)
+    weight = np.where(elevation >= 45.0, HIGH_ODDS, 1.0) * np.where(poleward, POLEWARD_ODDS, 1.0) * np.isfinite(path_ms)
     if not weight.sum():
-        weight = np.ones(len(way))
+        weight = np.ones(len(path_ms))
     whole: Floats = weight / max(weight.sum(), 1.0) if not len(weight) else weight / weight.sum()
     return whole
 
@@ -191,7 +194,9 @@ def _forward_backward(
     for k in range(n):
         expected = priors[k]
         if k and follows[k]:
-            expected = KEEP_PROBABILITY * _carried(up[k - 1], forward[-1], up[k]) + (1 - KEEP_PROBABILITY) * priors[k]
+            expected = (
+                KEEP_PROBABILITY * _map_values(up[k - 1], forward[-1], up[k]) + (1 - KEEP_PROBABILITY) * priors[k]
+            )
         now = expected * fits[k]
         forward.append(now / now.sum() if now.sum() > 0 else priors[k])
     backward = [np.ones(len(sky.index)) for sky in up]
@@ -199,7 +204,7 @@ def _forward_backward(
         if not follows[k + 1] or not len(up[k + 1].index):
             continue
         ahead = fits[k + 1] * backward[k + 1]
-        back = KEEP_PROBABILITY * _carried(up[k + 1], ahead, up[k]) + (1 - KEEP_PROBABILITY) * float(
+        back = KEEP_PROBABILITY * _map_values(up[k + 1], ahead, up[k]) + (1 - KEEP_PROBABILITY) * float(
             priors[k + 1] @ ahead
         )
         backward[k] = back / back.max() if back.max(initial=0.0) > 0 else np.ones(len(back))
@@ -207,7 +212,7 @@ def _forward_backward(
     return [p / p.sum() if p.sum() > 0 else q for p, q in zip(both, priors, strict=True)]
 
 
-def _carried(source: Sky, values: Floats, to: Sky) -> Floats:
+def _map_values(source: Sky, values: Floats, to: Sky) -> Floats:
     """Map values of one sky's satellites to those of another; 0 for satellites not in the first."""
     if not len(source.index) or not len(to.index):
         return np.zeros(len(to.index))

@@ -165,13 +165,13 @@ def distances(track: Track, sky: Sky) -> Distances:
     knots = np.einsum("nkc,jc->nkj", sky.knots, vectors).max(axis=(1, 2))
     near = np.flatnonzero(knots >= np.cos(np.radians(FAR_DEG)))
     for shift, ahead_s in enumerate(AHEAD_S) if len(near) else ():
-        way = sky.at(STEPS_S + ahead_s, near)
-        apart = np.minimum(_angle_deg(way, vectors), CAP_DEG)  # (satellite, sighting, step)
+        path = sky.at(STEPS_S + ahead_s, near)
+        apart = np.minimum(_angle_deg(path, vectors), CAP_DEG)  # (satellite, sighting, step)
         from_way = np.where(within[own], apart[:, own], CAP_DEG).min(axis=2, initial=CAP_DEG) ** 2
         from_sightings = np.where(later, apart, CAP_DEG).min(axis=1, initial=CAP_DEG) ** 2
         required = np.broadcast_to(track.required, from_sightings.shape)
         if track.before is not None:
-            required = required & ~track.before.at(way)
+            required = required & ~track.before.at(path)
         steps = required.sum(axis=1)
         there = from_way.mean(axis=1) if own.any() else np.zeros(len(near))
         back = np.where(required, from_sightings, 0.0).sum(axis=1) / np.maximum(steps, 1)
@@ -181,8 +181,8 @@ def distances(track: Track, sky: Sky) -> Distances:
     return Distances(rms, weight)
 
 
-def _angle_deg(way: Floats, vectors: Floats) -> Floats:
+def _angle_deg(path: Floats, vectors: Floats) -> Floats:
     """Return the angle between each sighting and each step of each track; shape (satellites, sightings, steps)."""
-    cosine = np.matmul(vectors, way.transpose(0, 2, 1))
+    cosine = np.matmul(vectors, path.transpose(0, 2, 1))
     apart: Floats = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
     return apart

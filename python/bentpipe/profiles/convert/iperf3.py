@@ -34,9 +34,9 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
     path = one_path(paths, "iperf3 JSON")
     rows = iperf3.measure(read_unpacked(path), str(path), ReadHints()).tables["samples"]
     rows = rows.filter(~pl.col("omitted"))
-    ways = rows["direction"].unique().to_list()
-    if len(ways) != 1:
-        problem = "both directions at once" if ways else "no interval that counts"
+    directions = rows["direction"].unique().to_list()
+    if len(directions) != 1:
+        problem = "both directions at once" if directions else "no interval that counts"
         raise UserError(f"{path}: {problem}; expected a test of one direction")
     for name in ("goodput_bps", "sent_bps", "rtt_smoothed_ms"):
         if name not in rows.columns:
@@ -61,7 +61,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
         delay = Points.constant(options.delay_s)
     tested = Side(delay_s=delay, capacity_bps=capacity, queue=options.limit())
     free = Side(delay_s=delay, queue=options.limit())
-    up = ways == ["up"]
+    up = directions == ["up"]
     notes.append(f"{'down' if up else 'up'} was not tested: no capacity limit there")
     start_ns = int(rows["unix_ns"][0] - round(float(intervals["begin_s"][0]) * 1e9))
     profile = single_hop_profile(

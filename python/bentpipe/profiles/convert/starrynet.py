@@ -84,8 +84,8 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
     try:
         (folder / "config.json").write_text(json.dumps(config, indent=4) + "\n")
         shell, links = folder / _EXPERIMENT / _SHELL_FOLDER, folder / _EXPERIMENT / "GS-2" / "gsl"
-        for made in (shell / "isl", shell / "position", links):
-            made.mkdir(parents=True)
+        for subfolder in (shell / "isl", shell / "position", links):
+            subfolder.mkdir(parents=True)
         for step, text in enumerate(_steps(link_ms, satellite)):
             (links / f"{step}.txt").write_text(text)
             (shell / "isl" / f"{step}.txt").write_text("0,0|||\n0,1|||\n\n")

@@ -83,14 +83,16 @@ def simulated_ping_stats(profile: Profile, sent_s: NDArray[np.float64], seed: in
     return ping_stats(ping_table(profile, sent_s[sent_s <= profile.duration_s], seed=seed))
 
 
-def agreement(made: Measured) -> list[dict[str, Any]]:
+def agreement(measured_profile: Measured) -> list[dict[str, Any]]:
     """Return the statistics of the measurement and of a simulated, evenly spaced ping: two rows, ready for JSON.
 
     Quantities are those of `PingStats`; None: no value.
     """
     rows = {
-        "measured": ping_stats(made.probes.table()),
-        "given back": simulated_ping_stats(made.profile, regular_times(made.probes, made.profile)),
+        "measured": ping_stats(measured_profile.probes.table()),
+        "given back": simulated_ping_stats(
+            measured_profile.profile, regular_times(measured_profile.probes, measured_profile.profile)
+        ),
     }
     return [
         {"ping": name} | {key: None if value != value else round(value, 6) for key, value in asdict(one).items()}  # noqa: PLR0124 - NaN
@@ -112,6 +114,6 @@ def disagreement(rows: list[dict[str, Any]]) -> list[str]:
     if not lines:
         return []
     return [
-        f"the Profile's delay differs by more than {100 * TOLERANCE:g} %: {'; '.join(lines)}. Likely causes: a capacity "
-        "that delays pings (--capacity), or a prober that waits for each reply"
+        f"the Profile's delay differs by more than {100 * TOLERANCE:g} %: {'; '.join(lines)}. Likely causes: a "
+        "capacity that delays pings (--capacity), or a prober that waits for each reply"
     ]

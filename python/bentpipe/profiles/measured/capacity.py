@@ -260,8 +260,8 @@ def place_capacity(
     overlapping = [(one, points) for one, points in overlapping if _cut(points, duration_s).valid.any()]
     if capacity.duration_s is None:
         return _placed(direction, series, [capacity], [])
-    passed = len(usable) - max(1, len(overlapping))
-    over = [f"{passed} other(s) ignored"] if passed else []
+    ignored = len(usable) - max(1, len(overlapping))
+    over = [f"{ignored} other(s) ignored"] if ignored else []
     if overlapping:
         over = [f"{over[0]}: not known to overlap the pings"] if over else []
         lines = ["measured at the time of the pings; unknown where it was not measured", *over]
@@ -315,9 +315,9 @@ def _first_known(each: Sequence[Points]) -> Points:
     at = np.unique(np.concatenate([series.t_s for series in each]))
     value, known = held(each[0].t_s, each[0].value, at), held(each[0].t_s, each[0].valid.astype(np.float64), at) > 0
     for series in each[1:]:
-        more = ~known & (held(series.t_s, series.valid.astype(np.float64), at) > 0)
-        value = np.where(more, held(series.t_s, series.value, at), value)
-        known |= more
+        newly_known = ~known & (held(series.t_s, series.valid.astype(np.float64), at) > 0)
+        value = np.where(newly_known, held(series.t_s, series.value, at), value)
+        known |= newly_known
     return Points.of(at, value, known)
 
 

@@ -168,16 +168,16 @@ def read_probes(
             "every probe was lost" if replies == 0 else f"only {replies} of {int(fresh.sum())} probes were answered"
         )
         raise UserError(f"pings: {problem}; expected at least {MIN_REPLIES} replies to take the delay from")
-    ways = [_one_way(frame, name, fresh, one.rtt_ms) for name in ("up_ms", "down_ms") if name in extra]
-    known = len(ways) == 2 and all(way is not None for way in ways)
+    one_way_ms = [_one_way(frame, name, fresh, one.rtt_ms) for name in ("up_ms", "down_ms") if name in extra]
+    known = len(one_way_ms) == 2 and all(delays is not None for delays in one_way_ms)
     probes = Probes(
         one.site,
         one.target,
         one.start_unix_ns,
         sent_ns[fresh],
         one.rtt_ms[fresh],
-        ways[0] if known else None,
-        ways[1] if known else None,
+        one_way_ms[0] if known else None,
+        one_way_ms[1] if known else None,
         np.zeros(int(fresh.sum()) - 1, bool),
         max(1, round(spacing_s(one.t_s[fresh]) * 1e9)),
         tuple(notes),

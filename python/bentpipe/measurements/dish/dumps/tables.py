@@ -91,8 +91,8 @@ def measure_csv(data: bytes, where: str, hints: ReadHints) -> Measurement:
         lambda: pl.read_csv(io.BytesIO(data), infer_schema=False, truncate_ragged_lines=False),
         lambda reason: UserError(f"{where}: is not a CSV table ({reason})"),
     )
-    found = _samples(cells, where)
-    return replace(found, notes=(*found.notes, *filter(None, [cut])))
+    measurement = _samples(cells, where)
+    return replace(measurement, notes=(*measurement.notes, *filter(None, [cut])))
 
 
 def measure_sqlite(data: bytes, where: str, hints: ReadHints) -> Measurement:
@@ -120,9 +120,9 @@ def measure_sqlite(data: bytes, where: str, hints: ReadHints) -> Measurement:
             names = {row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             for name in ("status", "history"):
                 if name in names:
-                    found = base.execute(f'SELECT * FROM "{name}"')
-                    columns = [entry[0] for entry in found.description]
-                    rows = [[None if value is None else _text(value) for value in row] for row in found]
+                    cursor = base.execute(f'SELECT * FROM "{name}"')
+                    columns = [entry[0] for entry in cursor.description]
+                    rows = [[None if value is None else _text(value) for value in row] for row in cursor]
                     if rows:
                         schema = dict.fromkeys(columns, pl.String)
                         part = _samples(pl.DataFrame(rows, schema=schema, orient="row"), f"{where}: table {name}")
@@ -217,13 +217,13 @@ def _samples(table: pl.DataFrame, where: str) -> Measurement:
             columns[ours] = _typed(table[theirs], {**SAMPLES, **TRACK}[ours], ours, where)
             if ours in RANGES:
                 _check_range(columns[ours], ours, where)
-    found = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
-    if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(found.columns):
+    samples = pl.DataFrame(columns).with_columns(pl.lit("status").alias("source"))
+    if not {"pop_ping_latency_ms", "pop_ping_drop_rate", "downlink_throughput_bps"} & set(samples.columns):
         raise UserError(f"{where}: no column of a terminal's telemetry; expected such as pop_ping_latency_ms")
     ignored = [name for name in table.columns if name not in (*chosen.values(), time)]
     if ignored:
         notes.append(f"columns ignored: {_listed(ignored)}")
-    return Measurement({"dish_samples": found.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
+    return Measurement({"dish_samples": samples.sort("t_unix_ns", maintain_order=True)}, notes=tuple(notes))
 
 
 def _maps(table: pl.DataFrame, where: str) -> Measurement:
@@ -261,8 +261,8 @@ def _maps(table: pl.DataFrame, where: str) -> Measurement:
         )
     )
     note = "pixels of 0 are left out: these maps do not distinguish obstructed from not observed"
-    found = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
-    return Measurement({"dish_maps": found}, notes=(note, NO_ZONE) if naive else (note,))
+    maps = rows.select(name for name in MAPS if name in rows.columns).sort("t_unix_ns")
+    return Measurement({"dish_maps": maps}, notes=(note, NO_ZONE) if naive else (note,))
 
 
 def _observed(maps: pl.Series, first: int, side: int) -> pl.DataFrame:
@@ -283,27 +283,27 @@ def instants(column: pl.Series, where: str) -> tuple[pl.Series, bool]:
     """
     naive = False
     if column.name == "t_unix_ns" and column.dtype == pl.Int64:
-        found = column
+        times = column
     elif isinstance(column.dtype, pl.Datetime):
         naive = column.dtype.time_zone is None
         known = column.dt.epoch("s").is_between(0, 2**33).fill_null(value=False)  # range of 64-bit nanoseconds
-        found = column.dt.epoch("ns").set(~known, None)
+        times = column.dt.epoch("ns").set(~known, None)
     elif column.dtype.is_numeric() or (column.dtype == pl.String and column.str.contains(r"^[0-9]+(\.[0-9]*)?$").all()):
         seconds = column.cast(pl.Float64, strict=False)
         seconds = seconds.set(~seconds.is_between(0, 4e9).fill_null(value=False), None)
-        found = (seconds * 1e9).round().cast(pl.Int64)
+        times = (seconds * 1e9).round().cast(pl.Int64)
     elif column.dtype == pl.String:
-        found, naive = parse_instants(column)
+        times, naive = parse_instants(column)
     else:
         raise UserError(
             f"{where}: {column.name} is of type {column.dtype}; expected a time since 1970, ISO-8601 or Datetime"
         )
-    if found.null_count():
-        row = int(found.is_null().arg_max() or 0)
+    if times.null_count():
+        row = int(times.is_null().arg_max() or 0)
         raise UserError(
             f"{where}: row {row + 1}: {column.name} is {column[row]!r:.60}; expected a time since 1970, or ISO-8601"
         )
-    return found, naive
+    return times, naive
 
 
 def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
@@ -312,20 +312,20 @@ def _typed(column: pl.Series, kind: object, name: str, where: str) -> pl.Series:
     empty = text.is_null() | text.str.to_lowercase().is_in(["", "none", "null", "nan"])
     if kind == pl.Boolean:
         lower = text.str.to_lowercase()
-        found = pl.select(
+        typed = pl.select(
             pl.when(lower.is_in(["true", "1"])).then(True).when(lower.is_in(["false", "0"])).then(False)
         ).to_series()
     elif kind == pl.String:
-        found = text.str.slice(0, 200)
+        typed = text.str.slice(0, 200)
     else:
-        found = text.cast(pl.Float64, strict=False)
-        found = found.set((found.is_infinite() | (found.abs() > 1e18)).fill_null(value=False), None)
-        found = found.cast(kind, strict=False)  # type: ignore[arg-type]
-    bad = found.is_null() & ~empty
+        typed = text.cast(pl.Float64, strict=False)
+        typed = typed.set((typed.is_infinite() | (typed.abs() > 1e18)).fill_null(value=False), None)
+        typed = typed.cast(kind, strict=False)  # type: ignore[arg-type]
+    bad = typed.is_null() & ~empty
     if bad.any():
         row = int(bad.arg_max() or 0)
         raise UserError(f"{where}: row {row + 1}: {name} is {text[row]!r:.60}; expected a value of its type")
-    return found.set(empty, None) if kind == pl.String else found
+    return typed.set(empty, None) if kind == pl.String else typed
 
 
 def _check_range(column: pl.Series, name: str, where: str) -> None:

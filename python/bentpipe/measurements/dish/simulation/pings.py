@@ -84,21 +84,21 @@ class Pings:
         arrive, lost = start.copy(), np.ones(len(start), dtype=bool)
         places = np.searchsorted([at for at, _, _ in self._routes], start, side="right") - 1
         for place in np.unique(places).tolist():
-            mine = np.flatnonzero(places == place)
+            on_route = np.flatnonzero(places == place)
             hops = [hop for hop in self._routes[place][2] if hop not in self._beyond]
             if not self._routes[place][2]:
                 continue
-            at, gone = start[mine], np.zeros(len(mine), dtype=bool)
+            at, lost_here = start[on_route], np.zeros(len(on_route), dtype=bool)
             for hop in hops if direction == "up" else hops[::-1]:
-                at, dropped = self._pass(hop, direction, at, number[mine])
-                gone |= dropped
-            arrive[mine], lost[mine] = at, gone
+                at, dropped = self._pass(hop, direction, at, number[on_route])
+                lost_here |= dropped
+            arrive[on_route], lost[on_route] = at, lost_here
         return arrive, lost
 
     def _pass(
         self, hop: int, direction: Direction, at: Floats, number: NDArray[np.int64]
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        view, gone = self._view, np.zeros(len(at), dtype=bool)
+        view, dropped = self._view, np.zeros(len(at), dtype=bool)
         for begin, end in view.interruptions(hop):
             at = np.where((at >= begin) & (at < end), end, at)
         closures = view.points(hop, direction, "jitter_s")
@@ -109,11 +109,11 @@ class Pings:
         loss = view.points(hop, direction, "loss_probability")
         if loss is not None and len(loss.t_s):
             chance = loss.value[np.maximum(np.searchsorted(loss.t_s, at, side="right") - 1, 0)]
-            gone = uniform(number, self._seed * 4096 + hop * 2 + (direction == "down")) < chance
+            dropped = uniform(number, self._seed * 4096 + hop * 2 + (direction == "down")) < chance
         delay = view.points(hop, direction, "delay_s")
         if delay is None:
-            return at, gone
-        return at + np.interp(at, delay.t_s, delay.value), gone
+            return at, dropped
+        return at + np.interp(at, delay.t_s, delay.value), dropped
 
 
 def uniform(number: NDArray[np.int64], stream: int) -> Floats:

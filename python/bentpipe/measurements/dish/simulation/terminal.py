@@ -24,7 +24,7 @@ from bentpipe.measurements.dish.wire import Message, Wire
 #: Samples in the ring buffers: 15 minutes since August 2021 (sparky8512/starlink-grpc-tools).
 RING = 900
 #: Largest number of outages in a history. Chosen here: a published dump has 683 of three and three quarter hours.
-MOST_OUTAGES = 1000
+MAX_OUTAGES = 1000
 #: Duration of a reboot [s]. Chosen here: short for tests; a real one takes minutes.
 BOOT_S = 5
 #: Interface version by firmware year, as joshuasing/starlink_exporter notes of 2024.10.15 (pull request 2), 2025.07.30
@@ -312,7 +312,7 @@ class Terminal:
         """Return outages since boot that have ended."""
         booting: list[_Outage] = [] if self._boots == 1 else [("BOOTING", self._boot_s - BOOT_S, BOOT_S, False)]
         # Go back far enough for the largest number of stored outages.
-        turns = MOST_OUTAGES // max(len(self.world.losses), 1) + 1
+        turns = MAX_OUTAGES // max(len(self.world.losses), 1) + 1
         since = max(self._boot_s, now_s - turns * self.world.seconds)
         stowed: list[_Outage] = [
             ("STOWED", begin, end - begin, False)
@@ -324,7 +324,7 @@ class Terminal:
             for start, loss in self.world.losses_between(since, now_s)
             if start + loss.duration_s <= now_s
         ]
-        return [*booting, *stowed, *ended[-MOST_OUTAGES:]]
+        return [*booting, *stowed, *ended[-MAX_OUTAGES:]]
 
     def _event(self, cause: str, start_s: float, duration_s: float, did_switch: bool) -> Message:
         del did_switch  # not in the log
