@@ -152,10 +152,10 @@ def main() -> dict[str, float]:
         with tempfile.TemporaryDirectory() as folder:
             peer = theirs(rattan, Path(folder))
         rounds.append((mine, peer))
-        said = "valid" if mine.why_invalid is None else f"NOT valid, left out ({mine.why_invalid})"
+        validity = "valid" if mine.why_invalid is None else f"NOT valid, left out ({mine.why_invalid})"
         print(
-            f"  round {i + 1}/{ROUNDS}: ours {mine.bps / 1e9:.2f} Gbit/s, {mine.packet_us:.1f} µs a packet, {said}; "
-            f"rattan {peer.bps / 1e9:.2f} Gbit/s, {peer.packet_us:.1f} µs",
+            f"  round {i + 1}/{ROUNDS}: ours {mine.bps / 1e9:.2f} Gbit/s, {mine.packet_us:.1f} µs a packet, "
+            f"{validity}; rattan {peer.bps / 1e9:.2f} Gbit/s, {peer.packet_us:.1f} µs",
             file=sys.stderr,
         )
     line, figures = result(rounds)

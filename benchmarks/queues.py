@@ -17,8 +17,8 @@ def main() -> dict[str, float]:
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "bentpipe-link", "--example", "queues"]
     subprocess.run(command, cwd=ROOT, check=True)
     program = ROOT / "target" / "release" / "examples" / "queues"
-    said = subprocess.run([program, str(PACKETS)], check=True, capture_output=True, text=True).stdout
-    ns = {name: float(value) for name, value in (line.split() for line in said.splitlines())}
+    output = subprocess.run([program, str(PACKETS)], check=True, capture_output=True, text=True).stdout
+    ns = {name: float(value) for name, value in (line.split() for line in output.splitlines())}
     base = ns["drop_tail"]
     for name, cost in ns.items():
         print(f"queue_{name}: {cost / base:.2f} of drop-tail's cost ({cost:.0f} ns a packet)")

@@ -87,15 +87,15 @@ def first_valid(make: Callable[[], tuple[T, str | None]], attempts: int = 5) -> 
     A string, with which to skip what only a valid Run shows, if the machine was too disturbed for any; that holds only
     if a witness says so of most of them, else the test fails.
     """
-    calm, told = [], ""
+    calm, disturbance = [], ""
     for _ in range(attempts):
         with Witness() as witness:
             run, why = make()
         if why is None:
             return run
-        told = f"{why}; {witness}"
+        disturbance = f"{why}; {witness}"
         if not witness.was_disturbed:
-            calm.append(told)
+            calm.append(disturbance)
     if 2 * len(calm) >= attempts:
         pytest.fail(f"{len(calm)} of {attempts} Runs were not valid on a calm machine: {calm}", pytrace=False)
-    return f"no Run in {attempts} was valid, since this machine is disturbed: {told}"
+    return f"no Run in {attempts} was valid, since this machine is disturbed: {disturbance}"

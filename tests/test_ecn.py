@@ -31,7 +31,7 @@ def test_a_flow_asks_for_ecn_among_its_tunables(text, written, ecn):
 
 
 def test_another_value_is_refused():
-    with pytest.raises(UserError, match="ecn is 'maybe'; wanted on, off, classic or accurate"):
+    with pytest.raises(UserError, match="ecn is 'maybe'; expected on, off, classic or accurate"):
         parse_scheme("cubic:ecn=maybe")
 
 

@@ -315,7 +315,7 @@ def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
     assert (last.outside, undecided(last)) == (("shares",), ("shares",))
     more = verdict(3, 15, 15, "cubic+bbr", n=160)
     assert not undecided(more), "more seeds are the way out"
-    for what, found in {
+    for case, found in {
         "few runs are a reason for more of them": verdict(14, 20, 20, n=4),
         "a simulator that scatters where the kernel does not is a finding": verdict(14, 60, 3),
         "one that scatters more is not excused by that": verdict(14, 80, 20),
@@ -325,9 +325,9 @@ def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
         "shares far apart": verdict(20, 15, 15, "cubic+bbr", n=20),
         "a kernel that was another the second time": verdict(-11, 0.1, 0.1, later=-20),
     }.items():
-        assert found.outside, what
-        assert explained_by(found) is None, what
-        assert not undecided(found), what
+        assert found.outside, case
+        assert explained_by(found) is None, case
+        assert not undecided(found), case
     assert against_itself(judge(Cell("fibre", "reno"), side((1, 1, 1, 0)), side((1, 1, 1, 0))), "goodput") is None
 
 
@@ -335,16 +335,16 @@ def test_a_cell_in_doubt_is_looked_at_again_and_then_the_kernel_is_held_against_
     looks, repeated = [], []
     by_luck, wrong = Cell("geo", "reno"), Cell("leo-computed", "reno")
 
-    def ran(cell, path, effort, out, heard, *, look=0):
+    def ran(cell, path, effort, out, on_progress, *, look=0):
         seeds = effort.seeds(cell)[look]
         looks.append((cell, seeds, round(path.duration_s)))
-        heard(1.0)
+        on_progress(1.0)
         runs = ((cell, seeds),) * seeds
         return SimpleNamespace(cell=cell, simulated=runs, kernel=runs, more=(), repeated=(), why_invalid=None)
 
-    def again(worlds, path, effort, out, heard):
+    def again(worlds, path, effort, out, on_progress):
         repeated.append(worlds.cell)
-        heard(1.0)
+        on_progress(1.0)
         worlds.repeated = worlds.kernel[: effort.repeated]
         return worlds
 

@@ -72,10 +72,10 @@ def test_further_looks_go_behind_the_first(file, tmp_path, monkeypatch):
 
 
 def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_path, monkeypatch):
-    asked, bad = [], {5}
+    requested_seeds, bad = [], {5}
 
-    def calm(cell, path, effort, seeds, out, heard):
-        asked.extend(seeds)
+    def calm(cell, path, effort, seeds, out, on_progress):
+        requested_seeds.extend(seeds)
         why = None if seeds[0] not in bad else "the hypervisor took 9% of the processors' time"
         one = run(seeds[0])
         one.record |= {"valid": why is None, "why_invalid": why}
@@ -84,13 +84,13 @@ def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_p
     monkeypatch.setattr(again, "make_paths", lambda *_: ({"fibre": None}, []))
     monkeypatch.setattr(again, "calm", calm)
     monkeypatch.setattr(again, "kernel_host", lambda: HOST)
-    said = again.look_again(PAIR, tmp_path / "runs", None, file.parent)
+    message = again.look_again(PAIR, tmp_path / "runs", None, file.parent)
     why = "seed 5 is not valid: the hypervisor took 9% of the processors' time"
-    assert said == f"fibre/cubic+bbr: {why}; the same command goes on from there"
+    assert message == f"fibre/cubic+bbr: {why}; the same command goes on from there"
     assert len(read(file).met) == 2, "a look is kept whole, or not"
     bad.clear()
     assert again.look_again(PAIR, tmp_path / "runs", None, file.parent) == "fibre/cubic+bbr: 10 seeds kept"
-    assert asked == [2, 3, 4, 5, *range(2, 10)], "finished Runs are in the folder, and are not run again"
+    assert requested_seeds == [2, 3, 4, 5, *range(2, 10)], "finished Runs are in the folder, and are not run again"
     assert len(read(file).met) == 10
 
 
@@ -100,16 +100,16 @@ def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
     whole = read(file)
     begin = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(begin, min(len(text), begin + 40)))
-    other = file.with_name("damaged.json")
-    other.write_text(text[:begin] + data.draw(st.text('{}[]",:0123456789.-ae\n', max_size=4)) + text[end:])
+    new = file.with_name("damaged.json")
+    new.write_text(text[:begin] + data.draw(st.text('{}[]",:0123456789.-ae\n', max_size=4)) + text[end:])
     # Whole, or refused in one line: either way it comes back.
     with suppress(UserError):
-        found = read(other)
+        found = read(new)
         assert len(found.met) == len(found.figures.runs) <= len(whole.met) + 1
 
 
 @pytest.mark.parametrize(
-    ("what", "other"),
+    ("old", "new"),
     [
         ('"runs": [', '"runs": [], "not": ['),
         ('"shares": [0.25, 0.75]', '"shares": "ab"'),
@@ -120,10 +120,10 @@ def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
         ('"flows": "cubic+bbr"', '"flows": "vegas"'),
     ],
 )
-def test_what_is_no_figure_is_one_line(file, what, other):
+def test_what_is_no_figure_is_one_line(file, old, new):
     text = file.read_text()
-    assert what in text
-    file.write_text(text.replace(what, other))
+    assert old in text
+    file.write_text(text.replace(old, new))
     with pytest.raises(UserError, match=r"^[^\n]*: no figures of the kernel's [^\n]*$"):
         read(file)
 
@@ -168,8 +168,8 @@ def test_one_that_is_not_is_outside_and_one_of_another_path_is_not_judged(tmp_pa
     slower = [
         Figures(0.9 * one.goodput_bps, one.shares, one.delay_ms, one.retransmit_rate, None) for one in kept.figures.runs
     ]
-    other = Kept(kept.cell, kept.met, Side(tuple(slower)), None, HOST, (), (), None)
-    assert hold(other, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT).outside == ("goodput",)
+    new = Kept(kept.cell, kept.met, Side(tuple(slower)), None, HOST, (), (), None)
+    assert hold(new, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT).outside == ("goodput",)
     elsewhere = Kept(kept.cell, tuple(reversed(kept.met)), kept.figures, None, HOST, (), (), None)
     assert "another path" in hold(elsewhere, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT)
 

@@ -35,8 +35,8 @@ def held(result):
 def supposed(result, change):
     """What is said under a change, by the study's own statements."""
     label = f"counterfactual, {change}: "
-    said = [each for each in result.counterfactuals if each.statement.startswith(label)]
-    return {each.statement.removeprefix(label): each.holds for each in said}
+    statements = [each for each in result.counterfactuals if each.statement.startswith(label)]
+    return {each.statement.removeprefix(label): each.holds for each in statements}
 
 
 def all_hold(result):

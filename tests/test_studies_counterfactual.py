@@ -66,7 +66,7 @@ def test_rows_and_statements_of_a_change_say_so_and_where_it_is_published():
 def test_a_slip_in_a_change_is_one_line():
     with pytest.raises(UserError, match=r"x.toml: counterfactual: one: key 'tests' is missing"):
         taken(ENTRY.replace("tests = 2\n", ""))
-    with pytest.raises(UserError, match=r"counterfactual: one: lost is 1.5; wanted a number from 1e-06 to 1"):
+    with pytest.raises(UserError, match=r"counterfactual: one: lost is 1.5; expected a number from 1e-06 to 1"):
         taken(ENTRY + "lost = 1.5\n")
     with pytest.raises(UserError, match=r"counterfactual: one: unknown key 'lots'; did you mean 'lost'"):
         taken(ENTRY + "lots = 0.5\n")

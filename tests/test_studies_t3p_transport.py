@@ -17,12 +17,12 @@ from bentpipe.tuning.scores import score
 
 
 def test_the_grid_has_the_default_and_the_published_point():
-    asked = _take(load_scenario("t3p-bbr2-grid").table, quick=False)
-    points = list(asked.grid.points())
+    setup = _take(load_scenario("t3p-bbr2-grid").table, quick=False)
+    points = list(setup.grid.points())
     assert len(points) == 20
     assert {("5000", "0.02"), ("4000", "0.08")} <= set(points)
-    assert asked.chosen == ("4000", "0.08")
-    assert asked.tests * asked.duration_s == 6000  # "a total of 100 min"
+    assert setup.chosen == ("4000", "0.08")
+    assert setup.tests * setup.duration_s == 6000  # "a total of 100 min"
     assert find_study("t3p-fairness").name == "t3p-fairness"
 
 

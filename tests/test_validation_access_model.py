@@ -10,7 +10,7 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points
 from bentpipe.profiles.measured.capacity import Capacity
 from bentpipe.validation.access_model import capacities, levels, losses, parts, pings, slot_means, transport
-from bentpipe.validation.access_model.classifier import apart, slots_of, told
+from bentpipe.validation.access_model.classifier import classify, classify_sessions, slots_of
 from bentpipe.validation.access_model.controls import CHANGES, replays, shuffled
 from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
 from bentpipe.validation.access_model.model import at_site, frozen_params, model_windows
@@ -98,9 +98,9 @@ def area(train, tested, *, fine):
     """Of a classifier between the made-up process and another one."""
     real, other = (slots_of(of, fine=fine) for of in train)
     test_real, test_other = (slots_of(of, fine=fine) for of in tested)
-    (found,) = told("test", [(real, other)], [("here", test_real, test_other)], fine=fine, explain=True)
-    assert found.low <= found.area <= found.high
-    return found
+    (result,) = classify("test", [(real, other)], [("here", test_real, test_other)], fine=fine, explain=True)
+    assert result.low <= result.area <= result.high
+    return result
 
 
 def test_the_classifier_tells_nothing_from_the_process_itself_and_names_what_differs():
@@ -110,19 +110,19 @@ def test_the_classifier_tells_nothing_from_the_process_itself_and_names_what_dif
     assert alike.slots == (64, 64)
     rng = np.random.default_rng(1)
     mixed = [[(t, shuffled(t, r, rng)) for t, r in windows(seeds)] for seeds in (range(50, 58), range(60, 68))]
-    found = area((real[0], mixed[0]), (real[1], mixed[1]), fine=True)
-    assert found.area > 0.95
-    assert "12 ms" in max(found.alone, key=found.alone.get) or "next" in max(found.alone, key=found.alone.get)
+    result = area((real[0], mixed[0]), (real[1], mixed[1]), fine=True)
+    assert result.area > 0.95
+    assert "12 ms" in max(result.alone, key=result.alone.get) or "next" in max(result.alone, key=result.alone.get)
 
 
 def test_two_sessions_are_told_apart_by_their_level_and_not_if_they_are_one():
     one = slots_of(windows(range(8)), fine=False)
-    assert apart("alike", one, slots_of(windows(range(8, 16)), fine=False), fine=False).area < 0.65
+    assert classify_sessions("alike", one, slots_of(windows(range(8, 16)), fine=False), fine=False).area < 0.65
     higher = slots_of([(t, r + 9.0) for t, r in windows(range(8, 16))], fine=False)
-    found = apart("higher", one, higher, fine=False)
-    assert found.area > 0.8
-    assert max(found.alone, key=found.alone.get) in ("p5", "median")
-    (row,) = parts.beside_rows([], [parts.Apart(found, 0.7)])
+    result = classify_sessions("higher", one, higher, fine=False)
+    assert result.area > 0.8
+    assert max(result.alone, key=result.alone.get) in ("p5", "median")
+    (row,) = parts.beside_rows([], [parts.SessionComparison(result, 0.7)])
     assert (row.reference, row.within) == ("the model likewise 0.70", None)
 
 
@@ -135,8 +135,8 @@ def site_of(fitted):
 
 
 def made_with(params, count=1, first_seed=1):
-    asked = site_of([pings.Window(START_UNIX_S, PROBES_S, np.zeros(PROBES_S.size))])
-    return model_windows(asked, asked.fitted, params, count, first_seed)
+    site = site_of([pings.Window(START_UNIX_S, PROBES_S, np.zeros(PROBES_S.size))])
+    return model_windows(site, site.fitted, params, count, first_seed)
 
 
 def test_a_session_s_load_is_that_of_a_busier_hour_for_the_delay():
@@ -146,22 +146,22 @@ def test_a_session_s_load_is_that_of_a_busier_hour_for_the_delay():
     usual = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.0})
     busier = at_site(frozen_params(), at_peak | {"load.daily_log_amplitude": 0.4})
     power = usual["delay"]["load_power"]
-    ((t_s, found),) = made_with(levels.at_load(usual, 0.4 * power))
+    ((t_s, result),) = made_with(levels.at_load(usual, 0.4 * power))
     ((same_s, wanted),) = made_with(busier)
     assert t_s.tolist() == same_s.tolist()
     # The hour's cosine falls by 5e-5 over the window, and a grant in many thousands is used or not by that.
-    assert (np.abs(found - wanted) < 0.05).mean() > 0.98
+    assert (np.abs(result - wanted) < 0.05).mean() > 0.98
     ((_, calm),) = made_with(usual)
-    assert np.median(found) > np.median(calm) + 1
+    assert np.median(result) > np.median(calm) + 1
 
 
 def test_the_level_of_fitted_windows_is_found_again():
-    asked = levels.Level(0.3, 6.0)
-    real = made_with(levels.at_level(frozen_params(), asked), 12, first_seed=100)
+    level = levels.Level(0.3, 6.0)
+    real = made_with(levels.at_level(frozen_params(), level), 12, first_seed=100)
     site = site_of([pings.Window(START_UNIX_S, t_s, rtt_ms) for t_s, rtt_ms in real])
-    found = levels.find(site, frozen_params(), 12, first_seed=500)
-    assert found.log_load == pytest.approx(0.3, abs=0.11)
-    assert found.offset_ms == pytest.approx(6.0, abs=2.0)
+    result = levels.find(site, frozen_params(), 12, first_seed=500)
+    assert result.log_load == pytest.approx(0.3, abs=0.11)
+    assert result.offset_ms == pytest.approx(6.0, abs=2.0)
 
 
 def test_no_offset_goes_below_zero():
@@ -173,9 +173,9 @@ def test_no_offset_goes_below_zero():
 def test_a_slot_s_mean_is_the_running_mean_a_second_after_its_end():
     at_s = np.arange(0.0, 1300.0) + 0.2
     edges = (at_s - losses.EDGE_S - slot_means.REPORTED_AFTER_S) % pings.SLOT_S
-    found = slot_means.blocks(at_s, np.where(edges > 14.0, 50.0, 20.0))
-    assert [block.start_unix_s for block in found] == [12, 612]
-    assert {float(mean) for block in found for mean in block.means_ms} == {50.0}
+    result = slot_means.blocks(at_s, np.where(edges > 14.0, 50.0, 20.0))
+    assert [block.start_unix_s for block in result] == [12, 612]
+    assert {float(mean) for block in result for mean in block.means_ms} == {50.0}
     assert slot_means.blocks(at_s[:500], at_s[:500]) == slot_means.blocks(at_s[:0], at_s[:0]) == []
     hole = (at_s < 300) | (at_s > 330)
     assert [block.start_unix_s for block in slot_means.blocks(at_s[hole], at_s[hole])] == [612]
@@ -212,9 +212,9 @@ def test_controls_keep_times_and_say_what_they_say():
 def test_features_of_a_slot_without_variation_are_undefined_not_infinite():
     t_s, _ = process(1)
     for fine in (True, False):
-        found = slot_features(t_s, np.full(t_s.size, 30.0), fine=fine)
-        assert found.shape == (8, len(FINE if fine else COARSE))
-        assert not np.isinf(found).any()
+        result = slot_features(t_s, np.full(t_s.size, 30.0), fine=fine)
+        assert result.shape == (8, len(FINE if fine else COARSE))
+        assert not np.isinf(result).any()
 
 
 def test_loss_episodes_differ_by_rate_gaps_lengths_and_phase():
@@ -229,9 +229,9 @@ def test_loss_episodes_differ_by_rate_gaps_lengths_and_phase():
 
 
 def test_lossy_seconds_in_a_row_are_one_episode():
-    found = losses.of_seconds(np.array([3.0, 4.0, 40.0]))
-    assert found.per_s == pytest.approx(2.5 / losses.DISH_BLOCK_S)
-    assert np.exp(found.lengths.max()) == pytest.approx(2.0, rel=0.05)
+    result = losses.of_seconds(np.array([3.0, 4.0, 40.0]))
+    assert result.per_s == pytest.approx(2.5 / losses.DISH_BLOCK_S)
+    assert np.exp(result.lengths.max()) == pytest.approx(2.0, rel=0.05)
     assert losses.of_seconds(np.array([])).per_s == pytest.approx(0.5 / losses.DISH_BLOCK_S)
 
 
@@ -246,9 +246,9 @@ def test_capacity_tests_know_level_spread_and_memory():
 
 def test_a_capacity_trace_begins_at_every_slot():
     trace = Capacity(None, Points.of(np.arange(0, 45, 0.1), np.arange(450.0)), 45.0, None, "x")
-    found = transport.turned(trace)
-    assert [turn.down.value[0] for turn in found] == [0.0, 150.0, 300.0]
-    assert all(sorted(turn.down.value) == list(range(450)) for turn in found)
+    result = transport.turned(trace)
+    assert [turn.down.value[0] for turn in result] == [0.0, 150.0, 300.0]
+    assert all(sorted(turn.down.value) == list(range(450)) for turn in result)
 
 
 def test_a_flow_knows_a_path_whose_round_trips_vary():
@@ -259,9 +259,9 @@ def test_a_flow_knows_a_path_whose_round_trips_vary():
         transport.path_of(name, t_s, rtt_ms, capacity, silent_is_lost=False)
         for name, rtt_ms in (("steady", np.full(t_s.size, 38.0)), ("varying", varying))
     ]
-    found = transport.flows(paths, lambda _: None)
-    assert set(found) == set(transport.CONTROLLERS)
-    for of in found.values():
+    result = transport.flows(paths, lambda _: None)
+    assert set(result) == set(transport.CONTROLLERS)
+    for of in result.values():
         goodput_bps, median_ms, p95_ms, deviation_ms = of.figures.T
         assert (goodput_bps < 20e6).all()
         assert (p95_ms >= median_ms).all()
@@ -271,9 +271,9 @@ def test_a_flow_knows_a_path_whose_round_trips_vary():
 def test_windows_begin_at_edges_and_need_replies():
     t_s = np.arange(1000.0, 1400.0, 0.5)
     t_s = t_s[(t_s < 1160) | (t_s > 1200)]  # three slots of the second window without replies
-    found = pings.cut(t_s, np.full(t_s.size, 30.0), phase_s=12.0)
-    assert [w.start_unix_s % 15 for w in found] == [12] * len(found)
-    assert [w.start_unix_s for w in found] == [1002, 1242]
+    result = pings.cut(t_s, np.full(t_s.size, 30.0), phase_s=12.0)
+    assert [w.start_unix_s % 15 for w in result] == [12] * len(result)
+    assert [w.start_unix_s for w in result] == [1002, 1242]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no measurements at {DATA} (set BENTPIPE_DATA)")

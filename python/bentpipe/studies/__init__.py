@@ -1,8 +1,8 @@
-"""Published experiments, run again: each figure of the paper beside ours.
+"""Published experiments, repeated: each published value beside ours.
 
-A study is a module with a `STUDY` and a line in `STUDIES`. It gives rows (published, ours, ratio), verdicts (statements
-of the paper, and whether they hold) and figures drawn like the paper's. Where ours differs it says so; nothing is tuned
-to agree. ``bentpipe study run NAME`` runs one; docs/design/006-studies.md says how one is added.
+A study is a module with a `STUDY` and a line in `STUDIES`. It returns rows (published, ours, ratio), verdicts on the
+publication's statements, and figures like the published ones. It reports differences; nothing is tuned to agree.
+``bentpipe study run NAME`` runs one; docs/design/006-studies.md explains how to add one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ STUDIES: Mapping[str, str] = {
 
 
 def find_study(name: str) -> Study:
-    """A study by its name.
+    """Return the study with this name.
 
     Raises:
-        UserError: There is none of this name; the nearest is named.
+        UserError: The name is unknown; the message suggests the nearest one.
     """
     if name not in STUDIES:
         from bentpipe.scenarios.tables import unknown_name

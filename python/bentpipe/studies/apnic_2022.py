@@ -17,9 +17,9 @@ from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.tables import Table
-from bentpipe.studies.agreement import Claim, all_hold, on_one_path, shown
+from bentpipe.studies.agreement import Claim, all_hold, on_one_path, values_text
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
-from bentpipe.studies.flows import Field, Ran, Track, as_drawn, on_day
+from bentpipe.studies.flows import RunBatch, StudyRun, Track, as_drawn, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
@@ -74,7 +74,7 @@ def _run(request: Request) -> Result:
     for part in (host, ping, table):
         part.done()
     seeds = quick_seeds if request.quick else seeds
-    field = Field()
+    field = RunBatch()
 
     def add(path: _Path, count: int, parameters: Mapping[str, Any] | None = None) -> list[Profile]:
         """All controllers on so many days of a path, which it gives."""
@@ -122,19 +122,19 @@ def _run(request: Request) -> Result:
     rows += [*_ping_rows(published, pings), *_leo_rows(published, stages["leo"], basis)]
     what_if: list[Verdict] = []
     for (each, path), lost_row in zip(supposed, lost, strict=True):
-        of, said_of = stages[path.name], f"simulated: {len(runs[path.name, 'bbr'])} tests"
+        of, change_basis = stages[path.name], f"simulated: {len(runs[path.name, 'bbr'])} tests"
         rows_of, says = (_geo_rows, _geo_verdicts) if each.on == "geo" else (_leo_rows, _leo_verdicts)
-        rows += [lost_row, *each.rows(rows_of(published, of, said_of))]
-        what_if += each.statements(says(of, said_of))
+        rows += [lost_row, *each.rows(rows_of(published, of, change_basis))]
+        what_if += each.statements(says(of, change_basis))
     panels = [
         [_panel(path, controller, runs[path.name, controller][0]) for controller in controllers] for path in paths
     ]
-    said = [
+    basis_lines = [
         f"{path.preset}: {path.ends_s:g} s, second stream from {path.joins_s:g} s, first until {path.leaves_s:g} s"
         + (f", with {path.traffic} traffic" if path.traffic else "")
         for path in paths
     ]
-    said.append(
+    basis_lines.append(
         f"{seeds} tests: LEO on as many days, each another stretch of sky; fibre and GEO are one static path each, on "
         f"which the second stream joins {LATER_S:g} s later from test to test, and over GEO others' transfers are drawn"
     )
@@ -142,7 +142,7 @@ def _run(request: Request) -> Result:
         "figures-6-16": plot_panels(panels),
         "figures-9-13": plot_panels([[_ping_panel(name, table) for name, table in pings.items()]]),
     }
-    return Result(rows, _verdicts(stages, basis), said, figures, _notes(stages), what_if)
+    return Result(rows, _verdicts(stages, basis), basis_lines, figures, _notes(stages), what_if)
 
 
 def _supposed(paths: Sequence[_Path], changed: Sequence[Counterfactual]) -> list[tuple[Counterfactual, _Path]]:
@@ -173,7 +173,7 @@ def _ns(seconds: float) -> int:
 class _Stages:
     """The three parts of a two-stream test, by seed."""
 
-    def __init__(self, path: _Path, runs: Sequence[Ran]) -> None:
+    def __init__(self, path: _Path, runs: Sequence[StudyRun]) -> None:
         self.path, self.runs = path, runs
 
     def alone(self) -> list[float]:
@@ -314,9 +314,9 @@ def _ping_rows(published: Mapping[str, Published], of: Mapping[str, pl.DataFrame
         "leo-ping-loss": 100 * (1 - len(rtt_ms) / len(pings)),
     }
     mean_ms = geo["rtt_ms"].drop_nulls().to_numpy().mean()
-    said = f"simulated: {len(geo)} pings, one a second, nobody else on the path"
+    basis_lines = f"simulated: {len(geo)} pings, one a second, nobody else on the path"
     return [
-        published["geo-rtt"].row(float(mean_ms), said),
+        published["geo-rtt"].row(float(mean_ms), basis_lines),
         *(published[key].row(float(value), basis) for key, value in ours.items()),
     ]
 
@@ -332,7 +332,9 @@ def _leo_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], bas
 
 
 def _figures(values: Mapping[str, Sequence[float]]) -> str:
-    return "; ".join(f"{name} {shown([value / 1e6 for value in found], 'Mbit/s')}" for name, found in values.items())
+    return "; ".join(
+        f"{name} {values_text([value / 1e6 for value in found], 'Mbit/s')}" for name, found in values.items()
+    )
 
 
 def _bbr_most(values: Mapping[str, Sequence[float]]) -> list[Claim]:
@@ -356,7 +358,7 @@ def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[V
             fairer,
             "figures 7 and 8",
             basis,
-            "; ".join(f"{name} {shown(found, '')}" for name, found in fair.items()) + " (smaller over larger)",
+            "; ".join(f"{name} {values_text(found, '')}" for name, found in fair.items()) + " (smaller over larger)",
         ),
         *_geo_verdicts(stages["geo"], basis),
         *_leo_verdicts(stages["leo"], basis),
@@ -412,7 +414,7 @@ def _leo_verdicts(of: Mapping[str, _Stages], basis: str) -> list[Verdict]:
     ]
 
 
-def _panel(path: _Path, controller: str, run: Ran) -> Panel:
+def _panel(path: _Path, controller: str, run: StudyRun) -> Panel:
     lines = []
     for number, track in enumerate(run.tracks):
         t_s, goodput_bps = track.binned(path.bin_s)

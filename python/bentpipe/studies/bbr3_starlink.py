@@ -17,9 +17,9 @@ from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.services import load_services
 from bentpipe.scenarios.tables import Table
-from bentpipe.studies.agreement import Claim, above_zero, all_hold, shown
+from bentpipe.studies.agreement import Claim, above_zero, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
-from bentpipe.studies.flows import Field, Floats, Key, Ran, Track, as_drawn, quantile
+from bentpipe.studies.flows import Floats, Key, RunBatch, StudyRun, Track, as_drawn, quantile
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.times import parse_utc
@@ -62,7 +62,7 @@ class _Plan:
 def _run(request: Request) -> Result:
     scenario = load_scenario("bbr3-starlink")
     plan = _plan(scenario.table, request.quick)
-    field = Field()
+    field = RunBatch()
 
     def add(key: Key, path: Profile, seed: int) -> None:
         """All controllers over a path; `key` is theirs without the last part."""
@@ -156,7 +156,7 @@ def _plan(table: Table, quick: bool) -> _Plan:
     return plan
 
 
-def _all(runs: Sequence[Ran], take: Callable[[Track], Floats]) -> list[Floats]:
+def _all(runs: Sequence[StudyRun], take: Callable[[Track], Floats]) -> list[Floats]:
     return [take(run.tracks[0]) for run in runs]
 
 
@@ -164,11 +164,11 @@ def _throughput(track: Track) -> Floats:
     return track.goodput_bps / 1e6
 
 
-def _again(track: Track) -> Floats:
+def _retransmits(track: Track) -> Floats:
     return track.retransmits
 
 
-def _again_per_thousand(track: Track) -> Floats:
+def _retransmits_per_thousand(track: Track) -> Floats:
     """Of a whole test, so that a flow that carries three times as much is not blamed for three times as many."""
     arrived = float(track.goodput_bps.sum()) / 8 / MSS_BYTES  # a sample a second
     return np.array([1000 * float(track.retransmits.sum()) / arrived]) if arrived > 0 else np.empty(0)
@@ -186,7 +186,7 @@ def _cwnd(track: Track) -> Floats:
     return track.cwnd_bytes / 1e6
 
 
-def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]:
+def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Row]:
     rows: list[Row] = []
 
     def add(key: str, at: Key, take: Callable[[Track], Floats], q: float) -> None:
@@ -203,11 +203,11 @@ def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[Ran]],
                 of = f"{city}, {controller}, {buffers} buffers"
                 rows.append(published["down-others-whisker"].row(whisker, plan.basis, of=of))
         down, up = (DEFAULT, "down", city), (DEFAULT, "up", city)
-        add("down-bbr3-again", (*down, "bbr3"), _again, 0.9)
+        add("down-bbr3-again", (*down, "bbr3"), _retransmits, 0.9)
         add("rtt-var", (*down, "bbr3"), _rtt_var, 0.5)
         for key in ("up-bbr3-again-low", "up-bbr3-again-high"):
-            add(key, (*up, "bbr3"), _again, 0.5)
-        add("up-bbr3-again-third", (*up, "bbr3"), _again, 0.75)
+            add(key, (*up, "bbr3"), _retransmits, 0.5)
+        add("up-bbr3-again-third", (*up, "bbr3"), _retransmits, 0.75)
         add("up-bbr3-cwnd", (*up, "bbr3"), _cwnd, 0.5)
         whisker = _upper_whisker(_all(runs[(*up, "bbr3")], _throughput))
         rows.append(published["up-bbr3-whisker"].row(whisker, plan.basis, of=f"{city}, bbr3, default buffers"))
@@ -215,12 +215,12 @@ def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[Ran]],
         for city in ("sydney", "sao-paulo"):
             for controller in plan.controllers:
                 add(f"{direction}-rtt-{city}", (DEFAULT, direction, city, controller), _rtt, 0.5)
-    return [*rows, *_resending_rows(runs, plan)]
+    return [*rows, *_retransmission_rows(runs, plan)]
 
 
 def _quantile_row(
     published: Published,
-    runs: Mapping[Key, Sequence[Ran]],
+    runs: Mapping[Key, Sequence[StudyRun]],
     at: Key,
     take: Callable[[Track], Floats],
     q: float,
@@ -231,30 +231,32 @@ def _quantile_row(
     return published.row(quantile(_all(runs[at], take), q), basis, of=of)
 
 
-def _download_rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]:
+def _download_rows(
+    published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan
+) -> list[Row]:
     """What counterfactuals have of the rows: downloads from their city, with the default buffers."""
-    found = [(DEFAULT, "down", city, controller) for city in plan.cities for controller in plan.controllers]
+    values = [(DEFAULT, "down", city, controller) for city in plan.cities for controller in plan.controllers]
     rows = [
         _quantile_row(
             published["down-bbr3" if at[-1] == "bbr3" else "down-others"], runs, at, _throughput, 0.5, plan.basis
         )
-        for at in found
+        for at in values
     ]
-    return rows + [_resending_row(runs, at, plan.basis) for at in found]
+    return rows + [_retransmission_row(runs, at, plan.basis) for at in values]
 
 
-def _resending_rows(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Row]:
+def _retransmission_rows(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Row]:
     """Segments retransmitted per thousand that arrived, which the paper does not have."""
     return [
-        _resending_row(runs, (*part, *of), plan.basis)
+        _retransmission_row(runs, (*part, *of), plan.basis)
         for part in PARTS
         for of in product(plan.cities, plan.controllers)
     ]
 
 
-def _resending_row(runs: Mapping[Key, Sequence[Ran]], at: Key, basis: str) -> Row:
+def _retransmission_row(runs: Mapping[Key, Sequence[StudyRun]], at: Key, basis: str) -> Row:
     buffers, direction, city, controller = at
-    share = quantile(_all(runs[at], _again_per_thousand), 0.5)
+    share = quantile(_all(runs[at], _retransmits_per_thousand), 0.5)
     quantity = f"{direction}: retransmitted per thousand segments: {city}, {controller}, {buffers} buffers"
     return Row(quantity, "", None, share, "–", basis)
 
@@ -266,7 +268,7 @@ def _upper_whisker(values: Sequence[Floats]) -> float:
     return float(joined[joined <= high + 1.5 * (high - low)].max())
 
 
-def _verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdict]:
+def _verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
     verdicts = []
     for buffers, direction in PARTS:
         for city in plan.cities:
@@ -280,14 +282,16 @@ def _figure_of(direction: str) -> str:
 
 
 def _city_verdicts(
-    runs: Mapping[Key, Sequence[Ran]], plan: _Plan, buffers: str, direction: str, city: str
+    runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, city: str
 ) -> list[Verdict]:
     """BBRv3 against the others to one city: what it gets, and what it retransmits."""
     ran = {name: runs[buffers, direction, city, name] for name in plan.controllers}
     means = {name: [run.tracks[0].mean_bps / 1e6 for run in of] for name, of in ran.items()}
-    again = {name: [float(run.tracks[0].retransmits.sum()) for run in of] for name, of in ran.items()}
+    retransmits = {name: [float(run.tracks[0].retransmits.sum()) for run in of] for name, of in ran.items()}
     parts = {
-        name: shown([float(found) for each in _all(of, _again_per_thousand) for found in each], "per thousand")
+        name: values_text(
+            [float(values) for each in _all(of, _retransmits_per_thousand) for values in each], "per thousand"
+        )
         for name, of in ran.items()
     }
     others = plan.controllers[1:]
@@ -297,21 +301,23 @@ def _city_verdicts(
             [Claim(f"over {name}", means["bbr3"], means[name]) for name in others],
             f"{_figure_of(direction)}a",
             plan.basis,
-            "; ".join(f"{name} {shown(values, 'Mbit/s')}" for name, values in means.items()),
+            "; ".join(f"{name} {values_text(values, 'Mbit/s')}" for name, values in means.items()),
         ),
         all_hold(
             f"{city}, {direction}, {buffers} buffers: BBRv3 sends {MUCH_MORE:g} times as much again as others",
-            [Claim(f"over {name}", again["bbr3"], again[name], MUCH_MORE) for name in others],
+            [Claim(f"over {name}", retransmits["bbr3"], retransmits[name], MUCH_MORE) for name in others],
             f"{_figure_of(direction)}b",
             plan.basis,
-            "; ".join(f"{name} {shown(values, 'segments')}, {parts[name]}" for name, values in again.items()),
+            "; ".join(
+                f"{name} {values_text(values, 'segments')}, {parts[name]}" for name, values in retransmits.items()
+            ),
         ),
     ]
 
 
-def _place_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdict]:
+def _place_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
     """Where BBRv3 sends most again downwards."""
-    again = {
+    retransmits = {
         city: [float(run.tracks[0].retransmits.sum()) for run in runs[DEFAULT, "down", city, "bbr3"]]
         for city in plan.cities
     }
@@ -322,36 +328,37 @@ def _place_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verd
     return [
         all_hold(
             "downwards BBRv3 sends most again to Tokyo and Mumbai",
-            [Claim(f"{one} over {other}", again[one], again[other]) for one, other in product(most, rest)],
+            [Claim(f"{one} over {other}", retransmits[one], retransmits[other]) for one, other in product(most, rest)],
             "section III.B, figure 4b",
             plan.basis,
-            "; ".join(f"{city} {shown(values, 'segments')}" for city, values in again.items()),
+            "; ".join(f"{city} {values_text(values, 'segments')}" for city, values in retransmits.items()),
         )
     ]
 
 
-def _window_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdict]:
+def _window_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
     """Whose congestion window varies most upwards."""
-    found = []
+    values = []
     for city in plan.cities:
         spread = {
             name: [float(np.nanstd(_cwnd(run.tracks[0]))) for run in runs[DEFAULT, "up", city, name]]
             for name in plan.controllers
         }
-        found.append(
+        values.append(
             all_hold(
                 f"{city}, up: BBRv3's congestion window varies most",
                 [Claim(f"over {name}", spread["bbr3"], spread[name]) for name in plan.controllers[1:]],
                 "section III.A, figure 2c",
                 plan.basis,
-                "standard deviation: " + "; ".join(f"{name} {shown(values, 'MB')}" for name, values in spread.items()),
+                "standard deviation: "
+                + "; ".join(f"{name} {values_text(values, 'MB')}" for name, values in spread.items()),
             )
         )
-    return found
+    return values
 
 
 def _grows_with_rtt(
-    runs: Mapping[Key, Sequence[Ran]], plan: _Plan, buffers: str, direction: str, source: str
+    runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, source: str
 ) -> Verdict:
     """BBRv3's retransmissions against the path's RTT: the least that any controller saw, city by city."""
     rtt_ms = np.array(
@@ -366,31 +373,31 @@ def _grows_with_rtt(
             for city in plan.cities
         ]
     )
-    again = np.array(
+    retransmits = np.array(
         [
             [float(run.tracks[0].retransmits.mean()) for run in runs[buffers, direction, city, "bbr3"]]
             for city in plan.cities
         ]
     )
-    slopes = [float(np.polyfit(rtt_ms[:, i], again[:, i], 1)[0]) for i in range(len(plan.hours))]
-    means = ", ".join(f"{city} {value:.3g}" for city, value in zip(plan.cities, again.mean(axis=1), strict=True))
+    slopes = [float(np.polyfit(rtt_ms[:, i], retransmits[:, i], 1)[0]) for i in range(len(plan.hours))]
+    means = ", ".join(f"{city} {value:.3g}" for city, value in zip(plan.cities, retransmits.mean(axis=1), strict=True))
     return above_zero(
         f"{direction}, {buffers} buffers: BBRv3 sends more again where the RTT is longer",
         slopes,
         f"section III, {source}b",
         plan.basis,
         f"segments a second: {means}; slope over the cities' least RTT "
-        f"{shown([100 * slope for slope in slopes], 'a second in 100 ms')}",
+        f"{values_text([100 * slope for slope in slopes], 'a second in 100 ms')}",
     )
 
 
-def _rtt_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdict]:
+def _rtt_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
     median = {
         city: [float(np.nanmedian(run.tracks[0].rtt_ms)) for run in runs[DEFAULT, "down", city, "bbr3"]]
         for city in plan.cities
     }
     seeds = range(len(plan.hours))
-    told = "; ".join(f"{city} {shown(values, 'ms')}" for city, values in median.items())
+    medians = "; ".join(f"{city} {values_text(values, 'ms')}" for city, values in median.items())
     spread = {
         name: [
             float(
@@ -409,7 +416,7 @@ def _rtt_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdic
             + [Claim(f"São Paulo over {city}", median["sao-paulo"], median[city]) for city in plan.cities[:-1]],
             "figures 2e and 4e",
             plan.basis,
-            told,
+            medians,
         ),
         all_hold(
             "RTT variation is about the same with every controller",
@@ -419,12 +426,12 @@ def _rtt_verdicts(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[Verdic
             ],
             "figures 2f and 4f",
             plan.basis,
-            "; ".join(f"{name} {shown(values, 'ms')}" for name, values in spread.items()),
+            "; ".join(f"{name} {values_text(values, 'ms')}" for name, values in spread.items()),
         ),
     ]
 
 
-def _figures(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> dict[str, Figure]:
+def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> dict[str, Figure]:
     figures = {}
     for buffers, direction in PARTS:
 
@@ -439,7 +446,7 @@ def _figures(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> dict[str, Figure
 
         panels = [
             Boxes("Throughput", "Mbit/s", values(_throughput)),
-            Boxes("Retransmitted", "segments a second", values(_again)),
+            Boxes("Retransmitted", "segments a second", values(_retransmits)),
             Boxes("Congestion window", "MB", values(_cwnd)),
             Boxes("RTT", "ms", values(_rtt)),
             Boxes("RTT variation", "ms", values(_rtt_var)),
@@ -452,7 +459,7 @@ def _figures(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> dict[str, Figure
     return figures
 
 
-def _time_series(runs: Mapping[Key, Sequence[Ran]], plan: _Plan, direction: str) -> Figure:
+def _time_series(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, direction: str) -> Figure:
     cities = [city for city in ("sydney", "london") if city in plan.cities]
     panels = []
     for city in cities:
@@ -471,7 +478,7 @@ def _time_series(runs: Mapping[Key, Sequence[Ran]], plan: _Plan, direction: str)
     return plot_panels(panels)
 
 
-def _notes(runs: Mapping[Key, Sequence[Ran]], plan: _Plan) -> list[str]:
+def _notes(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[str]:
     caps = []
     for city in plan.cities:
         rtt_ms = quantile(_all(runs[DEFAULT, "down", city, "bbr3"], _rtt), 0.5)

@@ -75,7 +75,7 @@ class Outcome:
 
 
 #: Direction, queue, scheme → outcomes by path, in order.
-Field = Mapping[tuple[str, str, str], Sequence[Outcome]]
+OutcomesByKey = Mapping[tuple[str, str, str], Sequence[Outcome]]
 
 
 def parameters() -> Table:
@@ -166,15 +166,15 @@ def marked(run: Finished) -> dict[str, Any]:
 def _outcome(run: SweptRun, lone: NDArray[np.float64]) -> Outcome:
     rates = [float(flow["goodput_bps"] or 0.0) for flow in run.flows]
     whole = max(sum(rates), 1.0)
-    found = run.measures
+    result = run.measures
     return Outcome(
         goodput_bps=sum(rates),
-        queueing_ms=wait_ms(found, lone, run.warmup_s, run.offset_s) or 0.0,
-        retransmitted=1000 * found["retransmits"] / max(1.0, found["goodput_bytes"] / MSS_BYTES),
+        queueing_ms=wait_ms(result, lone, run.warmup_s, run.offset_s) or 0.0,
+        retransmitted=1000 * result["retransmits"] / max(1.0, result["goodput_bytes"] / MSS_BYTES),
         shares=tuple(rate / whole for rate in rates),
-        marks=found["marks"],
-        after_handover=found["near"] / found["acted"] if found["acted"] else None,
-        struck=found["struck"],
+        marks=result["marks"],
+        after_handover=result["near"] / result["acted"] if result["acted"] else None,
+        struck=result["struck"],
     )
 
 
@@ -200,8 +200,8 @@ def _key(direction: str, queue: str, scheme: str) -> tuple[str, str, str]:
     return direction, queue, parse_scheme(scheme)
 
 
-def _of(field: Field, direction: str, queue: str, scheme: str, what: str) -> list[float]:
-    return [float(getattr(outcome, what)) for outcome in field[_key(direction, queue, scheme)]]
+def _of(field: OutcomesByKey, direction: str, queue: str, scheme: str, attribute: str) -> list[float]:
+    return [float(getattr(outcome, attribute)) for outcome in field[_key(direction, queue, scheme)]]
 
 
 def _configurations() -> list[tuple[str, bool, str]]:
@@ -210,12 +210,14 @@ def _configurations() -> list[tuple[str, bool, str]]:
     return [(OWN, False, OWN), *marking]
 
 
-def _text(found: Estimate, scale: float = 1.0) -> str:
-    ends = "" if found.low is None or found.high is None else f" ({found.low * scale:.3g} to {found.high * scale:.3g})"
-    return f"{found.mean * scale:.3g}{ends}"
+def _text(result: Estimate, scale: float = 1.0) -> str:
+    ends = (
+        "" if result.low is None or result.high is None else f" ({result.low * scale:.3g} to {result.high * scale:.3g})"
+    )
+    return f"{result.mean * scale:.3g}{ends}"
 
 
-def _rows(field: Field, basis: str) -> list[Row]:
+def _rows(field: OutcomesByKey, basis: str) -> list[Row]:
     rows = []
     measures = [
         ("goodput_bps", "goodput", "Mbit/s", 1e-6),
@@ -224,16 +226,16 @@ def _rows(field: Field, basis: str) -> list[Row]:
     ]
     for direction, (name, schemes) in product(DIRECTIONS, CONTROLLERS.items()):
         for queue, ecn, called in _configurations():
-            for what, quantity, unit, scale in measures:
-                found = estimate(_of(field, direction, queue, schemes[ecn], what))
-                said = f"{basis}; mean and 95 % CI {_text(found, scale)}"
+            for attribute, quantity, unit, scale in measures:
+                result = estimate(_of(field, direction, queue, schemes[ecn], attribute))
+                text = f"{basis}; mean and 95 % CI {_text(result, scale)}"
                 rows.append(
-                    Row(f"{direction}, {name}, {called}: {quantity}", unit, None, found.mean * scale, "–", said)
+                    Row(f"{direction}, {name}, {called}: {quantity}", unit, None, result.mean * scale, "–", text)
                 )
             pair = f"{schemes[ecn]}+cubic" + (":ecn=on" if ecn else "")
             share = estimate([o.shares[0] for o in field[_key(direction, queue, pair)]], ceiling=1.0)
-            said = f"{basis}; mean and 95 % CI {_text(share)}"
-            rows.append(Row(f"{direction}, {name} against CUBIC, {called}: its share", "", None, share.mean, "–", said))
+            text = f"{basis}; mean and 95 % CI {_text(share)}"
+            rows.append(Row(f"{direction}, {name} against CUBIC, {called}: its share", "", None, share.mean, "–", text))
         for queue in NAMES.values():
             mixed = [o.shares[0] for o in field[_key(direction, queue, "cubic:ecn=on+cubic")]]
             if name == "CUBIC":
@@ -242,9 +244,9 @@ def _rows(field: Field, basis: str) -> list[Row]:
     return rows
 
 
-def _verdicts(field: Field, basis: str) -> list[Verdict]:
+def _verdicts(field: OutcomesByKey, basis: str) -> list[Verdict]:
     article = "Huston, A Transport Protocol's View of Starlink, conclusions"
-    found = []
+    result = []
     for direction, (name, (plain, answers)) in product(DIRECTIONS, CONTROLLERS.items()):
         for queue in NAMES.values():
             ours, own = (queue, answers), (OWN, plain)
@@ -253,46 +255,46 @@ def _verdicts(field: Field, basis: str) -> list[Verdict]:
                 _claim(field, direction, ours, own, "queueing_ms", "queueing delay over it", least=0.0, most=CLEARLY),
             ]
             statement = f"{direction}, {name}: {queue} with ECN halves the queueing delay at no cost in goodput"
-            found.append(all_hold(statement, claims, article, basis))
+            result.append(all_hold(statement, claims, article, basis))
         for queue in ("CoDel", "FQ-CoDel"):
             ours, drops = (queue, answers), (queue, plain)
             again = _means(field, direction, ours, drops, "retransmitted")
             why = f"retransmitted per thousand {again[0]:.3g}, without {again[1]:.3g}"
             statement = f"{direction}, {name}: over {queue}, marks give more goodput than drops"
             claim = _claim(field, direction, ours, drops, "goodput_bps", "goodput over that without ECN")
-            found.append(all_hold(statement, [claim], article, basis, why))
+            result.append(all_hold(statement, [claim], article, basis, why))
     for direction in DIRECTIONS:
         ours, theirs = ("FQ-CoDel", CONTROLLERS["CUBIC"][1]), (OWN, CONTROLLERS["BBRv3"][0])
-        said = "goodput of CUBIC with ECN over FQ-CoDel over BBRv3's over the own queue"
-        claim = _claim(field, direction, ours, theirs, "goodput_bps", said, least=KEPT)
-        found.append(all_hold(f"{direction}: with ECN loss-based control does as BBR does", [claim], article, basis))
-    return found
+        text = "goodput of CUBIC with ECN over FQ-CoDel over BBRv3's over the own queue"
+        claim = _claim(field, direction, ours, theirs, "goodput_bps", text, least=KEPT)
+        result.append(all_hold(f"{direction}: with ECN loss-based control does as BBR does", [claim], article, basis))
+    return result
 
 
 def _claim(
-    field: Field,
+    field: OutcomesByKey,
     direction: str,
     ours: tuple[str, str],
     theirs: tuple[str, str],
-    what: str,
-    said: str,
+    attribute: str,
+    text: str,
     *,
     least: float = 1.0,
     most: float = math.inf,
 ) -> Claim:
     floor = 1e-3  # a wait of a microsecond is none, and no ratio to it means anything
-    one, other = ([max(value, floor) for value in _of(field, direction, *each, what)] for each in (ours, theirs))
-    return Claim(said, one, other, least, most)
+    one, other = ([max(value, floor) for value in _of(field, direction, *each, attribute)] for each in (ours, theirs))
+    return Claim(text, one, other, least, most)
 
 
 def _means(
-    field: Field, direction: str, ours: tuple[str, str], theirs: tuple[str, str], what: str
+    field: OutcomesByKey, direction: str, ours: tuple[str, str], theirs: tuple[str, str], attribute: str
 ) -> tuple[float, float]:
-    one, other = (_of(field, direction, *each, what) for each in (ours, theirs))
+    one, other = (_of(field, direction, *each, attribute) for each in (ours, theirs))
     return float(np.mean(one)), float(np.mean(other))
 
 
-def _figure(field: Field, direction: str) -> Figure:
+def _figure(field: OutcomesByKey, direction: str) -> Figure:
     points = [
         Point(
             schemes[0],
@@ -307,13 +309,13 @@ def _figure(field: Field, direction: str) -> Figure:
     return plot_tradeoffs(points, f"{way}, one flow: what a queue that marks buys")
 
 
-def _notes(field: Field, statements: int) -> list[str]:
+def _notes(field: OutcomesByKey, statements: int) -> list[str]:
     notes = [
         f"{statements} statements at 5 % each: some {max(1, round(statements / 20))} of them may look decided by "
         "chance; what stands in all rows of a kind weighs more than one"
     ]
     for queue in NAMES.values():
-        outcomes = [outcome for (_, q, _), found in field.items() if q == queue for outcome in found]
+        outcomes = [outcome for (_, q, _), result in field.items() if q == queue for outcome in result]
         known = [outcome.after_handover for outcome in outcomes if outcome.after_handover is not None]
         if known:
             notes.append(

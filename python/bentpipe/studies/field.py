@@ -1,4 +1,4 @@
-"""Many LEO paths, and what a controller did on each: goodput, and the queueing delay that it caused (`waits`)."""
+"""Controllers on many LEO paths: goodput, and the queueing delay that each causes (`waits`)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from bentpipe.scenarios.tables import Table
     from bentpipe.studies.study import Request
 
-#: Beyond a Run: a phase, and replies that come late [s].
+#: Length of a Profile beyond its Run, for the start phase and late replies [s].
 _SPARE_S = 5.0
-#: Send and receive buffers [bytes]: none of them is the ceiling, so that controllers are compared and not `wmem_max`.
+#: Send and receive buffers [bytes]. They never limit a flow, so that controllers are compared and not `wmem_max`.
 _BUFFER_BYTES = 64_000_000
-#: Draws of a bootstrap.
+#: Resamples of a bootstrap.
 _DRAWS = 4000
 
 
 @dataclass(frozen=True)
 class Path:
-    """A Profile by name, the way data goes, and what else is on it (of `traffic.toml`)."""
+    """A named Profile with the direction of the data and its background traffic (from `traffic.toml`)."""
 
     name: str
     profile: Profile
@@ -49,10 +49,10 @@ class Path:
 
 @dataclass(frozen=True)
 class Score:
-    """What a scheme did on a path.
+    """Result of a scheme on a path.
 
     Attributes:
-        goodput_bps: Of each flow, after the warm-up [bit/s].
+        goodput_bps: Goodput of each flow after the warm-up [bit/s].
         queue_ms: Mean queueing delay of the first flow's packets [ms]; None: none passed.
     """
 
@@ -61,13 +61,13 @@ class Score:
 
 
 def take_paths(table: Table, duration_s: float, quick: int | None = None) -> list[Path]:
-    """The Profiles of a study's `paths`: each ``SITE TO START SEED``; the first `quick` of them."""
+    """Make the Profiles of a study's `paths` (each ``SITE TO START SEED``); only the first `quick` if given."""
     texts = table.texts("paths")
     found = []
     for text in texts[:quick]:
         site, to, start, seed = text.split()
         with warnings.catch_warnings():
-            # That a way is a great circle is said where places are listed.
+            # The list of places states that the route is a great circle.
             warnings.simplefilter("ignore", UnpublishedRouteWarning)
             profile = make_profile(
                 site, to, start_unix_ns=parse_utc(start), duration_s=duration_s + _SPARE_S, seed=int(seed)
@@ -77,7 +77,7 @@ def take_paths(table: Table, duration_s: float, quick: int | None = None) -> lis
 
 
 def preset_path(written: str, duration_s: float) -> Path:
-    """A static path, alone or with traffic of others: ``geo``, ``fibre:loss=1e-4 off-peak``."""
+    """Return a static path, with background traffic if named: ``geo``, ``fibre:loss=1e-4 off-peak``."""
     preset, _, traffic = written.partition(" ")
     return Path(written, preset_profile(preset, duration_s + _SPARE_S), traffic=traffic or None)
 
@@ -91,10 +91,10 @@ def race_field(
     seeds: int = 1,
     shares: tuple[float, float] = (0.0, 1.0),
 ) -> dict[tuple[str, str], list[Score]]:
-    """Every scheme (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path, by both names; a Score a seed.
+    """Run every scheme (``bbr``, ``cubic:hystart=pp``, ``cubic+bbr``) on every path; return a Score per seed.
 
-    `times_s` are how long a Run lasts, and the warm-up that its figures leave out. Results are kept in the study's
-    folder, and not run again where they are there. `shares` is the part of the progress that this is.
+    The keys are path and scheme. `times_s` are a Run's duration and its warm-up, which the figures leave out. Results
+    are stored in the study's folder and reused. `shares` is the range of progress to report.
     """
     begins, ends = shares
     duration_s, warmup_s = times_s
@@ -122,7 +122,7 @@ def race_field(
 
 
 def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
-    """The first flow's `delays`."""
+    """Return the first flow's `delays`."""
     return delays(outcome, 0)
 
 
@@ -150,7 +150,7 @@ def _score(run: SweptRun, lone: NDArray[np.float64], warmup_s: float) -> Score:
 
 
 def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Mean of `values` (one a Profile), and the ends of its bootstrap interval; NaN of nothing."""
+    """Return the mean of `values` (one per Profile) and its bootstrap interval; NaN without values."""
     sample = np.asarray(values, np.float64)
     if not len(sample):
         return math.nan, math.nan, math.nan
@@ -160,7 +160,7 @@ def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, floa
 
 
 def bootstrap_ratio(above: Sequence[float], below: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Ratio of the means of two paired samples, and the ends of its bootstrap interval; NaN of nothing."""
+    """Return the ratio of the means of two paired samples and its bootstrap interval; NaN without values."""
     a, b = np.asarray(above, np.float64), np.asarray(below, np.float64)
     if not len(a) or b.mean() == 0:
         return math.nan, math.nan, math.nan

@@ -72,9 +72,9 @@ def _run(request: Request) -> Result:
         gains = {case: ratio_of(over_parent(scheme, user)) for case, scheme in cases.items()}
         waits = {case: queue(scheme) for case, scheme in cases.items()}
         for case in cases:
-            gain, said = gains[case], ratio_text(gains[case])
+            gain, ratio_note = gains[case], ratio_text(gains[case])
             quantity = f"{name}, {case}: goodput over {user.parent}'s"
-            rows.append(Row(quantity, "", None, gain.mean if gain else None, "", f"{basis}; {said}"))
+            rows.append(Row(quantity, "", None, gain.mean if gain else None, "", f"{basis}; {ratio_note}"))
             quantity = f"{name}, {case}: mean queueing delay"
             rows.append(Row(quantity, "ms", None, waits[case], "from the link elements", basis))
         curves[name] = (offsets_ms, [_known(gain.mean if (gain := gains[case]) else None) for case in late])
@@ -83,9 +83,11 @@ def _run(request: Request) -> Result:
         # below one by chance.
         first, last = (f"{offset:+d} ms" for offset in (min(offsets_ms), max(offsets_ms)))
         hardest = [first, last, user.wrong_is, "no hint"]
-        found = [gain.mean for case in hardest if (gain := gains[case]) is not None]
+        known_gains = [gain.mean for case in hardest if (gain := gains[case]) is not None]
         rows.append(
-            kept.row(min(found) if len(found) == len(hardest) else None, basis, of=f"{name} over {user.parent}")
+            kept.row(
+                min(known_gains) if len(known_gains) == len(hardest) else None, basis, of=f"{name} over {user.parent}"
+            )
         )
         verdicts.append(
             all_hold(
@@ -120,7 +122,7 @@ def _known(value: float | None) -> float:
 STUDY = Study(
     name="hint-error",
     title="What a wrong hint costs: errors from −2 to +2 s, a wrong period or schedule, no hint",
-    source="bentpipe's own question; docs/design/007-ours.md",
+    source="bentpipe's own question; docs/design/007-leo-controllers.md",
     takes="five minutes on two cores; --quick: under one",
     run=_run,
     sweeps=True,

@@ -15,9 +15,9 @@ from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.scenarios.traffic import find_traffic
 from bentpipe.studies import huston_ping
-from bentpipe.studies.agreement import Claim, all_hold, shown
+from bentpipe.studies.agreement import Claim, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK, take_counterfactuals
-from bentpipe.studies.flows import Field, Ran, as_drawn, on_day
+from bentpipe.studies.flows import RunBatch, StudyRun, as_drawn, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
@@ -48,7 +48,7 @@ def _run(request: Request) -> Result:
     host.done()
     table.done()
     pings = huston_ping.STUDY.run(replace(request, on_progress=lambda done: request.on_progress(0.3 * done)))
-    field = Field()
+    field = RunBatch()
 
     def add(world: str, hour: str, traffic: str, profile: Profile, seed: int) -> None:
         for controller in controllers:
@@ -79,7 +79,7 @@ def _run(request: Request) -> Result:
                 add(each.name, hour, traffic, other if struck else profile, seed)
     all_runs = field.run(request, (0.3, 0.95))
 
-    def of(world: str) -> dict[tuple[str, ...], list[Ran]]:
+    def of(world: str) -> dict[tuple[str, ...], list[StudyRun]]:
         return {key[1:]: ran for key, ran in all_runs.items() if key[0] == world}
 
     runs, basis = of(OWN), _basis(seeds, duration_s)
@@ -89,11 +89,11 @@ def _run(request: Request) -> Result:
         its, its_basis = of(each.name), _basis(min(seeds, each.tests), duration_s)
         rows += [lost_row, *each.rows(_rows(scenario.published, its, _means(its), its_basis))]
         what_if += each.statements(_verdicts(_means(its), its_basis))
-    said = [f"{preset}, {duration_s:g} s on {seeds} days, with peak and off-peak traffic of traffic.toml"]
+    basis_lines = [f"{preset}, {duration_s:g} s on {seeds} days, with peak and off-peak traffic of traffic.toml"]
     return Result(
         [*pings.rows, *rows],
         [*pings.verdicts, *_verdicts(means, basis)],
-        [*pings.basis, *said],
+        [*pings.basis, *basis_lines],
         {**pings.figures, "figures-6-9": _figure(runs, controllers, hours)},
         [*pings.notes, *_notes(runs)],
         what_if,
@@ -104,13 +104,13 @@ def _basis(tests: int, duration_s: float) -> str:
     return f"simulated: {tests} tests of {duration_s:g} s"
 
 
-def _means(runs: Mapping[tuple[str, ...], Sequence[Ran]]) -> dict[tuple[str, ...], list[float]]:
+def _means(runs: Mapping[tuple[str, ...], Sequence[StudyRun]]) -> dict[tuple[str, ...], list[float]]:
     return {key: [run.tracks[0].mean_bps for run in ran] for key, ran in runs.items()}
 
 
 def _rows(
     published: Mapping[str, Published],
-    runs: Mapping[tuple[str, ...], Sequence[Ran]],
+    runs: Mapping[tuple[str, ...], Sequence[StudyRun]],
     means: Mapping[tuple[str, ...], Sequence[float]],
     basis: str,
 ) -> list[Row]:
@@ -126,10 +126,10 @@ def _rows(
         "bbr-peak": np.median(means["peak", "bbr"]) / 1e6,
     }
     off_peak = float(np.median(means["off-peak", "bbr"])) / 1e6
-    said = "text of figure 9: a very similar outcome, without figures"
+    basis_lines = "text of figure 9: a very similar outcome, without figures"
     return [
         *(published[key].row(float(value), basis) for key, value in ours.items()),
-        Row("BBR, off-peak: mean", "Mbit/s", None, off_peak, said, basis),
+        Row("BBR, off-peak: mean", "Mbit/s", None, off_peak, basis_lines, basis),
     ]
 
 
@@ -140,7 +140,7 @@ def _ratio(means: Mapping[tuple[str, ...], Sequence[float]], controller: str) ->
 
 
 def _verdicts(means: Mapping[tuple[str, ...], Sequence[float]], basis: str) -> list[Verdict]:
-    figures = {key: shown([value / 1e6 for value in values], "Mbit/s") for key, values in means.items()}
+    figures = {key: values_text([value / 1e6 for value in values], "Mbit/s") for key, values in means.items()}
 
     def hours(name: str) -> tuple[Sequence[float], Sequence[float]]:
         return means["off-peak", name], means["peak", name]
@@ -178,19 +178,21 @@ def _verdicts(means: Mapping[tuple[str, ...], Sequence[float]], basis: str) -> l
             [Claim("BBR's off-peak over peak over CUBIC's", gains["bbr"], gains["cubic"], 0.0, 1.0)],
             "figures 6 to 9",
             basis,
-            f"off-peak over peak: BBR {shown(gains['bbr'], '')}; CUBIC {shown(gains['cubic'], '')}",
+            f"off-peak over peak: BBR {values_text(gains['bbr'], '')}; CUBIC {values_text(gains['cubic'], '')}",
         ),
         all_hold(
             "BBR's outcome is very similar at peak and off-peak",
             [Claim("off-peak over peak", *hours("bbr"), 1 / SIMILAR, SIMILAR)],
             "text of figure 9",
             basis,
-            f"off-peak over peak {shown(gains['bbr'], '')} (similar: from 1/{SIMILAR:g} to {SIMILAR:g})",
+            f"off-peak over peak {values_text(gains['bbr'], '')} (similar: from 1/{SIMILAR:g} to {SIMILAR:g})",
         ),
     ]
 
 
-def _figure(runs: Mapping[tuple[str, ...], Sequence[Ran]], controllers: Sequence[str], hours: Sequence[str]) -> Figure:
+def _figure(
+    runs: Mapping[tuple[str, ...], Sequence[StudyRun]], controllers: Sequence[str], hours: Sequence[str]
+) -> Figure:
     rows = []
     for controller in controllers:
         row = []
@@ -204,7 +206,7 @@ def _figure(runs: Mapping[tuple[str, ...], Sequence[Ran]], controllers: Sequence
     return plot_panels(rows)
 
 
-def _notes(runs: Mapping[tuple[str, ...], Sequence[Ran]]) -> list[str]:
+def _notes(runs: Mapping[tuple[str, ...], Sequence[StudyRun]]) -> list[str]:
     def took(hour: str, controller: str) -> float:
         known = [one["mean_s"] for run in runs[hour, controller] for one in run.cross if one["mean_s"] is not None]
         return float(np.mean(known)) if known else float("nan")

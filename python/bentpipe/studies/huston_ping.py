@@ -33,7 +33,7 @@ class _Flood:
 
     part: Part
     series: Series
-    found: Handovers
+    handovers: Handovers
 
 
 def _run(request: Request) -> Result:
@@ -60,7 +60,7 @@ def _run(request: Request) -> Result:
     verdicts += [_loss_verdict(part, loss) for part, loss in losses]
     figures = {
         f"figures-3-5{f'-{number}' if number else ''}": plot_ping_profile(
-            flood.series, flood.found, f"{flood.part.name} ({flood.part.basis.partition(':')[0]})"
+            flood.series, flood.handovers, f"{flood.part.name} ({flood.part.basis.partition(':')[0]})"
         )
         for number, flood in enumerate(floods)
     }
@@ -97,10 +97,10 @@ class _Simulated:
 
 
 def _flood_rows(scenario: Scenario, flood: _Flood) -> list[Row]:
-    found, edges = flood.found, flood.found.edges
+    handovers, edges = flood.handovers, flood.handovers.edges
     ours = {
-        "period": found.period_s,
-        "jitter": found.jitter_ms,
+        "period": handovers.period_s,
+        "jitter": handovers.jitter_ms,
         "spike-low": edges.excess_ms if edges else None,
         "spike-high": edges.excess_p95_ms if edges else None,
     }
@@ -109,21 +109,21 @@ def _flood_rows(scenario: Scenario, flood: _Flood) -> list[Row]:
 
 def _flood_verdicts(flood: _Flood) -> list[Verdict]:
     """What figures 3 and 4 show, in a dense ping."""
-    found, edges, basis, name = flood.found, flood.found.edges, flood.part.basis, flood.part.name
-    period = found.period_s
-    said = [
+    handovers, edges, basis, name = flood.handovers, flood.handovers.edges, flood.part.basis, flood.part.name
+    period = handovers.period_s
+    verdicts = [
         Verdict(
             "latency changes regularly every 15 seconds",
-            None if found.undecided else period is not None and abs(period - 15.0) <= NEAR_S,
+            None if handovers.undecided else period is not None and abs(period - 15.0) <= NEAR_S,
             "figure 3",
             basis,
-            f"{name}: {found.reason}",
+            f"{name}: {handovers.reason}",
         )
     ]
     if edges is None:
-        return said
+        return verdicts
     if edges.excess_ms is not None and edges.excess_mid_ms is not None:
-        said.append(
+        verdicts.append(
             Verdict(
                 "latency rises when the terminal is assigned to another satellite",
                 edges.excess_ms > edges.excess_mid_ms,
@@ -135,7 +135,7 @@ def _flood_verdicts(flood: _Flood) -> list[Verdict]:
         )
     if edges.loss is not None and edges.loss_elsewhere is not None:
         known = flood.part.losses_known
-        said.append(
+        verdicts.append(
             Verdict(
                 "loss events occur at switchover, and less often otherwise",
                 edges.loss > edges.loss_elsewhere if known else None,
@@ -146,7 +146,7 @@ def _flood_verdicts(flood: _Flood) -> list[Verdict]:
                 else f"{name}: lost probes have no rows in this file",
             )
         )
-    return said
+    return verdicts
 
 
 def _loss_verdict(part: Part, loss: float) -> Verdict:
@@ -165,10 +165,10 @@ def _notes(floods: list[_Flood]) -> list[str]:
         "the article gives the worst shift of its figure 4 as 30 to 80 ms: of one file of 380 s, so it is no row here"
     ]
     notes += [
-        f"{flood.part.name}, {flood.part.basis}: medians of successive slots differ by {flood.found.step_ms:.1f} ms "
-        f"in the median, {flood.found.step_p95_ms:.1f} ms at the 95th percentile"
+        f"{flood.part.name}, {flood.part.basis}: medians of successive slots differ by "
+        f"{flood.handovers.step_ms:.1f} ms in the median, {flood.handovers.step_p95_ms:.1f} ms at the 95th percentile"
         for flood in floods
-        if flood.found.step_ms is not None and flood.found.step_p95_ms is not None
+        if flood.handovers.step_ms is not None and flood.handovers.step_p95_ms is not None
     ]
     return notes
 

@@ -12,7 +12,7 @@ from bentpipe.experiments.schemes import known_controllers
 from bentpipe.plots import pareto
 from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
-from bentpipe.studies.agreement import FEWEST, Claim, all_hold, shown
+from bentpipe.studies.agreement import FEWEST, Claim, all_hold, values_text
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Relation, Request, Result, Row, Study, Verdict
 
@@ -55,21 +55,21 @@ def _run(request: Request) -> Result:
         source = f"from the link elements; 95 %: {low:.1f} to {high:.1f}"
         known_ms = wait_ms if math.isfinite(wait_ms) else None
         rows.append(Row(f"mean queueing delay: {scheme}", "ms", None, known_ms, source, basis))
-    found = [
+    results = [
         _ours(shares, queues, published, basis),
         _fair(beside, known, published, basis),
         _still(still, controls, published, f"simulated: static paths × {duration_s:g} s × {seeds} seeds"),
     ]
-    rows = [row for judged, _ in found for row in judged] + rows
-    verdicts = [verdict for _, judged in found for verdict in judged]
+    rows = [row for judged, _ in results for row in judged] + rows
+    verdicts = [verdict for _, judged in results for verdict in judged]
     figure = pareto.plot(
         {scheme: both for scheme, both in points.items() if both[0]},
         "mean queueing delay [ms]",
         "goodput, share of the best on each Profile",
     )
     notes = [
-        f"{sum(len(judged) for _, judged in found)} verdicts at 5 % each; one is undecided where its interval has the "
-        f"limit in it, or is of fewer than {FEWEST} Profiles or seeds",
+        f"{sum(len(judged) for _, judged in results)} verdicts at 5 % each; one is undecided where its interval has "
+        f"the limit in it, or is of fewer than {FEWEST} Profiles or seeds",
         f"{len(names) - len(known)} of {len(names)} Profiles are left out: no packets arrived there; "
         "a controller that alone got nothing has a share of 0, and no delay",
         "queueing delay: the mean time a flow's packets spent in the hops, less a lone packet's at those moments",
@@ -100,10 +100,10 @@ def _of_both(one: Sequence[float | None], other: Sequence[float | None]) -> tupl
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Interval:
     """A figure with its interval over `n` Profiles or seeds; `shown` is what the row has, `why` how it came about."""
 
-    shown: float
+    reported: float
     low: float
     high: float
     n: int
@@ -127,13 +127,13 @@ def _ours(
     gain, worst, top = field.bootstrap_ratio(shares["cubic-leo"], shares["cubic"])
     cost, cheapest, dearest = field.bootstrap_ratio(*_of_both(queues["cubic-leo"], queues["cubic"]))
     least_share = f"least of a Profile {min(shares['bbr3-leo']):.3f}"
-    said = {
-        "goodput": _Found(low, low, high, many, f"{mean:.3f}, 95 %: {low:.3f} to {high:.3f}; {least_share}"),
-        "queue": _Found(ratio, least, most, many, f"{ratio:.3f}, 95 %: {least:.3f} to {most:.3f}"),
-        "cubic": _Found(worst, worst, top, many, f"× {gain:.3f}, 95 %: {worst:.3f} to {top:.3f}"),
-        "cubic-queue": _Found(cost, cheapest, dearest, many, f"× {cost:.3f}, 95 %: {cheapest:.3f} to {dearest:.3f}"),
+    estimates = {
+        "goodput": _Interval(low, low, high, many, f"{mean:.3f}, 95 %: {low:.3f} to {high:.3f}; {least_share}"),
+        "queue": _Interval(ratio, least, most, many, f"{ratio:.3f}, 95 %: {least:.3f} to {most:.3f}"),
+        "cubic": _Interval(worst, worst, top, many, f"× {gain:.3f}, 95 %: {worst:.3f} to {top:.3f}"),
+        "cubic-queue": _Interval(cost, cheapest, dearest, many, f"× {cost:.3f}, 95 %: {cheapest:.3f} to {dearest:.3f}"),
     }
-    return _judged(said, published, basis)
+    return _judged(estimates, published, basis)
 
 
 def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
@@ -144,7 +144,7 @@ def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) 
         # A pair that gets nothing where others do shares nothing.
         return [jain_index(pair) or 0.0 for pair in flows], [pair[1] for pair in flows]
 
-    said = {}
+    estimates = {}
     for key, one, parent in (("fair", "bbr3-leo", "bbr3"), ("cubic-fair", "cubic-leo", "cubic")):
         (ours, ours_cubic), (theirs, theirs_cubic) = of(f"{one}+cubic"), of(f"{parent}+cubic")
         mean, low, high = field.bootstrap([a - b for a, b in zip(ours, theirs, strict=True)])
@@ -153,8 +153,8 @@ def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) 
             f"Jain's index {np.mean(ours):.3f} beside {np.mean(theirs):.3f}, difference {mean:+.3f}, "
             f"95 %: {low:+.3f} to {high:+.3f}; CUBIC's goodput × {ratio:.3f}, 95 %: {least:.3f} to {most:.3f}"
         )
-        said[key] = _Found(mean, low, high, len(names), why)
-    return _judged(said, published, basis)
+        estimates[key] = _Interval(mean, low, high, len(names), why)
+    return _judged(estimates, published, basis)
 
 
 def _still(
@@ -185,29 +185,30 @@ def _still(
                     [Claim(of, mine, theirs, limit.value)],
                     limit.source,
                     basis,
-                    f"by seed: {shown(ratios, '')}" + ("" if drawn else "; one static path, in which nothing is drawn"),
+                    f"by seed: {values_text(ratios, '')}"
+                    + ("" if drawn else "; one static path, in which nothing is drawn"),
                 )
             )
     return rows, verdicts
 
 
-def _judged(said: Mapping[str, _Found], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
+def _judged(estimates: Mapping[str, _Interval], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
     """A row and a verdict for each limit: what was found, and the figures that it was decided by."""
     rows, verdicts = [], []
-    for key, found in said.items():
-        row = published[key].row(found.shown if math.isfinite(found.shown) else None, basis)
+    for key, interval in estimates.items():
+        row = published[key].row(interval.reported if math.isfinite(interval.reported) else None, basis)
         rows.append(row)
         side = "at most" if row.relation == "<" else "at least"
         statement = f"{row.quantity}: {side} {row.published:g}"
-        holds = found.meets(published[key].value, row.relation)
-        verdicts.append(Verdict(statement, holds, row.source, basis, f"{found.why} (n = {found.n})"))
+        holds = interval.meets(published[key].value, row.relation)
+        verdicts.append(Verdict(statement, holds, row.source, basis, f"{interval.why} (n = {interval.n})"))
     return rows, verdicts
 
 
 STUDY = Study(
     name="leo-field",
     title="All controllers on 24 LEO paths: goodput against queueing delay",
-    source="bentpipe's own question; docs/design/007-ours.md",
+    source="bentpipe's own question; docs/design/007-leo-controllers.md",
     takes="three minutes on two cores; --quick: under one",
     run=_run,
     sweeps=True,

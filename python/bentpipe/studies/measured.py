@@ -1,4 +1,4 @@
-"""What ``--data`` holds: known campaigns, measured Runs, or one file, each with the name of the file it came from."""
+"""Measurements from ``--data``: known campaigns, measured Runs or one file, each with its file's name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bentpipe.scenarios.tables import Table, packaged_text
 from bentpipe.times import format_utc
 
 _COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}
-#: The table of a measured Run that each is read from.
-_KEPT = {"probes": "probes", "hops": "hops", "orientation": "dish_samples"}
+#: Kind → table of a measured Run.
+_RUN_TABLES = {"probes": "probes", "hops": "hops", "orientation": "dish_samples"}
 _TABLES: dict[str, TableKind] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
 
 
@@ -28,9 +28,9 @@ class Campaign:
     """A known file of a published campaign.
 
     Attributes:
-        file: Its path below the data folder.
-        table: What it is read for.
-        site, target: Whose its rows are; None: the file says.
+        file: Path below the data folder.
+        table: Kind of table that it holds.
+        site, target: Site and target of all rows; None: the file has columns for them.
     """
 
     file: str
@@ -44,12 +44,12 @@ class Part:
     """Measurements of one file or Run.
 
     Attributes:
-        name: As rows name it.
-        basis: ``measured: FILE``, or ``simulated: …`` for what stands in for it.
-        table: As the analysis reads it.
-        losses_known: Whether lost probes have rows: some probers leave them out.
-        clock_known: Whether its times are those of a wall clock.
-        warnings: Why it is not to be trusted, a line each.
+        name: Name in the rows.
+        basis: ``measured: FILE``, or ``simulated: …``.
+        table: Input of the analysis.
+        losses_known: Whether lost probes have rows; some probers omit them.
+        clock_known: Whether its times are wall-clock times.
+        warnings: Reasons for doubt, one line each.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Part:
 
     @property
     def text(self) -> str:
-        """One line for a result's basis: whose, from where, how much."""
+        """Describe the part in one line: name, origin and number of rows."""
         line = f"{self.name}: {self.basis}, {self.table.height} rows"
         if self.basis.startswith("measured") and "unix_ns" in self.table.columns:
             start, end = (int(value) for value in self.table["unix_ns"].sort()[[0, -1]])
@@ -70,8 +70,8 @@ class Part:
         return "; ".join([line, *self.warnings])
 
 
-def together(parts: Sequence[Part]) -> str:
-    """The basis of what is of several parts."""
+def joint_basis(parts: Sequence[Part]) -> str:
+    """Return the basis of a value from several parts."""
     found: dict[str, list[str]] = {}
     for part in parts:
         kind, _, where = part.basis.partition(": ")
@@ -80,7 +80,7 @@ def together(parts: Sequence[Part]) -> str:
 
 
 def load_campaigns() -> list[Campaign]:
-    """The known campaigns of ``scenarios/studies/campaigns.toml``."""
+    """Read the known campaigns of ``scenarios/studies/campaigns.toml``."""
     where = "studies/campaigns.toml"
     table = Table.parse(packaged_text(where), where)
     found = []
@@ -93,7 +93,7 @@ def load_campaigns() -> list[Campaign]:
 
 
 def probe_series(data: Path | None) -> list[Part]:
-    """Pings below `data`, one part a series (site, target, file), sorted by file.
+    """Read the pings below `data`, one part per series (site, target, file), sorted by file.
 
     Raises:
         UserError: `data` is a file that has no pings, or holds Runs that were not measured.
@@ -101,27 +101,27 @@ def probe_series(data: Path | None) -> list[Part]:
     return [series for part in _parts(data, "probes") for series in _series(part)]
 
 
-def measured_parts(data: Path | None, wanted: TableKind) -> list[Part]:
-    """Tables of one kind below `data`, one part a file or Run; empty where `data` is None or has none.
+def measured_parts(data: Path | None, kind: TableKind) -> list[Part]:
+    """Read the tables of one kind below `data`, one part per file or Run; empty where there are none.
 
     Raises:
         UserError: `data` is a file that has no such table, or holds Runs that were not measured.
     """
-    return list(_parts(data, wanted))
+    return list(_parts(data, kind))
 
 
-def _parts(data: Path | None, wanted: TableKind) -> Iterator[Part]:
+def _parts(data: Path | None, kind: TableKind) -> Iterator[Part]:
     if data is None:
         return
     if data.is_file() or is_recording(data):
-        measured = load_table(data, wanted)
-        check_columns(measured.table, _COLUMNS[wanted], f"{data}: {wanted}")
+        measured = load_table(data, kind)
+        check_columns(measured.table, _COLUMNS[kind], f"{data}: {kind}")
         yield _part(data.name, f"measured: {data}", measured)
         return
     for campaign in load_campaigns():
         file = data / campaign.file
-        if campaign.table == wanted and file.is_file():
-            measured = load_table(file, wanted)
+        if campaign.table == kind and file.is_file():
+            measured = load_table(file, kind)
             table = measured.table
             for key, value in (("site", campaign.site), ("target", campaign.target)):
                 if value is not None and key in table.collect_schema():
@@ -129,13 +129,13 @@ def _parts(data: Path | None, wanted: TableKind) -> Iterator[Part]:
             measured = replace(measured, table=table)
             yield _part(campaign.site or campaign.file, f"measured: {campaign.file}", measured)
     for run in _runs(data):
-        if _KEPT[wanted] in run.tables:
+        if _RUN_TABLES[kind] in run.tables:
             place = run.path.relative_to(data) if run.path != data else run.path
-            yield _part(run.site, f"measured: {place}", load_table(run.path, wanted))
+            yield _part(run.site, f"measured: {place}", load_table(run.path, kind))
 
 
 def _runs(data: Path) -> list[MeasuredRun]:
-    """Those at or below a folder; none where it holds no Run of any kind, as a folder of campaigns does."""
+    """Return the measured Runs in a folder; empty if it holds no Run of any kind, like a campaign folder."""
     there = any(next(data.glob(f"{depth}run.json"), None) for depth in ("", "*/", "*/*/"))
     return find_measured(data) if there else []
 
@@ -156,6 +156,6 @@ def _series(part: Part) -> Iterator[Part]:
         " → ".join(str(rows[key][0]) for key in keys if key != "kind" and rows[key][0] is not None) for rows in series
     ]
     for rows, name in zip(series, ends, strict=True):
-        # How it was probed is told only where that tells it from another.
+        # The kind of probe is named only where the names would be ambiguous.
         how = f" ({rows['kind'][0]})" if ends.count(name) > 1 and "kind" in keys else ""
         yield replace(part, name=(name or part.name) + how, table=rows)

@@ -1,4 +1,4 @@
-"""Running a study, and what it leaves in its folder: figures, one JSON file, one page."""
+"""Run a study and write its figures, JSON file and page."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from bentpipe.studies.study import OnProgress, Request, Result, Row, Study
 
 @dataclass(frozen=True)
 class Done:
-    """A study that was run, and where it lies.
+    """A finished study and its files.
 
     Attributes:
-        study: Which.
-        result: What it found.
+        study: The study.
+        result: Its result.
         figures: Name of a figure → its file.
-        page: One page with everything.
+        page: HTML page with all of it.
     """
 
     study: Study
@@ -36,7 +36,7 @@ class Done:
     page: Path
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``study run --json`` prints it, and ``NAME.json`` has it."""
+        """Return the content of ``NAME.json``, which ``study run --json`` prints."""
         return {
             "study": self.study.name,
             "title": self.study.title,
@@ -59,38 +59,38 @@ def run_study(
     on_progress: OnProgress = lambda _: None,
     on: str | None = None,
 ) -> Done:
-    """Run a study; write ``NAME-FIGURE.png``, ``NAME.json`` and ``NAME.html`` into `out`, which is made.
+    """Run a study and write ``NAME-FIGURE.png``, ``NAME.json`` and ``NAME.html`` into `out`.
 
     Args:
         name: One of `bentpipe.studies.STUDIES`.
-        out: Folder.
-        quick: Less of everything.
-        data: Folder or file with measurements; None: all is simulated.
+        out: Folder; created if absent.
+        quick: Use fewer paths and shorter Runs.
+        data: Folder or file with measurements; None: simulate everything.
         on_progress: Called with the share done, 0 to 1.
         on: A Dask scheduler, for studies whose Runs are a sweep; None: this machine.
 
     Raises:
-        UserError: An unknown study, `data` that is not there, that cannot be read or that the study has no use for,
-            `on` for one that has nothing to send there, `out` that is no folder.
-        StoreError: The disk refuses.
+        UserError: The study is unknown; `data` is absent, unreadable or not used by the study; `on` is given for a
+            study that is no sweep; `out` is not a folder.
+        StoreError: The files cannot be written.
     """
     study = find_study(name)
     if data is not None and not study.measured:
-        raise UserError(f"{name} takes no measurements: everything in it is simulated; leave --data away")
+        raise UserError(f"{name}: --data is not supported, since the study is simulated; try it without --data")
     if on is not None and not study.sweeps:
-        raise UserError(f"{name} is no sweep that a cluster could share; leave --on away")
+        raise UserError(f"{name}: --on is not supported, since the study is not a sweep; try it without --on")
     if data is not None and not data.exists():
-        raise UserError(f"{data}: no such file or folder; wanted {study.measured} (docs/guides/studies.md)")
+        raise UserError(f"{data}: no such file or folder; expected {study.measured} (docs/guides/studies.md)")
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is not a folder; wanted one for the study's files")
+        raise UserError(f"{out}: is not a folder; expected a folder for the study's files")
     with storing(out):
         out.mkdir(parents=True, exist_ok=True)
     result = study.run(Request(out, quick, data, on_progress, on))
     check(study, result)
     if data is not None and not any(row.basis.startswith("measured") for row in result.rows):
         unused = (
-            f"{data}: holds no {study.measured} that {name} can use, so all is simulated; a folder of logs becomes a "
-            "measured Run with `bentpipe read`"
+            f"{data}: no {study.measured} that {name} can use, so everything is simulated; try `bentpipe read` to turn "
+            "a folder of logs into a measured Run"
         )
         result = replace(result, notes=[unused, *result.notes])
     figures = {}
@@ -108,24 +108,26 @@ def run_study(
 
 
 def check(study: Study, result: Result) -> None:
-    """Refuses what no study may answer: no row, or a figure that is no number."""
+    """Refuse a result without rows or with a value that is not finite."""
     if not result.rows:
-        raise BentpipeError(f"{study.name}: the study gave no row")
+        raise BentpipeError(f"{study.name}: the study returned no row")
     for row in result.rows:
         for value in (row.published, row.ours):
             if value is not None and not math.isfinite(value):
-                raise BentpipeError(f"{study.name}: {row.quantity} is {value}; a figure that is not known is None")
+                raise BentpipeError(
+                    f"{study.name}: {row.quantity} is {value}; expected a finite value, or None if unknown"
+                )
 
 
 def figure_text(value: float | None, relation: str = "=") -> str:
-    """A figure as people read it: four digits, with its limit's sign."""
+    """Format a value with four digits, and with the sign of its limit."""
     if value is None:
         return "–"
     return f"{'' if relation == '=' else relation + ' '}{value:.4g}"
 
 
 def cells(row: Row) -> list[str]:
-    """A row as the table shows it: quantity, unit, published, ours, ratio, source, basis."""
+    """Return a row's table cells: quantity, unit, published, ours, ratio, source, basis."""
     published = figure_text(row.published, row.relation)
     ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
     return [row.quantity, row.unit, published, figure_text(row.ours), ratio, row.source, row.basis]

@@ -1,4 +1,4 @@
-"""A study's TOML file: its parameters, and the published figures with their sources."""
+"""A study's TOML file: parameters, and published values with their sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RELATIONS: dict[str, Relation] = {"=": "=", ">": ">", "<": "<"}
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure; see `bentpipe.studies.study.Row`."""
+    """A published value; see `bentpipe.studies.study.Row`."""
 
     quantity: str
     unit: str
@@ -23,7 +23,7 @@ class Published:
     relation: Relation = "="
 
     def row(self, ours: float | None, basis: str, *, of: str = "") -> Row:
-        """Ours beside it; `of` says whose ours is, where the figure is held against several."""
+        """Return a row with our value beside it; `of` names the subject where several are compared with one value."""
         quantity = f"{self.quantity}: {of}" if of else self.quantity
         return Row(quantity, self.unit, self.value, ours, self.source, basis, self.relation)
 
@@ -33,8 +33,8 @@ class Scenario:
     """A study's file.
 
     Attributes:
-        table: What is the study's own; the study takes its keys and then calls `Table.done`.
-        published: By key.
+        table: The study's own keys; the study reads them and then calls `Table.done`.
+        published: Published values by key.
     """
 
     table: Table
@@ -42,7 +42,7 @@ class Scenario:
 
 
 def load_scenario(name: str) -> Scenario:
-    """The file ``scenarios/studies/NAME.toml``."""
+    """Read the file ``scenarios/studies/NAME.toml``."""
     where = f"studies/{name}.toml"
     table = Table.parse(packaged_text(where), where)
     published = {key: _published(entry) for key, entry in table.named_tables("published").items()}
@@ -50,7 +50,7 @@ def load_scenario(name: str) -> Scenario:
 
 
 def _published(entry: Table) -> Published:
-    found = Published(
+    published = Published(
         entry.text("quantity"),
         entry.text("unit") if entry.has("unit") else "",
         entry.number("value", -1e12, 1e12),
@@ -58,11 +58,11 @@ def _published(entry: Table) -> Published:
         _RELATIONS[entry.choice("relation", _RELATIONS)] if entry.has("relation") else "=",
     )
     entry.done()
-    return found
+    return published
 
 
 def take_place(name: str, entry: Table) -> Place:
-    """A terminal or server of a study: `lat_deg`, `lon_deg`, and where it is known its own `pop`."""
+    """Read a study's terminal or server: `lat_deg`, `lon_deg` and, where known, its `pop`."""
     place = Place(
         name=entry.text("label") if entry.has("label") else name,
         lat_deg=entry.number("lat_deg", -90.0, 90.0),

@@ -1,4 +1,4 @@
-"""Pings over computed Profiles: what a prober would have measured where nobody did."""
+"""Simulated pings over computed Profiles, for places without measurements."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import OnProgress
 from bentpipe.times import format_utc, parse_utc
 
-#: Probes come later by this part of the interval that was asked for, as ping's do: whole seconds would meet the edges
-#: of slots, which lie on whole seconds, always at the same instant. In ten minutes of one a second all are met.
+#: The interval between probes is longer than requested by this part, as ping's is. Probes at whole seconds would
+#: always meet the slot edges, which lie on whole seconds, at the same phase. At one a second,
+#: ten minutes cover all phases.
 _LATE = 1 / 599
-#: A probe sent this long before a Profile's end has its reply within it [s].
+#: Time that a Profile lasts beyond the last probe, for its reply [s].
 _REPLY_S = 2.0
 
 
 @dataclass(frozen=True)
 class Windows:
-    """When is probed: stretches of `duration_s` [s] from each of `starts_unix_ns`."""
+    """Times of probing: windows of `duration_s` [s] from each of `starts_unix_ns`."""
 
     starts_unix_ns: Sequence[int]
     duration_s: float
 
     @property
     def text(self) -> str:
-        """One line for a result's basis."""
+        """Describe the windows in one line for a result's basis."""
         first = format_utc(self.starts_unix_ns[0])
         many = len(self.starts_unix_ns)
         return f"{many} × {self.duration_s:g} s from {first} on" if many > 1 else f"{self.duration_s:g} s from {first}"
 
 
 def take_windows(table: Table) -> Windows:
-    """`first` (UTC), `days`, `hours` (of each day, UTC), `duration_s`: windows at the same hours of each day."""
+    """Read windows at the same hours of each day: `first` (UTC), `days`, `hours` (UTC), `duration_s`."""
     first = parse_utc(table.text("first"), f"{table.where}: first")
     days, hours = table.integer("days", 1, 366), table.integers("hours", 0, 23)
-    found = Windows(
+    windows = Windows(
         [first + (day * 24 + hour) * 3600 * 10**9 for day in range(days) for hour in hours],
         table.number("duration_s", 1, 86_400),
     )
     table.done()
-    return found
+    return windows
 
 
 def simulated_pings(
     site: Place, server: Place, windows: Windows, every_s: float, seed: int, on_progress: OnProgress = lambda _: None
 ) -> pl.DataFrame:
-    """Pings from `site` to `server` in each window, over a Profile of its own.
+    """Simulate pings from `site` to `server`, over one Profile for each window.
 
-    Each Profile is drawn with `seed` plus the window's number.
+    The seed of each Profile is `seed` plus the window's number.
 
     Returns:
         `unix_ns`, `site`, `target`, `rtt_ms` (null: lost), sorted by time.
@@ -63,7 +64,7 @@ def simulated_pings(
     parts = []
     for number, start_unix_ns in enumerate(windows.starts_unix_ns):
         with warnings.catch_warnings():
-            # A study's own file says where its servers stand; that their way is a great circle is said there.
+            # The study's file gives the servers' places and states that the route is a great circle.
             warnings.simplefilter("ignore", UnpublishedRouteWarning)
             profile = make_profile(
                 site, server, start_unix_ns=start_unix_ns, duration_s=windows.duration_s + _REPLY_S, seed=seed + number

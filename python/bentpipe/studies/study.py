@@ -1,4 +1,4 @@
-"""What a study is, what it is asked for and what it answers."""
+"""A study, its request and its result."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[float], object]
 
-#: How a published figure is meant: as it stands, or as a limit ("more than 100 Mbit/s").
+#: Meaning of a published value: the value itself, or a limit ("more than 100 Mbit/s").
 Relation = Literal["=", ">", "<"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a study is asked for.
+    """Options of a study run.
 
     Attributes:
-        out: Folder for its figures, and for the Runs it makes: what is there already need not be run again.
-        quick: Less of everything (fewer paths, shorter runs), for a look and for tests; the rows say how much.
+        out: Folder for figures and Runs; Runs that are there already are reused.
+        quick: Use fewer paths and shorter Runs; the rows say how many.
         data: Folder or file with measurements; None: everything is simulated.
         on_progress: Called with the share done, 0 to 1.
-        on: A Dask scheduler whose workers do the Runs of those that make many; None: this machine.
+        on: Address of a Dask scheduler whose workers execute the sweep; None: this machine.
     """
 
     out: Path
@@ -37,16 +37,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Row:
-    """One published figure beside ours.
+    """One published value beside ours.
 
     Attributes:
-        quantity: What it is, with the place or controller it is of.
+        quantity: Name of the quantity, with its place or controller.
         unit: As ``ms``; empty for a share or a ratio.
-        published: None: the paper has no figure; ours stands there for comparison.
-        ours: None: it could not be had; the study's notes say why.
+        published: The published value; None: the publication has none.
+        ours: Our value; None: not available, for the reason in the study's notes.
         source: Figure, table or section of the publication.
-        basis: Where ours comes from: ``simulated: …`` or ``measured: FILE``.
-        relation: Whether `published` is the value or a limit.
+        basis: Origin of our value: ``simulated: …`` or ``measured: FILE``.
+        relation: Whether `published` is a value or a limit.
     """
 
     quantity: str
@@ -59,24 +59,24 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over published; None where either is missing or published is 0."""
+        """Our value over the published one; None where either is missing or the published one is 0."""
         return self.ours / self.published if self.published and self.ours is not None else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``study run --json`` prints it."""
+        """Return the row as ``study run --json`` prints it."""
         return {**asdict(self), "ratio": self.ratio}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether what the publication says holds here.
+    """A published statement, and whether it holds here.
 
     Attributes:
-        statement: As the publication has it.
-        holds: None: what is there cannot decide it.
+        statement: The publication's statement.
+        holds: Whether it holds; None: undecided with these tests.
         source: Figure, table or section of the publication.
-        basis: As of a `Row`.
-        why: The figures it was decided by; where it does not hold, the reason as far as it is known.
+        basis: As in `Row`.
+        why: The values that decide it, and the reason where it does not hold, if known.
     """
 
     statement: str
@@ -88,16 +88,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Result:
-    """What a study found.
+    """The result of a study.
 
     Attributes:
-        rows: Published figures beside ours.
-        verdicts: Published statements, and whether they hold.
-        basis: Lines: what was measured (which file) and what was simulated (which paths, for how long, which seeds).
-        figures: Drawn like the published plots; name (``figure-2a``) → figure.
-        notes: Lines: what was left out, and why ours differs where it does.
-        counterfactuals: Published statements over paths that differ from the study's in one published thing
-            (`bentpipe.studies.counterfactual`): no verdicts on the study's paths.
+        rows: Published values beside ours.
+        verdicts: Published statements with their verdicts.
+        basis: Lines that name the measured files and the simulated paths, with durations and seeds.
+        figures: Plots like the published ones; name (``figure-2a``) → figure.
+        notes: Lines about omissions and about reasons for differences.
+        counterfactuals: The same statements over paths with one published change
+            (`bentpipe.studies.counterfactual`). They are no verdicts on the study's own paths.
     """
 
     rows: Sequence[Row]
@@ -110,16 +110,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Study:
-    """A published experiment that can be run again.
+    """A published experiment that bentpipe repeats.
 
     Attributes:
-        name: On the command line.
-        title: One line.
+        name: Name on the command line.
+        title: One-line title.
         source: The publication and its figures.
-        takes: How long, as people say it: full, and with ``--quick``.
-        run: Does it.
-        measured: What ``--data`` may hold for it, as people say it; empty: it simulates all there is, and refuses data.
-        sweeps: Whether its Runs are a sweep, which ``--on`` may send to a cluster.
+        takes: Duration as text: in full, and with ``--quick``.
+        run: The function that runs it.
+        measured: Kind of measurement that ``--data`` may hold, as text; empty: all is simulated and data is refused.
+        sweeps: Whether its Runs are a sweep that ``--on`` can send to a cluster.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the studies of T3P (Tiwari et al., arXiv:2310.11835) share: its terminals, and the servers near them."""
+"""Terminals and nearby servers of the T3P studies (Tiwari et al., arXiv:2310.11835)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bentpipe.studies.study import OnProgress
 
 SOURCE = "Tiwari et al., T3P: Demystifying Low-Earth Orbit Satellite Broadband (arXiv:2310.11835)"
 GOOGLE_DNS = "8.8.8.8"
-#: The paper's cadence [s].
+#: The paper's interval between probes [s].
 EVERY_S = 1.0
 
 
 def load_terminals() -> Mapping[str, Place]:
-    """The paper's terminals by their key in ``scenarios/studies/t3p.toml``."""
+    """Return the paper's terminals by their key in ``scenarios/studies/t3p.toml``."""
     where = "studies/t3p.toml"
     table = Table.parse(packaged_text(where), where)
     found = {key: take_place(key, entry) for key, entry in table.named_tables("sites").items()}
@@ -28,7 +28,7 @@ def load_terminals() -> Mapping[str, Place]:
 
 
 def near_server(terminal: Place, name: str = GOOGLE_DNS) -> Place:
-    """A service of the whole world that answers `terminal` from the exchange where its PoP is."""
+    """Return an anycast service that answers `terminal` at its PoP."""
     pop = pop_by_code(str(terminal.pop))
     return Place(name, pop.lat_deg, pop.lon_deg, description=f"at the PoP in {pop.city}")
 
@@ -36,7 +36,7 @@ def near_server(terminal: Place, name: str = GOOGLE_DNS) -> Place:
 def simulated_probes(
     keys: Sequence[str], windows: Windows, on_progress: OnProgress = lambda _: None
 ) -> dict[str, Part]:
-    """Pings to `GOOGLE_DNS` from some of the terminals, by key; each terminal has random draws of its own."""
+    """Simulate pings to `GOOGLE_DNS` from some terminals, by key; each terminal has its own seed."""
     terminals = load_terminals()
     found = {}
     for number, key in enumerate(keys):

@@ -23,7 +23,7 @@ from bentpipe.studies.counterfactual import QUICK, Counterfactual
 from bentpipe.studies.scenario import Published, load_scenario, take_place
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import load_terminals
-from bentpipe.studies.t3p_bbr2_verdicts import At, Told, mean, percent, published_gain, verdicts
+from bentpipe.studies.t3p_bbr2_verdicts import GridResults, PlaceGrid, mean, percent, published_gain, verdicts
 from bentpipe.studies.t3p_pooled import Pooled, pooled
 from bentpipe.studies.t3p_uplink import Uplink, load_uplink
 from bentpipe.tuning.grid import Grid, parse_grid
@@ -34,7 +34,7 @@ CONTROLLER = "bbr2"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Setup:
     """The study's file."""
 
     grid: Grid
@@ -55,18 +55,18 @@ class _Asked:
 
 def _run(request: Request) -> Result:
     scenario = load_scenario("t3p-bbr2-grid")
-    asked = _take(scenario.table, request.quick)
+    setup = _take(scenario.table, request.quick)
     terminals = load_terminals()
-    parts = _Parts(request, 4 + len(asked.elsewhere))
-    at_home = _tuned(parts, asked, asked.uplink.terminal, asked.tests)
+    parts = _Parts(request, 4 + len(setup.elsewhere))
+    at_home = _tuned(parts, setup, setup.uplink.terminal, setup.tests)
     tuned = at_home.tuned
     best = tuned.best
-    chosen = next(cell for cell in tuned.cells if cell.point == asked.chosen)
-    again = _fresh(parts, asked, [chosen] if best in (None, chosen) else [chosen, best])
-    others = {key: _tuned(parts, asked, terminals[key], asked.elsewhere_tests) for key in asked.elsewhere}
-    curves = _curves(parts, asked, chosen.scheme)
-    basis = f"simulated: {asked.tests} tests of {asked.duration_s:g} s"
-    elsewhere = f"simulated: {asked.elsewhere_tests} tests of {asked.duration_s:g} s"
+    chosen = next(cell for cell in tuned.cells if cell.point == setup.chosen)
+    again = _fresh(parts, setup, [chosen] if best in (None, chosen) else [chosen, best])
+    others = {key: _tuned(parts, setup, terminals[key], setup.elsewhere_tests) for key in setup.elsewhere}
+    curves = _curves(parts, setup, chosen.scheme)
+    basis = f"simulated: {setup.tests} tests of {setup.duration_s:g} s"
+    elsewhere = f"simulated: {setup.elsewhere_tests} tests of {setup.duration_s:g} s"
     published = scenario.published
     home = pooled(at_home.runs, chosen.scheme, CONTROLLER)
     rows = [*_point_rows(published, home, basis, "all seconds together")]
@@ -78,32 +78,32 @@ def _run(request: Request) -> Result:
         published["best-probe"].row(float(best.point[0]) if best else None, basis),
         published["best-loss"].row(float(best.point[1]) if best else None, basis),
     ]
-    rows += _fresh_rows(published, asked, again)
-    rows += _elsewhere_rows(asked, others, {key: terminals[key].name for key in others}, elsewhere)
-    changed_rows, what_if = _supposed(parts, asked, published, chosen.scheme)
+    rows += _fresh_rows(published, setup, again)
+    rows += _elsewhere_rows(setup, others, {key: terminals[key].name for key in others}, elsewhere)
+    changed_rows, what_if = _supposed(parts, setup, published, chosen.scheme)
     rows += changed_rows
     figures = {
         "figures-5b-5c": plot_heatmaps(
-            tuned, f"BBRv2, uploads from BCN-1: {asked.tests} tests of {asked.duration_s:g} s"
+            tuned, f"BBRv2, uploads from BCN-1: {setup.tests} tests of {setup.duration_s:g} s"
         ),
         "gain-against-loss": plot_gain_curve(
             curves, published["gain"].value, published["inflation"].value, "BBRv2 at 4000 ms, 8 % against its default"
         ),
     } | {
-        f"figures-5b-5c-{key}": plot_heatmaps(found.tuned, f"BBRv2, uploads from {terminals[key].name}")
-        for key, found in others.items()
+        f"figures-5b-5c-{key}": plot_heatmaps(pooled_result.tuned, f"BBRv2, uploads from {terminals[key].name}")
+        for key, pooled_result in others.items()
     }
-    fresh = f"simulated: {asked.fresh_tests} other tests of {asked.duration_s:g} s"
-    told = Told(
+    fresh = f"simulated: {setup.fresh_tests} other tests of {setup.duration_s:g} s"
+    results = GridResults(
         at_home,
-        {terminals[key].name: found for key, found in others.items()},
-        again[asked.chosen],
-        asked.good_elsewhere,
+        {terminals[key].name: pooled_result for key, pooled_result in others.items()},
+        again[setup.chosen],
+        setup.good_elsewhere,
         (published["gain"].value, published["inflation"].value),
         (basis, fresh, elsewhere),
     )
     notes = _notes(at_home, curves, published["gain"].value)
-    return Result(rows, verdicts(told), _basis(asked), figures, notes, what_if)
+    return Result(rows, verdicts(results), _basis(setup), figures, notes, what_if)
 
 
 #: How `bentpipe.tuning.score` compares.
@@ -131,14 +131,14 @@ class _Parts:
         self._done += 1
 
 
-def _take(table: Any, quick: bool) -> _Asked:  # noqa: ANN401 - a scenario's table
+def _take(table: Any, quick: bool) -> _Setup:  # noqa: ANN401 - a scenario's table
     probes, losses = table.texts("probe_rtt_win_ms"), table.texts("loss_thresh")
     uplink = load_uplink()
     tests, tests_quick = uplink.tests, table.integer("tests_quick", 1, 1000)
     elsewhere, curve, fresh = (table.integer(key, 1, 1000) for key in ("tests_elsewhere", "tests_curve", "fresh_quick"))
     full_s, quick_s = uplink.duration_s, table.number("duration_quick_s", 10, 3600)
     chosen, good = table.table("chosen"), table.table("good_elsewhere")
-    asked = _Asked(
+    setup = _Setup(
         grid=parse_grid(CONTROLLER, [f"probe_rtt_win_ms={','.join(probes)}", f"loss_thresh={','.join(losses)}"]),
         tests=tests_quick if quick else tests,
         elsewhere_tests=tests_quick if quick else elsewhere,
@@ -156,62 +156,62 @@ def _take(table: Any, quick: bool) -> _Asked:  # noqa: ANN401 - a scenario's tab
     )
     for part in (chosen, good, table):
         part.done()
-    return asked
+    return setup
 
 
-def _tuned(parts: _Parts, asked: _Asked, terminal: Place, tests: int) -> At:
+def _tuned(parts: _Parts, setup: _Setup, terminal: Place, tests: int) -> PlaceGrid:
     """The grid at one terminal."""
-    paths = asked.uplink.paths(tests, asked.duration_s, terminal=terminal)
-    settings = {asked.grid.scheme(point): point for point in asked.grid.points()}
-    runs = parts.sweep(paths, [CONTROLLER, *settings], asked.duration_s)
+    paths = setup.uplink.paths(tests, setup.duration_s, terminal=terminal)
+    settings = {setup.grid.scheme(point): point for point in setup.grid.points()}
+    runs = parts.sweep(paths, [CONTROLLER, *settings], setup.duration_s)
     parts.next()
     cells = tuple(Cell(point, scheme, score(runs, scheme, CONTROLLER)) for scheme, point in settings.items())
-    return At(
-        Tuned(asked.grid, CONTROLLER, cells, asked.most_inflation, best_of(cells, asked.most_inflation), None), runs
+    return PlaceGrid(
+        Tuned(setup.grid, CONTROLLER, cells, setup.most_inflation, best_of(cells, setup.most_inflation), None), runs
     )
 
 
-def _fresh(parts: _Parts, asked: _Asked, cells: list[Cell]) -> dict[tuple[str, ...], Pooled]:
+def _fresh(parts: _Parts, setup: _Setup, cells: list[Cell]) -> dict[tuple[str, ...], Pooled]:
     """Some points again on days and draws that had no part in choosing one."""
-    paths = asked.uplink.paths(asked.fresh_tests, asked.duration_s, skip=asked.tests)
-    runs = parts.sweep(paths, [CONTROLLER, *dict.fromkeys(cell.scheme for cell in cells)], asked.duration_s)
+    paths = setup.uplink.paths(setup.fresh_tests, setup.duration_s, skip=setup.tests)
+    runs = parts.sweep(paths, [CONTROLLER, *dict.fromkeys(cell.scheme for cell in cells)], setup.duration_s)
     parts.next()
     return {cell.point: pooled(runs, cell.scheme, CONTROLLER) for cell in cells}
 
 
-def _curves(parts: _Parts, asked: _Asked, scheme: str) -> list[Curve]:
+def _curves(parts: _Parts, setup: _Setup, scheme: str) -> list[Curve]:
     """The published point's gain against how often loss episodes begin, on a short and on a long way."""
     curves = []
-    for server in (asked.uplink.server, asked.far):
+    for server in (setup.uplink.server, setup.far):
         scores, defaults = [], []
-        for interval_s in asked.intervals_s:
+        for interval_s in setup.intervals_s:
             rate = {"loss": {"up": {"episodes_per_s": 1.0 / interval_s}}}
-            paths = asked.uplink.paths(asked.curve_tests, asked.duration_s, server=server, parameters=rate)
-            runs = parts.sweep(paths, [CONTROLLER, scheme], asked.duration_s)
+            paths = setup.uplink.paths(setup.curve_tests, setup.duration_s, server=server, parameters=rate)
+            runs = parts.sweep(paths, [CONTROLLER, scheme], setup.duration_s)
             scores.append(score(runs, scheme, CONTROLLER))
             defaults += [run for run in runs if run.scheme == CONTROLLER]
         bdp = _bdp_bytes(defaults)
         name = server.name if bdp is None else f"{server.name}, BDP {bdp / 1e3:.0f} kB"
-        curves.append(Curve(name, tuple(asked.intervals_s), tuple(scores)))
+        curves.append(Curve(name, tuple(setup.intervals_s), tuple(scores)))
     parts.next()
     return curves
 
 
 def _supposed(
-    parts: _Parts, asked: _Asked, published: Mapping[str, Published], scheme: str
+    parts: _Parts, setup: _Setup, published: Mapping[str, Published], scheme: str
 ) -> tuple[list[Row], list[Verdict]]:
     """The published point against the default over paths that differ in one published thing."""
-    rows, said = [], []
-    for each in asked.counterfactuals:
-        paths = asked.uplink.paths(min(asked.tests, each.tests), asked.duration_s, parameters=each.parameters)
-        found = pooled(parts.sweep(paths, [CONTROLLER, scheme], asked.duration_s), scheme, CONTROLLER)
-        basis = f"simulated: {len(paths)} tests of {asked.duration_s:g} s"
+    rows, verdict_list = [], []
+    for each in setup.counterfactuals:
+        paths = setup.uplink.paths(min(setup.tests, each.tests), setup.duration_s, parameters=each.parameters)
+        pooled_result = pooled(parts.sweep(paths, [CONTROLLER, scheme], setup.duration_s), scheme, CONTROLLER)
+        basis = f"simulated: {len(paths)} tests of {setup.duration_s:g} s"
         rows += [each.lost_row(paths, "up", basis)]
-        rows += each.rows(_point_rows(published, found, basis, "all seconds together"))
+        rows += each.rows(_point_rows(published, pooled_result, basis, "all seconds together"))
         limits = published["gain"].value, published["inflation"].value
-        said += each.statements([published_gain(found, limits, basis)])
+        verdict_list += each.statements([published_gain(pooled_result, limits, basis)])
     parts.next()
-    return rows, said
+    return rows, verdict_list
 
 
 def _bdp_bytes(runs: list[Any]) -> float | None:
@@ -221,46 +221,46 @@ def _bdp_bytes(runs: list[Any]) -> float | None:
     return float(np.quantile(seconds, 0.95) / 8 * min(rtts) / 1e3) if rtts and len(seconds) else None
 
 
-def _point_rows(published: Mapping[str, Published], found: Pooled, basis: str, of: str) -> list[Row]:
+def _point_rows(published: Mapping[str, Published], pooled_result: Pooled, basis: str, of: str) -> list[Row]:
     """Published gain and inflation of a point beside ours, as the paper computes them."""
     return [
         published[key].row(None if span is None else span.value, f"{basis}; {span.text if span else 'unknown'}", of=of)
-        for key, span in (("gain", found.gain), ("inflation", found.rtt_p95))
+        for key, span in (("gain", pooled_result.gain), ("inflation", pooled_result.rtt_p95))
     ]
 
 
 def _fresh_rows(
-    published: Mapping[str, Published], asked: _Asked, again: Mapping[tuple[str, ...], Pooled]
+    published: Mapping[str, Published], setup: _Setup, again: Mapping[tuple[str, ...], Pooled]
 ) -> list[Row]:
-    basis = f"simulated: {asked.fresh_tests} other tests of {asked.duration_s:g} s"
-    rows = _point_rows(published, again[asked.chosen], basis, "on fresh paths, all seconds together")
-    for point, found in again.items():
-        if point == asked.chosen:
+    basis = f"simulated: {setup.fresh_tests} other tests of {setup.duration_s:g} s"
+    rows = _point_rows(published, again[setup.chosen], basis, "on fresh paths, all seconds together")
+    for point, pooled_result in again.items():
+        if point == setup.chosen:
             continue
-        for name, span in (("goodput", found.gain), ("p95 of the RTT", found.rtt_p95)):
+        for name, span in (("goodput", pooled_result.gain), ("p95 of the RTT", pooled_result.rtt_p95)):
             quantity = f"our best point ({' ms, '.join(point)}) on fresh paths: {name}, over the default's"
-            value, said = (span.value, span.text) if span else (None, "unknown")
-            rows.append(Row(quantity, "", None, value, "", f"{basis}; {said}"))
+            value, verdict_list = (span.value, span.text) if span else (None, "unknown")
+            rows.append(Row(quantity, "", None, value, "", f"{basis}; {verdict_list}"))
     return rows
 
 
-def _elsewhere_rows(asked: _Asked, others: dict[str, At], names: dict[str, str], basis: str) -> list[Row]:
+def _elsewhere_rows(setup: _Setup, others: dict[str, PlaceGrid], names: dict[str, str], basis: str) -> list[Row]:
     """Where the best point lies at other places, with the set of which the paper says that the best ones are."""
     rows = []
-    for key, found in others.items():
-        best = found.tuned.best
+    for key, pooled_result in others.items():
+        best = pooled_result.tuned.best
         for i, (axis, unit) in enumerate((("probe_rtt_win_ms", "ms"), ("loss_thresh", ""))):
-            source = f"section 5.2: one of {', '.join(asked.good_elsewhere[i])}"
+            source = f"section 5.2: one of {', '.join(setup.good_elsewhere[i])}"
             value = float(best.point[i]) if best else None
             rows.append(Row(f"best point within 10 %, {names[key]}: {axis}", unit, None, value, source, basis))
     return rows
 
 
-def _basis(asked: _Asked) -> list[str]:
+def _basis(setup: _Setup) -> list[str]:
     loss = default_parameters()["loss"]
     per_s = loss["up"]["episodes_per_s"]
     return [
-        f"{asked.uplink.text}: {asked.tests} tests of {asked.duration_s:g} s, the same for every setting",
+        f"{setup.uplink.text}: {setup.tests} tests of {setup.duration_s:g} s, the same for every setting",
         f"loss, as the access model has it for every Profile: {per_s:g} episodes a second upwards (one in "
         f"{1 / per_s:.3g} s), median length {loss['length_median_ms']:g} ms, {loss['probability_inside']:g} of those "
         "inside it",
@@ -270,7 +270,7 @@ def _basis(asked: _Asked) -> list[str]:
     ]
 
 
-def _notes(at_home: At, curves: list[Curve], published: float) -> list[str]:
+def _notes(at_home: PlaceGrid, curves: list[Curve], published: float) -> list[str]:
     gains = [
         (gain, curve.name, interval)
         for curve in curves

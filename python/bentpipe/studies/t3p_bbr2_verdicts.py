@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.runs.estimates import Estimate
-from bentpipe.studies.agreement import placed, together
+from bentpipe.studies.agreement import all_of, within_limits
 from bentpipe.studies.study import Verdict
 from bentpipe.studies.t3p_pooled import Pooled
 from bentpipe.tuning.scores import score
@@ -20,7 +20,7 @@ WIDEST_GAIN, WIDEST_RTT = 1.25, 1.10
 
 
 @dataclass(frozen=True)
-class At:
+class PlaceGrid:
     """The grid at one place, with its Runs."""
 
     tuned: Tuned
@@ -37,7 +37,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Told:
+class GridResults:
     """What verdicts are made of.
 
     Attributes:
@@ -49,25 +49,25 @@ class Told:
         bases: Of the grid at home, of the fresh tests, of other places.
     """
 
-    home: At
-    others: Mapping[str, At]
+    home: PlaceGrid
+    others: Mapping[str, PlaceGrid]
     fresh: Pooled
     good: Sequence[Sequence[str]]
     published: tuple[float, float]
     bases: tuple[str, str, str]
 
 
-def verdicts(told: Told) -> list[Verdict]:
+def verdicts(results: GridResults) -> list[Verdict]:
     """Each statement of section 5.2."""
-    home = told.home.tuned
-    basis, fresh_basis, elsewhere = told.bases
+    home = results.home.tuned
+    basis, fresh_basis, elsewhere = results.bases
     corner = next(cell for cell in home.cells if cell.point == ("1000", "0.16"))
     loss = [mean(cell.score.gain) for cell in home.cells if cell.point[0] == "5000"]
-    places = {"BCN-1": told.home, **told.others}
+    places = {"BCN-1": results.home, **results.others}
     where = "; ".join(
         f"{name}: {' ms, '.join(at.tuned.best.point) if at.tuned.best else 'none'}" for name, at in places.items()
     )
-    probes, losses = told.good
+    probes, losses = results.good
     return [
         Verdict(
             "lower probe_rtt_win_ms and higher loss_thresh give more throughput than the default",
@@ -85,7 +85,7 @@ def verdicts(told: Told) -> list[Verdict]:
             basis,
             f"at 1000 ms, 16 %: p95 of the RTT {percent(corner.score.rtt_p95)}",
         ),
-        published_gain(told.fresh, told.published, fresh_basis, "on fresh paths, "),
+        published_gain(results.fresh, results.published, fresh_basis, "on fresh paths, "),
         Verdict(
             "the best combinations vary across locations",
             differ(list(places.values())),
@@ -96,27 +96,27 @@ def verdicts(told: Told) -> list[Verdict]:
         *(
             Verdict(
                 f"{name}: the best point is one of {', '.join(probes)} ms and {', '.join(losses)}",
-                among(at, told.good),
+                among(at, results.good),
                 "section 5.2",
                 elsewhere,
                 f"best: {' ms, '.join(at.tuned.best.point) if at.tuned.best else 'none'}; a point outside counts only "
                 "if paired differences tell it from those inside",
             )
-            for name, at in told.others.items()
+            for name, at in results.others.items()
         ),
     ]
 
 
-def published_gain(found: Pooled, published: tuple[float, float], basis: str, where: str = "") -> Verdict:
+def published_gain(pooled_result: Pooled, published: tuple[float, float], basis: str, where: str = "") -> Verdict:
     """Whether a point of the grid has the published gain at the published price; `where` begins its figures."""
-    gain, rtt = found.gain, found.rtt_p95
+    gain, rtt = pooled_result.gain, pooled_result.rtt_p95
     met = (
         gain.meets(published[0], WIDEST_GAIN) if gain else None,
         rtt.meets(published[1], WIDEST_RTT) if rtt else None,
     )
     return Verdict(
         "at 4000 ms and 8 % throughput is 115 % above the default's with 5 % more RTT",
-        together(met),
+        all_of(met),
         "section 5.2",
         basis,
         f"{where}all seconds together: goodput {gain.text if gain else 'unknown'}, p95 of the RTT "
@@ -127,16 +127,16 @@ def published_gain(found: Pooled, published: tuple[float, float], basis: str, wh
 
 def above_one(value: Estimate | None) -> bool | None:
     """Whether a ratio is above 1; None where its interval has 1 in it, or there is none."""
-    return None if value is None else placed(value, 1.0, math.inf)
+    return None if value is None else within_limits(value, 1.0, math.inf)
 
 
-def differ(places: Sequence[At]) -> bool | None:
+def differ(places: Sequence[PlaceGrid]) -> bool | None:
     """Whether best points differ: at two places the own best beats the other's there.
 
     False where one point is the best everywhere and beats all others that are within the limit; None otherwise.
     """
-    found = [(at, at.tuned.best) for at in places]
-    best = [(at, cell) for at, cell in found if cell is not None]
+    pooled_result = [(at, at.tuned.best) for at in places]
+    best = [(at, cell) for at, cell in pooled_result if cell is not None]
     for i, (at, own) in enumerate(best):
         for there, theirs in best[i + 1 :]:
             if own.point != theirs.point and _better(at, own, theirs) and _better(there, theirs, own):
@@ -147,12 +147,12 @@ def differ(places: Sequence[At]) -> bool | None:
     return False if alone else None
 
 
-def _better(at: At, own: Cell, theirs: Cell) -> bool:
+def _better(at: PlaceGrid, own: Cell, theirs: Cell) -> bool:
     other = next(cell for cell in at.tuned.cells if cell.point == theirs.point)
     return not other.score.within(at.tuned.most_inflation) or at.beats(own, other) is True
 
 
-def among(at: At, good: Sequence[Sequence[str]]) -> bool | None:
+def among(at: PlaceGrid, good: Sequence[Sequence[str]]) -> bool | None:
     """Whether the best point is in a set: None where points on the other side cannot be told from it."""
     best = at.tuned.best
     if best is None:

@@ -11,9 +11,9 @@ from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Pr
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots.groups import plot_normalised_cdfs
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.studies.agreement import Claim, all_hold, shown
+from bentpipe.studies.agreement import Claim, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK
-from bentpipe.studies.flows import Field, Floats, Ran
+from bentpipe.studies.flows import Floats, RunBatch, StudyRun
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
@@ -40,7 +40,7 @@ def _run(request: Request) -> Result:
     for part in (fibre, table):
         part.done()
     duration_s, tests = (quick_s, quick) if request.quick else (uplink.duration_s, uplink.tests)
-    field = Field()
+    field = RunBatch()
 
     def add(where: str, controller: str, path: Profile, seed: int) -> None:
         cross = (cross_traffic(path, traffic, "up"),) if where == "fibre" else ()
@@ -74,22 +74,22 @@ def _run(request: Request) -> Result:
             add("fibre", controller, ground_path, test)
     runs = field.run(request, (0.4, 0.95))
     samples = {key: [run.tracks[0].goodput_bps for run in ran] for key, ran in runs.items()}
-    largest = {where: max(float(found.max()) for found in samples[where, "bbr"]) for where, _ in samples}
-    shares = {key: np.concatenate(found) / largest[key[0]] for key, found in samples.items()}
+    largest = {where: max(float(tests_bps.max()) for tests_bps in samples[where, "bbr"]) for where, _ in samples}
+    shares = {key: np.concatenate(tests_bps) / largest[key[0]] for key, tests_bps in samples.items()}
     basis = _basis(tests, duration_s)
 
-    def rows_of(where: str, schemes: Sequence[str], world: str, said: str) -> list[Row]:
+    def rows_of(where: str, schemes: Sequence[str], world: str, basis_text: str) -> list[Row]:
         return [
-            scenario.published[f"{where}-{name}"].row(float(np.median(shares[world, name])), said)
+            scenario.published[f"{where}-{name}"].row(float(np.median(shares[world, name])), basis_text)
             for name in sorted(schemes, reverse=True)
         ]
 
     rows = rows_of("leo", controllers, "leo", basis) + rows_of("fibre", ground, "fibre", basis)
     supposed: list[Verdict] = []
     for each, lost_row in zip(changed, lost, strict=True):
-        said = _basis(len(samples[each.name, "bbr"]), duration_s)
-        rows += [lost_row, *each.rows(rows_of("leo", controllers, each.name, said))]
-        supposed += each.statements(_leo_verdicts(samples, shares, each.name, said))
+        basis_text = _basis(len(samples[each.name, "bbr"]), duration_s)
+        rows += [lost_row, *each.rows(rows_of("leo", controllers, each.name, basis_text))]
+        supposed += each.statements(_leo_verdicts(samples, shares, each.name, basis_text))
     panels = {
         "LEO (uplink)": {name: shares["leo", name] for name in controllers},
         "Terrestrial": {name: shares["fibre", name] for name in ground},
@@ -118,8 +118,10 @@ def _leo_verdicts(
     basis: str,
 ) -> list[Verdict]:
     """What the paper says of uploads over LEO, of those that `world` names."""
-    median = {name: [float(np.median(found)) for found in tests] for (w, name), tests in samples.items() if w == world}
-    whole = "; ".join(f"{name} {np.median(found):.3g}" for (w, name), found in shares.items() if w == world)
+    median = {
+        name: [float(np.median(tests_bps)) for tests_bps in tests] for (w, name), tests in samples.items() if w == world
+    }
+    whole = "; ".join(f"{name} {np.median(tests_bps):.3g}" for (w, name), tests_bps in shares.items() if w == world)
     of_bbr = {name: _ratios(median[name], median["bbr"]) for name in median if name != "bbr"}
 
     def far_below(name: str) -> Claim:
@@ -138,14 +140,15 @@ def _leo_verdicts(
             [far_below("bbr2")],
             "figure 5a; section 5.1",
             basis,
-            f"BBRv2 over BBRv1, by test: {shown(of_bbr['bbr2'], '')}",
+            f"BBRv2 over BBRv1, by test: {values_text(of_bbr['bbr2'], '')}",
         ),
         all_hold(
             "over LEO CUBIC and NewReno stay far below BBRv1",
             [far_below("cubic"), far_below("reno")],
             "figure 5a; section 5.1",
             basis,
-            "over BBRv1, by test: " + "; ".join(f"{name} {shown(of_bbr[name], '')}" for name in ("cubic", "reno")),
+            "over BBRv1, by test: "
+            + "; ".join(f"{name} {values_text(of_bbr[name], '')}" for name in ("cubic", "reno")),
         ),
     ]
 
@@ -156,7 +159,7 @@ def _verdicts(
     largest: Mapping[str, float],
     basis: str,
 ) -> list[Verdict]:
-    median = {key: [float(np.median(found)) for found in seeds] for key, seeds in samples.items()}
+    median = {key: [float(np.median(tests_bps)) for tests_bps in seeds] for key, seeds in samples.items()}
 
     def of_largest(where: str, name: str) -> list[float]:
         return [value / largest[where] for value in median[where, name]]
@@ -191,7 +194,7 @@ def _ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
     return [a / max(b, 1.0) for a, b in zip(one, other, strict=True)]
 
 
-def _notes(runs: Mapping[tuple[str, ...], Sequence[Ran]], largest: Mapping[str, float]) -> list[str]:
+def _notes(runs: Mapping[tuple[str, ...], Sequence[StudyRun]], largest: Mapping[str, float]) -> list[str]:
     again = {
         name: sum(float(run.tracks[0].retransmits.sum()) for run in ran)
         for (where, name), ran in runs.items()

@@ -14,7 +14,7 @@ from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_g
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.scenarios.tables import Table, packaged_text
-from bentpipe.studies.agreement import Claim, above_zero, all_hold, shown, together, weigh
+from bentpipe.studies.agreement import Claim, above_zero, all_hold, all_of, assess, values_text
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
 
@@ -46,32 +46,32 @@ def _run(request: Request) -> Result:
     runs = run_sweep(
         jobs, out=request.out, on=request.on, on_progress=lambda at: request.on_progress(0.1 + 0.9 * at.share)
     ).whole()
-    found = {
+    fairness = {
         label: fairness_of([run for run in runs if run.scheme == raced[label]], groups[label]) for label in settings
     }
     by_test = {label: _by_test([run for run in runs if run.scheme == raced[label]], each) for label in settings}
     basis = f"simulated: {count} tests of {duration_s:g} s"
     default = next(iter(settings))
     rows = []
-    for label, one in found.items():
+    for label, one in fairness.items():
         pooled = float(np.clip(np.median(one.ratios[0]), 0.0, ENDLESS))
         against = paired_ratio(by_test[label], by_test[default])
-        for what, value, said in (
+        for quantity, value, interval_note in (
             ("CUBIC's goodput over BBRv2's, median of 1 s samples", pooled, ""),
             (
                 "the same, over the default's on the same test",
                 None if against is None else against.mean,
-                _told(against),
+                _interval_note(against),
             ),
-            ("CUBIC's share", one.shares[0].mean, _told(one.shares[0])),
+            ("CUBIC's share", one.shares[0].mean, _interval_note(one.shares[0])),
             ("Jain's index over 10 s", next((at.jain.mean for at in one.scales if at.scale_s == 10), None), ""),
         ):
-            rows.append(Row(f"{what}: {label}", "", None, value, "figure 5d", f"{basis}{said}"))
+            rows.append(Row(f"{quantity}: {label}", "", None, value, "figure 5d", f"{basis}{interval_note}"))
     return Result(
         rows,
         _verdicts(by_test, basis),
         [f"{uplink.text}: {count} tests of {duration_s:g} s, the same for every setting, {each_text(each)}"],
-        {"figure-5d": plot_fairness(found, f"{each_text(each)}, uploads from BCN-1")},
+        {"figure-5d": plot_fairness(fairness, f"{each_text(each)}, uploads from BCN-1")},
         ["figure 5d has no numbers in the text, so nothing is published beside ours but the ordering"],
     )
 
@@ -83,7 +83,7 @@ def each_text(count: int) -> str:
 
 def _by_test(runs: Sequence[SweptRun], each: int) -> list[float]:
     """Median over a test's seconds of CUBIC's goodput over BBRv2's, the first `each` flows against the others."""
-    found = []
+    fairness = []
     for run in runs:
         flows = np.array(run.measures["goodput_bps"], np.float64)
         cubic, other = flows[:each].sum(axis=0), flows[each:].sum(axis=0)
@@ -91,18 +91,18 @@ def _by_test(runs: Sequence[SweptRun], each: int) -> list[float]:
         if not known.any():
             raise UserError(f"{run.label}: nobody got anything in a test of {len(cubic)} s; wanted a path that works")
         with np.errstate(divide="ignore"):
-            found.append(float(np.clip(np.median(cubic[known] / other[known]), 0.0, ENDLESS)))
-    return found
+            fairness.append(float(np.clip(np.median(cubic[known] / other[known]), 0.0, ENDLESS)))
+    return fairness
 
 
-def _told(found: Estimate | None) -> str:
-    return f"; {_interval_text(found)}" if found else ""
+def _interval_note(fairness: Estimate | None) -> str:
+    return f"; {_interval_text(fairness)}" if fairness else ""
 
 
-def _interval_text(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.mean:.3g}, n = {found.n}, no interval"
-    return f"mean and 95 % interval {found.mean:.3g} ({found.low:.3g} to {found.high:.3g}), n = {found.n}"
+def _interval_text(fairness: Estimate) -> str:
+    if fairness.low is None or fairness.high is None:
+        return f"{fairness.mean:.3g}, n = {fairness.n}, no interval"
+    return f"mean and 95 % interval {fairness.mean:.3g} ({fairness.low:.3g} to {fairness.high:.3g}), n = {fairness.n}"
 
 
 def _verdicts(by_test: Mapping[str, Sequence[float]], basis: str) -> list[Verdict]:
@@ -111,16 +111,16 @@ def _verdicts(by_test: Mapping[str, Sequence[float]], basis: str) -> list[Verdic
     best = next(label for label in labels if "paper's best" in label)
     logs = np.log(np.clip(np.array([by_test[label] for label in labels]), 1 / ENDLESS, ENDLESS))
     falls = [-float(slope) for slope in np.polyfit(np.arange(len(labels)), logs, 1)[0]]
-    said = "; ".join(f"{label}: {shown(values, '')}" for label, values in by_test.items())
+    interval_note = "; ".join(f"{label}: {values_text(values, '')}" for label, values in by_test.items())
     trend = above_zero("", falls, "", "", "fall of the ratio's logarithm for each step along the diagonal")
-    ends = weigh(Claim(f"{last} over {default}", by_test[last], by_test[default], 0.0, 1.0))
+    ends = assess(Claim(f"{last} over {default}", by_test[last], by_test[default], 0.0, 1.0))
     return [
         Verdict(
             "towards the bottom right BBRv2 becomes more aggressive: the ratios are lower",
-            together([trend.holds, ends.holds]),
+            all_of([trend.holds, ends.holds]),
             "figure 5d",
             basis,
-            f"{trend.why}; {ends.why}; medians by test: {said}",
+            f"{trend.why}; {ends.why}; medians by test: {interval_note}",
         ),
         all_hold(
             "the best choice follows the default closely with only a nominal reduction",

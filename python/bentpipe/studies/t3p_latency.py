@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.analysis.latency import cdf, latency_summary
 from bentpipe.plots.analysis import plot_latency
-from bentpipe.studies.measured import Part, probe_series, together
+from bentpipe.studies.measured import Part, joint_basis, probe_series
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.simulated import take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
@@ -47,8 +47,8 @@ def _run(request: Request) -> Result:
     if to_cdns:
         rows += _measured_cdns(published, to_cdns)
     else:
-        more, said = _simulated_cdns(published, simulated)
-        rows, verdicts = rows + more, verdicts + said
+        cdn_rows, cdn_verdicts = _simulated_cdns(published, simulated)
+        rows, verdicts = rows + cdn_rows, verdicts + cdn_verdicts
     figures = {"figure-2a": plot_latency(_cdfs(to_others or list(simulated.values())))}
     if to_cdns:
         figures["figures-2b-2c"] = plot_latency(_cdfs(to_cdns))
@@ -86,11 +86,11 @@ def _cdfs(parts: list[Part]) -> pl.DataFrame:
 
 def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[list[Row], list[Verdict]]:
     """Figure 2a: medians and tails of all terminals."""
-    found = [(part, _summary(part)) for part in parts]
-    rows = [Row(f"median RTT: {part.name}", "ms", None, one["median_ms"], _2A, part.basis) for part, one in found]
+    summaries = [(part, _summary(part)) for part in parts]
+    rows = [Row(f"median RTT: {part.name}", "ms", None, one["median_ms"], _2A, part.basis) for part, one in summaries]
     rows += [
         Row(f"99th percentile over median: {part.name}", "", None, one["p99_over_median"], _2A, part.basis)
-        for part, one in found
+        for part, one in summaries
     ]
     for key, name, choose in (
         ("median-least", "median_ms", min),
@@ -100,14 +100,14 @@ def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[lis
         ("max-greatest", "max_over_median", max),
     ):
         # Over a median of 0, shorter than its tool can tell, there is no ratio.
-        known = [pair for pair in found if pair[1][name] is not None]
-        part, one = choose(known, key=lambda pair: pair[1][name]) if known else found[0]
+        known = [pair for pair in summaries if pair[1][name] is not None]
+        part, one = choose(known, key=lambda pair: pair[1][name]) if known else summaries[0]
         rows.append(published[key].row(one[name], part.basis, of=part.name))
-    basis = together(parts)
-    medians = [one["median_ms"] for _, one in found]
-    tails = [one["p99_over_median"] for _, one in found if one["p99_over_median"] is not None]
-    highest = [one["max_over_median"] for _, one in found if one["max_over_median"] is not None]
-    whole = len(tails) == len(found)
+    basis = joint_basis(parts)
+    medians = [one["median_ms"] for _, one in summaries]
+    tails = [one["p99_over_median"] for _, one in summaries if one["p99_over_median"] is not None]
+    highest = [one["max_over_median"] for _, one in summaries if one["max_over_median"] is not None]
+    whole = len(tails) == len(summaries)
     return rows, [
         Verdict(
             "medians are low at all terminals (30 to 50 ms there; here at most 50 ms)",
@@ -149,11 +149,11 @@ def _simulated_cdns(
     published: Mapping[str, Published], simulated: Mapping[str, Part]
 ) -> tuple[list[Row], list[Verdict]]:
     """Figures 2b and 2c over the simulated paths."""
-    found = {key: _summary(part) for key, part in simulated.items()}
+    summaries = {key: _summary(part) for key, part in simulated.items()}
     basis = simulated["bcn-1"].basis
-    rows = [published[name].row(found["bcn-1"]["median_ms"], basis) for name in CDNS]
-    rows += [published[f"p95-{key}"].row(found[key]["p95_ms"], basis) for key in (*_UK, *_SPAIN)]
-    inflation = min(found[key]["p95_ms"] for key in _SPAIN) / max(found[key]["p95_ms"] for key in _UK)
+    rows = [published[name].row(summaries["bcn-1"]["median_ms"], basis) for name in CDNS]
+    rows += [published[f"p95-{key}"].row(summaries[key]["p95_ms"], basis) for key in (*_UK, *_SPAIN)]
+    inflation = min(summaries[key]["p95_ms"] for key in _SPAIN) / max(summaries[key]["p95_ms"] for key in _UK)
     rows.append(published["p95-inflation"].row(inflation, basis))
     return rows, [
         Verdict("all three networks of caches have comparable medians from BCN-1", None, _2B, basis, _ONE_PATH),

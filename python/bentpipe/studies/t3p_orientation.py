@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from bentpipe.analysis.orientation import Orientation, orientation_maps
-from bentpipe.measurements.dish.simulation.mount import aim
 from bentpipe.measurements.dish.simulation.environment import DishEnvironment
+from bentpipe.measurements.dish.simulation.mount import aim
 from bentpipe.plots.analysis_maps import plot_orientation
 from bentpipe.profiles.make import make_profile
 from bentpipe.scenarios.ground import pop_by_code
@@ -42,16 +42,16 @@ def _run(request: Request) -> Result:
             "about orientations cannot show in it, only how high its latency is"
         )
     for number, part in enumerate(parts):
-        found = orientation_maps(part.table)
+        maps = orientation_maps(part.table)
         name = f"{part.name} ({number + 1})" if len(parts) > 1 else part.name
-        rows += _rows(scenario.published, found, name, part.basis)
-        if (_width(found.azimuth_band_deg) or 0.0) <= STANDS_DEG:
-            verdicts += _verdicts(scenario.published, found, name, part.basis)
+        rows += _rows(scenario.published, maps, name, part.basis)
+        if (_width(maps.azimuth_band_deg) or 0.0) <= STANDS_DEG:
+            verdicts += _verdicts(scenario.published, maps, name, part.basis)
         else:
             notes.append(
                 f"{name} is moved about, and the paper's terminal stands on a roof: its figures decide nothing"
             )
-        figures[f"figure-4{f'-{number}' if number else ''}"] = plot_orientation(found)
+        figures[f"figure-4{f'-{number}' if number else ''}"] = plot_orientation(maps)
     return Result(rows, verdicts, [part.text for part in parts], figures, notes)
 
 
@@ -90,26 +90,26 @@ def _width(band: tuple[float, float] | None) -> float | None:
     return None if band is None else band[1] - band[0]
 
 
-def _rows(published: Mapping[str, Published], found: Orientation, name: str, basis: str) -> list[Row]:
-    elevation = found.elevation_band_deg
+def _rows(published: Mapping[str, Published], maps: Orientation, name: str, basis: str) -> list[Row]:
+    elevation = maps.elevation_band_deg
     ours = {
-        "azimuth-band": _width(found.azimuth_band_deg),
+        "azimuth-band": _width(maps.azimuth_band_deg),
         "elevation-band": _width(elevation),
         "elevation": None if elevation is None else sum(elevation) / 2,
-        "p95": _greatest_p95_ms(found),
+        "p95": _greatest_p95_ms(maps),
     }
     return [published[key].row(value, basis, of=name) for key, value in ours.items()]
 
 
-def _greatest_p95_ms(found: Orientation) -> float | None:
-    value = found.bins["p95_ms"].max()
+def _greatest_p95_ms(maps: Orientation) -> float | None:
+    value = maps.bins["p95_ms"].max()
     return float(value) if isinstance(value, float) else None
 
 
-def _verdicts(published: Mapping[str, Published], found: Orientation, name: str, basis: str) -> list[Verdict]:
-    width, p95 = _width(found.azimuth_band_deg), _greatest_p95_ms(found)
-    still = found.bins.height == 1
-    rank = found.rank_correlation
+def _verdicts(published: Mapping[str, Published], maps: Orientation, name: str, basis: str) -> list[Verdict]:
+    width, p95 = _width(maps.azimuth_band_deg), _greatest_p95_ms(maps)
+    still = maps.bins.height == 1
+    rank = maps.rank_correlation
     return [
         Verdict(
             "the orientation of a terminal seldom changes (90 % of azimuths within 1.6 deg there; twice that here)",

@@ -14,7 +14,7 @@ from bentpipe.plots.analysis_maps import plot_path
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
-from bentpipe.studies.measured import measured_parts, together
+from bentpipe.studies.measured import joint_basis, measured_parts
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.simulated import Windows, take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
@@ -44,9 +44,9 @@ def _run(request: Request) -> Result:
     parts = measured_parts(request.data, "hops")
     simulated = not parts
     if not simulated:
-        found = path_segments(pl.concat([part.table.select(*HOPS) for part in parts]))
-        basis = together(parts)
-        rows = _measured_rows(scenario.published, found, basis)
+        path_shares = path_segments(pl.concat([part.table.select(*HOPS) for part in parts]))
+        basis = joint_basis(parts)
+        rows = _measured_rows(scenario.published, path_shares, basis)
         lines = [part.text for part in parts]
         notes = [
             "hops answer when they have time, and each probe here has few traceroutes: where a hop on the way took "
@@ -56,9 +56,9 @@ def _run(request: Request) -> Result:
     else:
         windows = quick if request.quick else windows
         hops = simulated_hops(windows, request)
-        found = path_segments(hops)
+        path_shares = path_segments(hops)
         basis = f"simulated: every {EVERY_S:g} s, {windows.text}"
-        rows = _simulated_rows(scenario.published, found, basis)
+        rows = _simulated_rows(scenario.published, path_shares, basis)
         lines = [f"{site.name}: {basis}" for site in load_terminals().values()]
         notes = [
             "simulated paths begin at the terminal (no S1), and Starlink's ground network is one stretch of fibre from "
@@ -68,7 +68,7 @@ def _run(request: Request) -> Result:
             "for another, the bent pipe itself takes longer here: the paper's shares of its medians make 9.2 ms "
             "one way at BCN-1 (0.52 × 35.2 ms / 2) and 11.6 ms at EDH (0.65 × 35.7 ms / 2)",
         ]
-    shares = _shares(found)
+    shares = _shares(path_shares)
     bent = shares.filter(pl.col("segment") == "S2")["share"]
     most = shares.sort("share", descending=True, nulls_last=True).group_by("probe", maintain_order=True).first()
     largest = float((most["segment"] == "S2").mean() or 0)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def _run(request: Request) -> Result:
         ),
     ]
     names = most["probe"].head(MOST_DRAWN).implode()
-    drawn = PathShares(found.traces, found.segments.filter(pl.col("probe").is_in(names)))
+    drawn = PathShares(path_shares.traces, path_shares.segments.filter(pl.col("probe").is_in(names)))
     return Result(rows, verdicts, lines, {"figure-3c": plot_path(drawn)}, notes)
 
 
@@ -107,15 +107,15 @@ def _percent(value: object) -> str:
     return f"{value:.0%}" if isinstance(value, float) else "–"
 
 
-def _shares(found: PathShares) -> pl.DataFrame:
+def _shares(path_shares: PathShares) -> pl.DataFrame:
     """Segments with a known share of probes whose bent pipe's end is known."""
-    known = found.segments.drop_nulls("share")
+    known = path_shares.segments.drop_nulls("share")
     with_pipe = known.filter(pl.col("segment") == "S2")["probe"].unique().implode()
     return known.filter(pl.col("probe").is_in(with_pipe))
 
 
-def _measured_rows(published: Mapping[str, Published], found: PathShares, basis: str) -> list[Row]:
-    shares = _shares(found)
+def _measured_rows(published: Mapping[str, Published], path_shares: PathShares, basis: str) -> list[Row]:
+    shares = _shares(path_shares)
     bent = shares.filter(pl.col("segment") == "S2")["share"]
     median = float(bent.median()) if bent.len() else None  # type: ignore[arg-type]
     rows = [published[key].row(median, basis) for key in ("share-least", "share-greatest")]
@@ -135,10 +135,10 @@ def _measured_rows(published: Mapping[str, Published], found: PathShares, basis:
     return rows
 
 
-def _simulated_rows(published: Mapping[str, Published], found: PathShares, basis: str) -> list[Row]:
+def _simulated_rows(published: Mapping[str, Published], path_shares: PathShares, basis: str) -> list[Row]:
     rows = []
     for key, site in load_terminals().items():
-        mine = found.segments.filter(probe=site.name)
+        mine = path_shares.segments.filter(probe=site.name)
         share = mine.filter(segment="S2")["share"]
         rows.append(published[f"share-{key}"].row(share[0] if share.len() else None, basis))
         for segment, one_way_ms in mine.drop_nulls("one_way_ms").select("segment", "one_way_ms").rows():

@@ -49,10 +49,10 @@ class Span:
     @property
     def text(self) -> str:
         """``+12.3 % (95 %: +10.0 to +14.1, n = 25)``."""
-        found = f"{100 * (self.value - 1):+.1f} %"
+        change = f"{100 * (self.value - 1):+.1f} %"
         if self.low is None or self.high is None:
-            return f"{found} (n = {self.n}, no interval)"
-        return f"{found} (95 %: {100 * (self.low - 1):+.1f} to {100 * (self.high - 1):+.1f}, n = {self.n})"
+            return f"{change} (n = {self.n}, no interval)"
+        return f"{change} (95 %: {100 * (self.low - 1):+.1f} to {100 * (self.high - 1):+.1f}, n = {self.n})"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _span(ours: list[Floats], theirs: list[Floats], taken: Callable[[Floats], fl
     if len(ours) < 2:
         return Span(whole, None, None, len(ours))
     picks = np.random.default_rng(0).integers(0, len(ours), (_DRAWS, len(ours)))
-    drawn = [found for pick in picks if (found := _ratio(ours, theirs, pick, taken)) is not None]
+    drawn = [change for pick in picks if (change := _ratio(ours, theirs, pick, taken)) is not None]
     low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975]))
     return Span(whole, low, high, len(ours))
 

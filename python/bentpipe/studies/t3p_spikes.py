@@ -13,7 +13,7 @@ from bentpipe.analysis.loss import loss_episodes
 from bentpipe.analysis.spikes import BIN_S, LASTING_S, Spikes, latency_spikes
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_spikes
-from bentpipe.studies.measured import Part, probe_series, together
+from bentpipe.studies.measured import Part, joint_basis, probe_series
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.simulated import take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
@@ -31,7 +31,7 @@ BEYOND_CHANCE = 2.33
 
 
 @dataclass(frozen=True)
-class _Found:
+class _SeriesSpikes:
     part: Part
     series: Series
     slots: Handovers
@@ -50,27 +50,28 @@ def _run(request: Request) -> Result:
     parts = [part for part in probe_series(request.data) if _is_enough(only_series(part.table))]
     if not parts:
         parts = list(simulated_probes(["bcn-1"], quick if request.quick else windows, request.on_progress).values())
-    every = [_find(part) for part in parts]
+    every = [_analyze(part) for part in parts]
     rows, notes = [], []
-    for found in every:
-        lengths = found.lasting["duration_s"]
+    for series_spikes in every:
+        lengths = series_spikes.lasting["duration_s"]
         ours = {
-            "median": found.spikes.median_ms,
-            "threshold": found.spikes.threshold_ms,
+            "median": series_spikes.spikes.median_ms,
+            "threshold": series_spikes.spikes.threshold_ms,
             "duration": float(np.median(lengths.to_numpy())) if lengths.len() else None,
         }
         rows += [
-            scenario.published[key].row(value, found.part.basis, of=found.part.name) for key, value in ours.items()
+            scenario.published[key].row(value, series_spikes.part.basis, of=series_spikes.part.name)
+            for key, value in ours.items()
         ]
-        rows += _beside(found)
+        rows += _beside(series_spikes)
         notes.append(
-            f"{found.part.name}, {found.part.basis}: drawn are the {DRAWN_S:g} s with most lasting spikes; the paper "
-            "drew 15 minutes at random"
+            f"{series_spikes.part.name}, {series_spikes.part.basis}: drawn are the {DRAWN_S:g} s "
+            "with most lasting spikes; the paper drew 15 minutes at random"
         )
     figures = {}
-    for number, found in enumerate(every):
-        title = f"{found.part.name} ({found.part.basis.partition(':')[0]})"
-        figure = plot_spikes(found.series, found.spikes, _busiest_s(found), DRAWN_S, title)
+    for number, series_spikes in enumerate(every):
+        title = f"{series_spikes.part.name} ({series_spikes.part.basis.partition(':')[0]})"
+        figure = plot_spikes(series_spikes.series, series_spikes.spikes, _busiest_s(series_spikes), DRAWN_S, title)
         figures[f"figure-3a{f'-{number}' if number else ''}"] = figure
     return Result(rows, _verdicts(every), [part.text for part in parts], figures, notes)
 
@@ -79,52 +80,66 @@ def _is_enough(one: Series) -> bool:
     return one.duration_s >= DRAWN_S * 0.8 and spacing_s(one.t_s) <= DENSEST_NEEDED_S
 
 
-def _find(part: Part) -> _Found:
+def _analyze(part: Part) -> _SeriesSpikes:
     slots = analyze_handovers(part.table)
-    return _Found(part, only_series(part.table), slots, latency_spikes(part.table, slots.period_s))
+    return _SeriesSpikes(part, only_series(part.table), slots, latency_spikes(part.table, slots.period_s))
 
 
-def _beside(found: _Found) -> list[Row]:
+def _beside(series_spikes: _SeriesSpikes) -> list[Row]:
     """What the paper shows without a figure in words."""
-    basis, name = found.part.basis, found.part.name
-    hours = _probed_s(found.series) / 3600
-    per_piece = found.lasting.height / (hours * 3600 / DRAWN_S)
+    basis, name = series_spikes.part.basis, series_spikes.part.name
+    hours = _probed_s(series_spikes.series) / 3600
+    per_piece = series_spikes.lasting.height / (hours * 3600 / DRAWN_S)
     return [
         Row(f"lasting spikes in {DRAWN_S:g} s ('a few'): {name}", "", None, per_piece, _3A, basis),
-        Row(f"share of time inside them: {name}", "", None, found.spikes.share_lasting, _3A, basis),
-        Row(f"share of them near a multiple of the slot: {name}", "", None, found.spikes.near_multiple, _3A, basis),
+        Row(f"share of time inside them: {name}", "", None, series_spikes.spikes.share_lasting, _3A, basis),
+        Row(
+            f"share of them near a multiple of the slot: {name}",
+            "",
+            None,
+            series_spikes.spikes.near_multiple,
+            _3A,
+            basis,
+        ),
     ]
 
 
-def _verdicts(every: list[_Found]) -> list[Verdict]:
+def _verdicts(every: list[_SeriesSpikes]) -> list[Verdict]:
     """What the paper says of spikes, of all series together: one has few of them."""
     return [_last(every), _multiples(every), _losses(every)]
 
 
-def _last(every: list[_Found]) -> Verdict:
-    lasting = sum(found.lasting.height for found in every)
-    spikes = sum(found.spikes.spikes.height for found in every)
-    hours = sum(_probed_s(found.series) for found in every) / 3600
+def _last(every: list[_SeriesSpikes]) -> Verdict:
+    lasting = sum(series_spikes.lasting.height for series_spikes in every)
+    spikes = sum(series_spikes.spikes.spikes.height for series_spikes in every)
+    hours = sum(_probed_s(series_spikes.series) for series_spikes in every) / 3600
     return Verdict(
         "spikes above 2 × the median persist for roughly 15 seconds or more",
         lasting > 0,
         _3A,
-        together([found.part for found in every]),
+        joint_basis([series_spikes.part for series_spikes in every]),
         f"{lasting} of {spikes} spikes last, in {hours:.2g} hours",
     )
 
 
-def _multiples(every: list[_Found]) -> Verdict:
+def _multiples(every: list[_SeriesSpikes]) -> Verdict:
     """How many lengths are near a multiple of the slot, and how many would be by chance (`_chance`)."""
     statement = "they last for multiples of 15 seconds"
-    known = [found for found in every if found.slots.period_s is not None and found.lasting.height]
-    lasting = sum(found.lasting.height for found in known)
-    basis = together([found.part for found in known or every])
+    known = [
+        series_spikes
+        for series_spikes in every
+        if series_spikes.slots.period_s is not None and series_spikes.lasting.height
+    ]
+    lasting = sum(series_spikes.lasting.height for series_spikes in known)
+    basis = joint_basis([series_spikes.part for series_spikes in known or every])
     if lasting < LEAST_SPIKES:
         few = f"{lasting} lasting spikes in series whose slots were found; fewer than {LEAST_SPIKES} decide nothing"
         return Verdict(statement, None, _3A, basis, few)
-    near = sum((found.spikes.near_multiple or 0.0) * found.lasting.height for found in known) / lasting
-    chance = sum(_chance(found) * found.lasting.height for found in known) / lasting
+    near = (
+        sum((series_spikes.spikes.near_multiple or 0.0) * series_spikes.lasting.height for series_spikes in known)
+        / lasting
+    )
+    chance = sum(_chance(series_spikes) * series_spikes.lasting.height for series_spikes in known) / lasting
     spread = float(np.sqrt(chance * (1 - chance) / lasting))
     return Verdict(
         statement,
@@ -135,13 +150,13 @@ def _multiples(every: list[_Found]) -> Verdict:
     )
 
 
-def _chance(found: _Found) -> float:
+def _chance(series_spikes: _SeriesSpikes) -> float:
     """The share near a multiple if spikes that lasted so far ended at random, at a rate that gives their mean length.
 
     That is the geometric distribution above `LASTING_S`: being short favours the first multiple, by chance too.
     """
-    period_s = found.slots.period_s or 15.0
-    lengths = found.lasting["duration_s"].to_numpy()
+    period_s = series_spikes.slots.period_s or 15.0
+    lengths = series_spikes.lasting["duration_s"].to_numpy()
     end = 1 / (1 + (lengths.mean() - LASTING_S) / BIN_S)
     later = np.arange(int(40 / end) + 1)
     length_s = LASTING_S + later * BIN_S
@@ -149,15 +164,17 @@ def _chance(found: _Found) -> float:
     return float((end * (1 - end) ** later)[near].sum())
 
 
-def _losses(every: list[_Found]) -> Verdict:
+def _losses(every: list[_SeriesSpikes]) -> Verdict:
     statement = "packets are often lost when spikes start or end"
-    known = [found for found in every if found.part.losses_known and found.lasting.height]
-    basis = together([found.part for found in known or every])
+    known = [
+        series_spikes for series_spikes in every if series_spikes.part.losses_known and series_spikes.lasting.height
+    ]
+    basis = joint_basis([series_spikes.part for series_spikes in known or every])
     if not known:
         return Verdict(statement, None, _3A, basis, "no spike lasts, or lost probes have no rows")
-    lasting = sum(found.lasting.height for found in known)
-    ends = sum(int(found.lasting["lost_at_ends"].sum()) for found in known) / lasting
-    usual = sum(_usual_loss(found) * found.lasting.height for found in known) / lasting
+    lasting = sum(series_spikes.lasting.height for series_spikes in known)
+    ends = sum(int(series_spikes.lasting["lost_at_ends"].sum()) for series_spikes in known) / lasting
+    usual = sum(_usual_loss(series_spikes) * series_spikes.lasting.height for series_spikes in known) / lasting
     return Verdict(
         statement,
         ends > usual,
@@ -167,11 +184,11 @@ def _losses(every: list[_Found]) -> Verdict:
     )
 
 
-def _usual_loss(found: _Found) -> float:
+def _usual_loss(series_spikes: _SeriesSpikes) -> float:
     """Chance that six seconds from anywhere have a loss: two ends of three bins each, as `lost_at_ends` looks."""
-    episodes = loss_episodes(found.part.table).episodes
+    episodes = loss_episodes(series_spikes.part.table).episodes
     seconds = np.unique((episodes["start_unix_ns"].to_numpy() // 10**9).astype(np.int64)).size
-    each = seconds / _probed_s(found.series)
+    each = seconds / _probed_s(series_spikes.series)
     return float(1 - (1 - each) ** 6)
 
 
@@ -180,9 +197,9 @@ def _probed_s(one: Series) -> float:
     return float(np.unique((one.t_s // BIN_S).astype(np.int64)).size * BIN_S)
 
 
-def _busiest_s(found: _Found) -> float:
+def _busiest_s(series_spikes: _SeriesSpikes) -> float:
     """When the `DRAWN_S` with most lasting spikes begin [s since the first probe]: a minute before one of them."""
-    starts = (found.lasting["start_unix_ns"].to_numpy() - found.series.start_unix_ns) / 1e9
+    starts = (series_spikes.lasting["start_unix_ns"].to_numpy() - series_spikes.series.start_unix_ns) / 1e9
     if not starts.size:
         return 0.0
     begin = np.maximum(starts - 60.0, 0.0)

@@ -1,7 +1,7 @@
-"""How long packets waited: what the link elements saw of them, less what a packet alone meets at those moments.
+"""Queueing delay of flows: the delay in the link elements, minus that of a lone packet at the same time.
 
-What a packet alone meets is propagation, grants and cross traffic. The difference is what the flows themselves
-queued, and over a few packets it may be a little below zero: the moments at which they were sent are not known.
+A lone packet meets propagation, grants and cross traffic. The difference is the queueing that the flows cause. Over a
+few packets it may be slightly below zero, since their exact send times are unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from bentpipe.execution.sweeps.job import Outcome
     from bentpipe.experiments.experiment import Direction
 
-#: Distance of the moments at which a lone packet is asked for [s]: below the wander's 20 ms.
+#: Time between samples of a lone packet's delay [s]: below the 20 ms of the delay's random wander.
 _LONE_STEP_S = 0.005
 
 
 def delays(outcome: Outcome, flow: int) -> dict[str, Any]:
-    """Of a flow's data packets (-1: of all), second by second: how many passed, and the sum of their delays [ms]."""
+    """Return, per second, the count of a flow's data packets (-1: of all flows) and the sum of their delays [ms]."""
     direction = outcome.experiment.flows[max(flow, 0)].direction
     rows = (
         outcome.links()
@@ -37,7 +37,7 @@ def delays(outcome: Outcome, flow: int) -> dict[str, Any]:
 
 
 def lone_ms(path: Profile, direction: Direction) -> NDArray[np.float64]:
-    """One-way delay of a packet alone, every `_LONE_STEP_S` from the Profile's begin on [ms]."""
+    """Return a lone packet's one-way delay every `_LONE_STEP_S` from the Profile's start [ms]."""
     sent_s = np.arange(0.0, path.duration_s, _LONE_STEP_S)
     return path.delay_ms(direction, sent_s)
 
@@ -45,9 +45,9 @@ def lone_ms(path: Profile, direction: Direction) -> NDArray[np.float64]:
 def wait_ms(
     measured: Mapping[str, Any], lone: NDArray[np.float64], from_s: float, offset_s: float = 0.0
 ) -> float | None:
-    """Mean wait of the packets of `delays` after `from_s` [ms]; None if none passed.
+    """Return the mean queueing delay of the packets in `delays` after `from_s` [ms]; None if none passed.
 
-    `offset_s` is where in the Profile, of which `lone` is, the Run began.
+    `offset_s` is the Run's start within the Profile that `lone` describes.
     """
     waited_ms, packets = 0.0, 0
     for t_s, n, sum_ms in zip(*(measured[name] for name in ("t_s", "n", "sum_ms")), strict=True):

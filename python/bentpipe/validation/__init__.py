@@ -51,7 +51,7 @@ class Row:
     `within` is None for a figure that is reported and has no limit.
     """
 
-    what: str
+    quantity: str
     ours: str
     reference: str
     tolerance: str
@@ -79,6 +79,9 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """As ``validate --json`` prints it; `cells` stand apart."""
         plain = {key: value for key, value in asdict(self).items() if key != "cells"}
+        plain["rows"] = [
+            {"what" if key == "quantity" else key: value for key, value in row.items()} for row in plain["rows"]
+        ]
         return {**plain, "holds": None if self.skipped else self.holds}
 
 

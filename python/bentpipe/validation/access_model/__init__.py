@@ -1,6 +1,6 @@
 """The access model against measurements: rank tests, a classifier, a transport test, and their negative controls.
 
-README.md beside this file says what is claimed and how it is tested.
+README.md beside this file states the claim and its tests.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from pathlib import Path
 
 from bentpipe.validation import OnProgress, Outcome, Row
 from bentpipe.validation.access_model import parts
-from bentpipe.validation.access_model.classifier import LIMIT, Told
+from bentpipe.validation.access_model.classifier import LIMIT, ClassifierResult
 from bentpipe.validation.access_model.model import FITTED, Params, frozen_params, get
-from bentpipe.validation.access_model.parts import FULL, QUICK, SHIPPED, SITE_OWN, Apart, Drawn, Raced
+from bentpipe.validation.access_model.parts import FULL, QUICK, SHIPPED, SITE_OWN, Drawn, Raced, SessionComparison
 from bentpipe.validation.access_model.pings import load_sites
 from bentpipe.validation.access_model.rank_test import Rank
 from bentpipe.validation.access_model.transport import CONTROLLERS, FIGURES, Flows
 
 __all__ = ["SITE_OWN", "check"]
 
-#: Windows that the one-window control is tried with at each site.
+#: Windows at each site for the one-window control.
 _REPLAYED = 12
 
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) -> Outcome:
-    """Hold the frozen parameters against the campaigns below `data`; skipped where the pings are absent.
+    """Compare the frozen parameters with the campaigns below `data`; skip the claim if the pings are absent.
 
     Args:
         data: Folder with the campaigns.
@@ -71,24 +71,26 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
 
 
 def flow_rows(raced: Raced) -> list[Row]:
-    """Distributions beside each other; no limit of their own: the rank test above judges."""
+    """Report both worlds' distributions without a limit: the rank test decides."""
     scales = (1e6, 1.0, 1.0, 1.0)
     rows = []
     for controller in CONTROLLERS:
         for k, (_, key) in enumerate(FIGURES):
 
-            def said(of: Mapping[str, Flows], k: int = k, controller: str = controller) -> str:
+            def lines(of: Mapping[str, Flows], k: int = k, controller: str = controller) -> str:
                 return " / ".join(f"{value / scales[k]:.3g}" for value in of[controller].quantiles(k))
 
-            what = f"transport, {raced.site}: {controller} {key.replace('_bps', '_mbps')} p10/p50/p90"
-            rows.append(Row(what, said(raced.model), f"real {said(raced.real)}", "–", None))
+            quantity = f"transport, {raced.site}: {controller} {key.replace('_bps', '_mbps')} p10/p50/p90"
+            rows.append(Row(quantity, lines(raced.model), f"real {lines(raced.real)}", "–", None))
     return rows
 
 
 def control_rows(
-    delays: Mapping[str, Mapping[str, Sequence[Rank]]], areas: Mapping[str, Sequence[Told]], flows: Sequence[Raced]
+    delays: Mapping[str, Mapping[str, Sequence[Rank]]],
+    areas: Mapping[str, Sequence[ClassifierResult]],
+    flows: Sequence[Raced],
 ) -> list[Row]:
-    """Each control must fail each of the three tests somewhere; the row says where it does."""
+    """Check that each control fails each of the three tests at some site, and name the site."""
     rows = []
     for name in areas:
         if name in ("", SHIPPED):
@@ -127,9 +129,12 @@ def replay_row(tried: Sequence[Sequence[Rank]]) -> Row:
 
 
 def notes(
-    params: Params, drawn: Sequence[Drawn], areas: Mapping[str, Sequence[Told]], sessions: Sequence[Apart]
+    params: Params,
+    drawn: Sequence[Drawn],
+    areas: Mapping[str, Sequence[ClassifierResult]],
+    sessions: Sequence[SessionComparison],
 ) -> list[str]:
-    """The parameter count and the fit, for the printout; levels; and what single features tell."""
+    """Describe the parameters, their fit, the sessions' levels and the areas of single features."""
     fitted = ", ".join(f"{path} {get(params, path):.3g}" for path in FITTED)
     own = "; ".join(
         f"{site} " + ", ".join(f"{path} {value:.3g}" for path, value in of.items())
@@ -137,20 +142,20 @@ def notes(
         if of
     )
     windows = ", ".join(f"{d.site.name} {len(d.site.fitted)} + {len(d.site.held_out)}" for d in drawn)
-    said = [
+    lines = [
         f"{len(FITTED)} fitted parameters for all sites: {fitted}",
         f"of a site its own at the level of its session: {own}",
         "level of the delay on fitted windows: " + "; ".join(_level_of(d) for d in drawn),
         f"windows of 120 s, fitted + held out: {windows}",
     ]
-    said += [parts.differences(d) for d in drawn if d.site.fitted]
-    said += [
+    lines += [parts.differences(d) for d in drawn if d.site.fitted]
+    lines += [
         f"{t.where}: {t.slots[0]} real slots trained on, {t.slots[1]} tested; single features: {_alone(t)}"
         for t in areas[""]
     ]
-    said += [f"{SHIPPED}, {t.where}: single features: {_alone(t)}" for t in areas[SHIPPED]]
-    said += [f"real against real, {one.real.where}: single features: {_alone(one.real)}" for one in sessions]
-    return said
+    lines += [f"{SHIPPED}, {t.where}: single features: {_alone(t)}" for t in areas[SHIPPED]]
+    lines += [f"real against real, {one.real.where}: single features: {_alone(one.real)}" for one in sessions]
+    return lines
 
 
 def _level_of(d: Drawn) -> str:
@@ -159,5 +164,5 @@ def _level_of(d: Drawn) -> str:
     return f"{d.site.name} {math.exp(d.level.log_load):.2f} times the load, offset {d.level.offset_ms:.2f} ms"
 
 
-def _alone(t: Told) -> str:
+def _alone(t: ClassifierResult) -> str:
     return ", ".join(f"{name} {area:.2f}" for name, area in sorted(t.alone.items(), key=lambda item: -item[1])[:4])

@@ -55,7 +55,7 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Told:
+class ClassifierResult:
     """What a classifier could tell at one place.
 
     Attributes:
@@ -81,8 +81,8 @@ class Told:
 
 def slots_of(windows: Windows, *, fine: bool) -> Slots:
     """The slots of windows (times, RTTs)."""
-    found = [slot_features(t_s, rtt_ms, fine=fine) for t_s, rtt_ms in windows]
-    return Slots(np.concatenate(found), np.repeat(np.arange(len(found)), [len(x) for x in found]))
+    results = [slot_features(t_s, rtt_ms, fine=fine) for t_s, rtt_ms in windows]
+    return Slots(np.concatenate(results), np.repeat(np.arange(len(results)), [len(x) for x in results]))
 
 
 def joined(parts: Sequence[Slots]) -> Slots:
@@ -94,14 +94,14 @@ def joined(parts: Sequence[Slots]) -> Slots:
     )
 
 
-def told(
+def classify(
     where: str,
     train: Sequence[tuple[Slots, Slots]],
     tests: Sequence[tuple[str, Slots, Slots]],
     *,
     fine: bool,
     explain: bool,
-) -> list[Told]:
+) -> list[ClassifierResult]:
     """Train on pairs (real, model) and test on others, each pair with the same weight.
 
     Args:
@@ -121,7 +121,7 @@ def told(
     weight = np.concatenate([np.full(len(slots.x), 1 / max(len(slots.x), 1)) for pair in train for slots in pair])
     models = _trained(x, is_real, weight * len(x))
     names = FINE if fine else COARSE
-    found = []
+    results = []
     for place, real, made in tests:
         truth = np.repeat([1, 0], [len(real.x), len(made.x)])
         both = np.concatenate([real.x, made.x])
@@ -138,8 +138,8 @@ def told(
         falls.sort(key=lambda fall: -fall[1])
         alone = singly(real, made, fine=fine)
         trained_on = sum(len(pair[0].x) for pair in train)
-        found.append(
-            Told(
+        results.append(
+            ClassifierResult(
                 f"{place}, {where}",
                 best,
                 areas[best],
@@ -150,10 +150,10 @@ def told(
                 (trained_on, len(real.x)),
             )
         )
-    return found
+    return results
 
 
-def apart(where: str, one: Slots, other: Slots, *, fine: bool) -> Told:
+def classify_sessions(where: str, one: Slots, other: Slots, *, fine: bool) -> ClassifierResult:
     """How well two sets of real slots are told from each other: what a model that were one of them could not hide.
 
     The windows of both are cut into `_FOLDS` parts; each part is told by classifiers trained on the others.
@@ -170,13 +170,15 @@ def apart(where: str, one: Slots, other: Slots, *, fine: bool) -> Told:
     fold = np.concatenate([_folds(one), _folds(other)])
     scores = {name: np.zeros(len(x)) for name in _kinds()}
     for k in np.unique(fold):
-        asked = fold == k
-        for name, model in _trained(x[~asked], truth[~asked], weight[~asked]).items():
-            scores[name][asked] = model.predict_proba(x[asked])[:, 1]
+        held_out = fold == k
+        for name, model in _trained(x[~held_out], truth[~held_out], weight[~held_out]).items():
+            scores[name][held_out] = model.predict_proba(x[held_out])[:, 1]
     areas = {name: _area(truth, score) for name, score in scores.items()}
     best = max(areas, key=lambda name: areas[name])
     low, high = _interval(scores[best], one, other, _DRAWS)
-    return Told(where, best, areas[best], low, high, [], singly(one, other, fine=fine), (len(x), len(one.x)))
+    return ClassifierResult(
+        where, best, areas[best], low, high, [], singly(one, other, fine=fine), (len(x), len(one.x))
+    )
 
 
 def _interval(score: Floats, one: Slots, other: Slots, count: int) -> tuple[float, float]:

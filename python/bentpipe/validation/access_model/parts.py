@@ -11,7 +11,16 @@ import numpy as np
 from bentpipe.profiles.measured.capacity import read_capacity
 from bentpipe.validation import Row
 from bentpipe.validation.access_model import capacities, levels, losses, slot_means, transport
-from bentpipe.validation.access_model.classifier import LIMIT, Told, Windows, apart, joined, singly, slots_of, told
+from bentpipe.validation.access_model.classifier import (
+    LIMIT,
+    ClassifierResult,
+    Windows,
+    classify,
+    classify_sessions,
+    joined,
+    singly,
+    slots_of,
+)
 from bentpipe.validation.access_model.controls import CHANGES, NO_SLOTS, replays, without_slots
 from bentpipe.validation.access_model.features import COARSE, FINE
 from bentpipe.validation.access_model.model import Params, at_site, model_windows, reduced
@@ -153,16 +162,16 @@ def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
 # Classifier.
 
 
-def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
+def areas(every: Sequence[Drawn]) -> dict[str, list[ClassifierResult]]:
     """The model under "", as shipped under `SHIPPED`, each control: how well slots are told at each place.
 
     Fine features at the dense campaign, from one session to the other; coarse ones trained at all campaigns that are
     fitted, tested at each campaign's held-out windows.
     """
-    found: dict[str, list[Told]] = {}
+    results: dict[str, list[ClassifierResult]] = {}
     for name in ("", SHIPPED, *every[0].controls):
         sides = [d.sides(name) for d in every]
-        found[name] = []
+        results[name] = []
         for fine in (True, False):
             chosen = [(d, side) for d, side in zip(every, sides, strict=True) if not fine or d.site.is_dense]
             train = [
@@ -177,14 +186,14 @@ def areas(every: Sequence[Drawn]) -> dict[str, list[Told]]:
             if not fine:
                 real, model = joined([test[1] for test in tests]), joined([test[2] for test in tests])
                 tests.append(("all campaigns", real, model))
-            found[name] += told(
+            results[name] += classify(
                 "fine features" if fine else "coarse features", train, tests, fine=fine, explain=name in ("", SHIPPED)
             )
-    return found
+    return results
 
 
 @dataclass(frozen=True)
-class Apart:
+class SessionComparison:
     """Held-out windows of a place told from fitted ones, both real.
 
     Attributes:
@@ -192,13 +201,13 @@ class Apart:
         model: Mean area for as many windows of the model in place of the fitted ones, told in the same way.
     """
 
-    real: Told
+    real: ClassifierResult
     model: float
 
 
-def sessions_apart(every: Sequence[Drawn]) -> list[Apart]:
+def sessions_apart(every: Sequence[Drawn]) -> list[SessionComparison]:
     """At each place that has fitted windows, by coarse features and, where it is dense, by fine ones."""
-    found = []
+    results = []
     for d in every:
         for fine in (True, False):
             if d.site.fitted and (d.site.is_dense or not fine):
@@ -206,10 +215,13 @@ def sessions_apart(every: Sequence[Drawn]) -> list[Apart]:
                 held_out, fitted = (slots_of(pairs_of(w), fine=fine) for w in (d.site.held_out, d.site.fitted))
                 starts = range(0, max(len(d.model) - count, 0) + 1, count)[:_PORTIONS]
                 likewise = [
-                    apart(where, held_out, slots_of(d.model[k : k + count], fine=fine), fine=fine).area for k in starts
+                    classify_sessions(where, held_out, slots_of(d.model[k : k + count], fine=fine), fine=fine).area
+                    for k in starts
                 ]
-                found.append(Apart(apart(where, held_out, fitted, fine=fine), float(np.mean(likewise))))
-    return found
+                results.append(
+                    SessionComparison(classify_sessions(where, held_out, fitted, fine=fine), float(np.mean(likewise)))
+                )
+    return results
 
 
 def differences(d: Drawn) -> str:
@@ -221,11 +233,11 @@ def differences(d: Drawn) -> str:
     def quartiles(x: Floats) -> str:
         return " / ".join(f"{value:.3g}" for value in np.nanpercentile(x, [25, 50, 75]))
 
-    said = [
+    texts = [
         f"{name} {area:.2f} ({quartiles(real.x[:, names.index(name)])}; {quartiles(made.x[:, names.index(name)])})"
         for name, area in sorted(singly(real, made, fine=fine).items(), key=lambda item: -item[1])[:_DIFFERENCES]
     ]
-    return f"{d.site.name}, fitted slots; the model's: {', '.join(said)}"
+    return f"{d.site.name}, fitted slots; the model's: {', '.join(texts)}"
 
 
 # Loss.
@@ -233,7 +245,7 @@ def differences(d: Drawn) -> str:
 
 def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effort) -> dict[str, list[Rank]]:
     """By instrument: silences of the dense campaign, lossy seconds of a terminal (where its hours are at hand)."""
-    found = {}
+    results = {}
     for d in drawn:
         if d.site.name == "victoria":
             held_out = [losses.of_silences(w.t_s) for w in d.site.held_out]
@@ -241,13 +253,13 @@ def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effor
             made = losses.model_silences(
                 d.site, d.site.held_out, losses.at_level(d.params, "victoria"), effort.loss, FIRST_SEED
             )
-            found["victoria silences"] = rank_by(losses.distance, losses.NAMES, real, held_out, made)
+            results["victoria silences"] = rank_by(losses.distance, losses.NAMES, real, held_out, made)
     hours = losses.dish_hours(data)
     if hours is not None:
         dish = losses.model_dish(hours, losses.at_level(params, "fjordlink"), effort.loss, FIRST_SEED)
         real_hours = [*hours.fitted, *hours.held_out]
-        found["fjordlink seconds"] = rank_by(losses.distance, losses.NAMES, real_hours, hours.held_out, dish)
-    return found
+        results["fjordlink seconds"] = rank_by(losses.distance, losses.NAMES, real_hours, hours.held_out, dish)
+    return results
 
 
 # Capacity.
@@ -255,20 +267,20 @@ def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effor
 
 def capacity_ranks(data: Path, params: Params, effort: Effort) -> dict[str, list[Rank]]:
     """By campaign and direction."""
-    found = {}
+    results = {}
     for way in ("down", "up"):
         real = capacities.osnabrueck(data, way)
         if real is None:
             continue
         both = [*real.fitted, *real.held_out]
-        asked = partial(capacities.model_tests, real.starts_unix_s, way, count=effort.capacity)
-        at_site = capacities.at_level(params, way, real.median_mbps, asked(params, first_seed=TRAINING_SEED))
-        made = asked(at_site, first_seed=FIRST_SEED)
-        found[f"osnabrück {way}"] = rank_by(capacities.distance, capacities.NAMES, both, real.held_out, made)
+        make_tests = partial(capacities.model_tests, real.starts_unix_s, way, count=effort.capacity)
+        at_site = capacities.at_level(params, way, real.median_mbps, make_tests(params, first_seed=TRAINING_SEED))
+        made = make_tests(at_site, first_seed=FIRST_SEED)
+        results[f"osnabrück {way}"] = rank_by(capacities.distance, capacities.NAMES, both, real.held_out, made)
         trace = capacities.leocc(data) if way == "down" else None
         if trace is not None:  # one trace has one level: its tests against the shapes alone
-            found["leocc down"] = rank_by(capacities.distance, capacities.NAMES, both, trace, made)[1:]
-    return found
+            results["leocc down"] = rank_by(capacities.distance, capacities.NAMES, both, trace, made)[1:]
+    return results
 
 
 # Transport.
@@ -337,26 +349,26 @@ def rank_rows(where: str, ranks: Sequence[Rank]) -> list[Row]:
     return rows
 
 
-def area_rows(found: Sequence[Told]) -> list[Row]:
+def area_rows(results: Sequence[ClassifierResult]) -> list[Row]:
     """One for each place."""
     return [
         Row(f"classifier, {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", f"≤ {LIMIT}", t.area <= LIMIT)
-        for t in found
+        for t in results
     ]
 
 
-def beside_rows(shipped: Sequence[Told], sessions: Sequence[Apart]) -> list[Row]:
+def beside_rows(shipped: Sequence[ClassifierResult], sessions: Sequence[SessionComparison]) -> list[Row]:
     """Reported, not judged: the model without a session's level, and real windows told from real ones."""
     rows = [Row(f"classifier, {SHIPPED}: {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", "–", None) for t in shipped]
     for one in sessions:
-        what = f"classifier, real against real: {one.real.where}"
-        rows.append(Row(what, _area_of(one.real), f"the model likewise {one.model:.2f}", "–", None))
+        quantity = f"classifier, real against real: {one.real.where}"
+        rows.append(Row(quantity, _area_of(one.real), f"the model likewise {one.model:.2f}", "–", None))
     return rows
 
 
-def _area_of(t: Told) -> str:
+def _area_of(t: ClassifierResult) -> str:
     return f"AUC {t.area:.2f} ({t.low:.2f}–{t.high:.2f}), {t.kind}"
 
 
-def _by(t: Told) -> str:
+def _by(t: ClassifierResult) -> str:
     return ", ".join(f"{name} {fall:+.2f}" for name, fall in t.by)

@@ -124,7 +124,9 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
             last_mib - second_mib <= GROWTH_MIB),
     ]  # fmt: skip
     notes = [f"a day of samples, events and maps takes {size_mb:.1f} MB"]
-    notes += [f"a recorder did not start: {said or 'it said nothing'}" for said in dict.fromkeys(kills.not_started)]
+    notes += [
+        f"a recorder did not start: {message or 'it said nothing'}" for message in dict.fromkeys(kills.not_started)
+    ]
     return Outcome("dish-recorder", rows, notes)
 
 
@@ -133,7 +135,9 @@ def an_hour() -> DishEnvironment:
     return DishEnvironment(make_profile("melbourne", "melbourne", duration_s=3600.0))
 
 
-def kill(world: DishEnvironment, folder: Path, times: int, seed: int, on_progress: OnProgress = lambda _: None) -> Kills:
+def kill(
+    world: DishEnvironment, folder: Path, times: int, seed: int, on_progress: OnProgress = lambda _: None
+) -> Kills:
     """Starts a recorder of a terminal behind `world`, kills it, opens what is there; again and again in one folder."""
     draw = random.Random(seed)
     terminal = Watched(world)
@@ -142,12 +146,12 @@ def kill(world: DishEnvironment, folder: Path, times: int, seed: int, on_progres
     try:
         for turn in range(times):
             terminal.forget()
-            said = _run_and_kill(terminal, server.port, folder, draw.uniform(0.0, LIVES_S))
+            message = _run_and_kill(terminal, server.port, folder, draw.uniform(0.0, LIVES_S))
             found = list(folder.rglob("*.parquet"))
             kills.tried += len(found)
             kills.opened += sum(_opens(path) for path in found)
-            if said is not None:
-                kills.not_started.append(said)
+            if message is not None:
+                kills.not_started.append(message)
             else:
                 # What an earlier recorder lost was counted when that one was killed.
                 kept = max(_last(folder), terminal.first_unix_ns)
@@ -163,8 +167,8 @@ def kill(world: DishEnvironment, folder: Path, times: int, seed: int, on_progres
 def _run_and_kill(terminal: Watched, port: int, folder: Path, lives_s: float) -> str | None:
     """Ends a recorder `lives_s` after the terminal's first answer to it; the last that it said if there was none."""
     command = ["dish", "record", "--host", f"127.0.0.1:{port}", "--every", str(EVERY_S), "--map-every", "0.5"]
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen([sys.executable, "-m", "bentpipe", *command, "-o", str(folder)], stderr=said)
+    with tempfile.TemporaryFile() as stderr_file:
+        process = subprocess.Popen([sys.executable, "-m", "bentpipe", *command, "-o", str(folder)], stderr=stderr_file)
         try:
             patience = time.monotonic() + START_S
             while not terminal.answered.wait(0.05) and process.poll() is None and time.monotonic() < patience:
@@ -178,8 +182,8 @@ def _run_and_kill(terminal: Watched, port: int, folder: Path, lives_s: float) ->
             process.wait()
         if there:
             return None
-        said.seek(0)
-        return (said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        stderr_file.seek(0)
+        return (stderr_file.read().decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 def _opens(path: Path) -> bool:

@@ -42,8 +42,8 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         ("flat out", volumes.flat_out),
     ]
     try:
-        for i, (what, measure) in enumerate(guarded):
-            rows += calm.guarded(what, measure)
+        for i, (quantity, measure) in enumerate(guarded):
+            rows += calm.guarded(quantity, measure)
             on_progress((i + 1) / len(guarded))
     except UserError as error:
         return Outcome("emulator", skipped=str(error))

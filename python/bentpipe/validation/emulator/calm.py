@@ -83,7 +83,7 @@ class Calm:
         self.controls: list[Control] = []
         self.notes: list[str] = []
 
-    def guarded(self, what: str, measure: Callable[[], Measured]) -> list[Row]:
+    def guarded(self, quantity: str, measure: Callable[[], Measured]) -> list[Row]:
         """Rows of the first measurement that counts; else those of the last, marked as not measurable."""
         story: list[str] = []
         last: Measured | None = None
@@ -102,9 +102,9 @@ class Calm:
             if not reasons:
                 break
         counts = last is not None and story[-1].endswith("counts")
-        self.notes.append(f"{what}: {len(story)} of at most {ATTEMPTS} attempts: {' | '.join(story)}")
+        self.notes.append(f"{quantity}: {len(story)} of at most {ATTEMPTS} attempts: {' | '.join(story)}")
         if last is None:
-            return [_not_measurable(Row(what, "", "", "", within=False))]
+            return [_not_measurable(Row(quantity, "", "", "", within=False))]
         return last.rows if counts else [_not_measurable(row) for row in last.rows]
 
     def _wait(self) -> bool:

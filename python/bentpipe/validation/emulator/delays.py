@@ -75,8 +75,8 @@ def under_udp() -> Measured:
         sink = traffic.prober("count", file, traffic.LOAD_PORT)
         probe = traffic.probe(constant_path(), LOADED_S * 1000, 1e-3, load=load, load_sink=sink)
         brought_bps = traffic.counted_bps(file)
-    what = f"one-way delay error beside {brought_bps / 1e6:.0f} Mbit/s of paced UDP"
-    measured = _measured(probe, lambda: error_rows(what, probe.delay_us - 20_000.0))
+    quantity = f"one-way delay error beside {brought_bps / 1e6:.0f} Mbit/s of paced UDP"
+    measured = _measured(probe, lambda: error_rows(quantity, probe.delay_us - 20_000.0))
     if abs(brought_bps / LOAD_BPS - 1) <= LOAD_ERROR:
         return measured
     missed = f"of a load of {LOAD_BPS / 1e6:.0f} Mbit/s {brought_bps / 1e6:.1f} arrived (± {100 * LOAD_ERROR:g} %)"
@@ -89,14 +89,14 @@ def under_tcp() -> Measured:
     with_sink = traffic.prober("drain", "/dev/null", traffic.LOAD_PORT)
     probe = traffic.probe(constant_path(), LOADED_S * 1000, 1e-3, load=load, load_sink=with_sink)
     relay = (probe.emulated.done or {})["relay"]
-    what = (
+    quantity = (
         f"the same beside a CUBIC connection without a limit ({relay['delivered']} packets handed on), p50 / p99 of "
         f"{probe.known.sum()} probes"
     )
     if not probe.known.any():
-        return Measured([Row(f"{what} [µs]", "", "0", "reported, no limit", within=None)], probe.why_thin)
+        return Measured([Row(f"{quantity} [µs]", "", "0", "reported, no limit", within=None)], probe.why_thin)
     p50, p99, p999 = np.quantile(probe.delay_us - 20_000.0, [0.5, 0.99, 0.999])
-    row = Row(f"{what} (99.9th: {p999:.0f}) [µs]", f"{p50:.0f} / {p99:.0f}", "0", "reported, no limit", within=None)
+    row = Row(f"{quantity} (99.9th: {p999:.0f}) [µs]", f"{p50:.0f} / {p99:.0f}", "0", "reported, no limit", within=None)
     # Not of the emulator's own word: without a limit it may well say that the machine is too busy.
     return Measured([row], probe.why_thin)
 
@@ -160,12 +160,12 @@ def _shift_us(path: Profile, times_s: NDArray[np.float64], measured_ms: NDArray[
     return least
 
 
-def error_rows(what: str, errors_us: NDArray[np.float64]) -> list[Row]:
+def error_rows(quantity: str, errors_us: NDArray[np.float64]) -> list[Row]:
     """Median and 99th percentile of |error|; the 99.9th is told."""
     p50, p99, p999 = np.quantile(np.abs(errors_us), [0.5, 0.99, 0.999])
-    what = f"{what}, {len(errors_us)} packets"
+    quantity = f"{quantity}, {len(errors_us)} packets"
     return [
-        Row(f"{what}, median [µs]", f"{p50:.0f}", "0", f"{P50_US:.0f}", bool(p50 <= P50_US)),
+        Row(f"{quantity}, median [µs]", f"{p50:.0f}", "0", f"{P50_US:.0f}", bool(p50 <= P50_US)),
         Row(
             f"the same, 99th percentile (99.9th: {p999:.0f}) [µs]",
             f"{p99:.0f}",

@@ -77,11 +77,13 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
                 done += 1
                 on_progress(done / total)
             if starting:
-                what = f"kill -9 of the {victim} while it starts, {kills} times"
+                quantity = f"kill -9 of the {victim} while it starts, {kills} times"
             else:
-                what = f"kill -9 of the {victim}, {hits} times while the emulation was there, half of them in traffic"
+                quantity = (
+                    f"kill -9 of the {victim}, {hits} times while the emulation was there, half of them in traffic"
+                )
             within = left == 0 and (starting or hits == kills)
-            rows.append(Row(f"{what}: ends that left a process", str(left), "0", "0", within))
+            rows.append(Row(f"{quantity}: ends that left a process", str(left), "0", "0", within))
         failed = 0
         for _ in range(STARTS):
             failed += run_program(path, ["true"]).exit_code != 0
@@ -116,7 +118,7 @@ class _Before:
         if self.counted is not None:
             more = leaks.more_than(leaks.counted_namespaces, self.counted)
             found.insert(1, ("network namespaces left, by the kernel's own count", more))
-        return [Row(what, str(left), "0", "0", left == 0) for what, left in found]
+        return [Row(quantity, str(left), "0", "0", left == 0) for quantity, left in found]
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Killed:
     """
 
     left: list[int]
-    said: str
+    output: str
     hit: bool
     there_s: float
 

@@ -200,16 +200,16 @@ def _write(file: str, value: Any) -> None:  # noqa: ANN401 - JSON is anything
 
 
 if __name__ == "__main__":
-    what, *rest = sys.argv[1:]
-    if what == "send":
+    mode, *rest = sys.argv[1:]
+    if mode == "send":
         send(rest[0], int(rest[1]), float(rest[2]), int(rest[3]))
-    elif what == "receive":
+    elif mode == "receive":
         receive(rest[0], rest[1:])
-    elif what == "flood":
+    elif mode == "flood":
         flood(float(rest[0]), float(rest[1]), int(rest[2]))
-    elif what == "count":
+    elif mode == "count":
         count(rest[0], int(rest[1]))
-    elif what == "stream":
+    elif mode == "stream":
         stream(float(rest[0]), rest[1], int(rest[2]))
     else:
         drain(rest[0], int(rest[1]))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.emulation.engine import Emulated
+    from bentpipe.execution.emulation.engine import EmulationResult
 
 LOAD_PORT = PORT + 1
 
@@ -43,7 +43,7 @@ class Probe:
     sent: NDArray[np.float64]
     arrived: NDArray[np.int64]
     overflowed: int
-    emulated: Emulated
+    emulated: EmulationResult
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -83,7 +83,7 @@ class Flood:
 
     packets: NDArray[np.int64]
     overflowed: int
-    emulated: Emulated
+    emulated: EmulationResult
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Stream:
     """What came of a TCP connection: (seconds since it began, bytes so far)."""
 
     seen: NDArray[np.float64]
-    emulated: Emulated
+    emulated: EmulationResult
 
     def goodput_bps(self, after_s: float) -> float:
         """Of TCP's payload, from `after_s` to the last look."""

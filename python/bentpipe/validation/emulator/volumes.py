@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.proc import PROC, worked_s
+from bentpipe.execution.emulation.proc import PROC, cpu_time_s
 from bentpipe.profiles.build import Points
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
@@ -70,12 +70,12 @@ def capacity(mbps: int) -> Measured:
     """Bytes that arrive in each second of a flood above the capacity, with a queue that outlasts its pauses."""
     path = preset_profile(f"dumbbell:rate={mbps}mbit,rtt=20ms,queue=20bdp", 60.0, start_unix_ns=0, name="capacity")
     flood = traffic.flood(path, 5.0, 1.3e6 * mbps)
-    what = f"capacity over 1 s at {mbps} Mbit/s, largest error [%]"
+    quantity = f"capacity over 1 s at {mbps} Mbit/s, largest error [%]"
     got = flood.packets
     second = ((got[:, 0] - got[0, 0]) // 10**9).astype(int)
     whole = np.bincount(second, weights=got[:, 1] * 8.0)[1:4]
     worst = float(np.max(np.abs(whole / (mbps * 1e6) - 1)))
-    row = Row(what, f"{100 * worst:.2f}", "0", f"{100 * CAPACITY_ERROR:g}", worst <= CAPACITY_ERROR)
+    row = Row(quantity, f"{100 * worst:.2f}", "0", f"{100 * CAPACITY_ERROR:g}", worst <= CAPACITY_ERROR)
     return Measured([row], _why_not(flood.emulated.why_invalid, flood.overflowed))
 
 
@@ -87,10 +87,10 @@ def losses() -> Measured:
     lost = probe.arrived == 0
     runs = sum(1 for value, _ in itertools.groupby(lost) if value)
     rows = []
-    for what, found, p in (("losses", int(lost.sum()), LOSS), ("runs of losses", runs, LOSS * (1 - LOSS))):
+    for quantity, counted, p in (("losses", int(lost.sum()), LOSS), ("runs of losses", runs, LOSS * (1 - LOSS))):
         half = 2.576 * math.sqrt(n * p * (1 - p))
-        within = abs(found - n * p) <= half
-        rows.append(Row(f"{what} of {n} packets", str(found), f"{n * p:.0f}", f"± {half:.0f} (99 %)", within))
+        within = abs(counted - n * p) <= half
+        rows.append(Row(f"{quantity} of {n} packets", str(counted), f"{n * p:.0f}", f"± {half:.0f} (99 %)", within))
     unknown = int(lost.sum()) - (probe.emulated.done or {})["relay"]["lost"]
     rows.append(Row("losses that the path's elements did not make", str(unknown), "0", "0", unknown == 0))
     return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
@@ -125,10 +125,12 @@ def episodes() -> Measured:
     return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
 
 
-def _drawn_row(what: str, found: int, drawn: NDArray[np.int_]) -> Row:
+def _drawn_row(quantity: str, counted: int, drawn: NDArray[np.int_]) -> Row:
     """`found` beside the middle 99 % of what was `drawn`."""
     low, high = np.quantile(drawn, [0.005, 0.995])
-    return Row(what, str(found), f"{np.mean(drawn):.1f}", f"{low:.0f} to {high:.0f} (99 %)", bool(low <= found <= high))
+    return Row(
+        quantity, str(counted), f"{np.mean(drawn):.1f}", f"{low:.0f} to {high:.0f} (99 %)", bool(low <= counted <= high)
+    )
 
 
 def _runs(lost: NDArray[np.bool_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
@@ -148,8 +150,8 @@ def speed() -> Measured:
     """
     path = preset_profile(f"dumbbell:rate={SPEED_GBPS}gbit,rtt=10ms,queue=1bdp", 60.0, start_unix_ns=0, name="speed")
     bps, busy, why_invalid = _stream_at(path)
-    what = f"1500-byte packets through a path of {SPEED_GBPS} Gbit/s, both ends included ({busy}) [Gbit/s]"
-    row = Row(what, f"{bps / 1e9:.2f}", f"{SPEED_BPS / 1e9:g}", f"≥ {SPEED_BPS / 1e9:g}", bps >= SPEED_BPS)
+    quantity = f"1500-byte packets through a path of {SPEED_GBPS} Gbit/s, both ends included ({busy}) [Gbit/s]"
+    row = Row(quantity, f"{bps / 1e9:.2f}", f"{SPEED_BPS / 1e9:g}", f"≥ {SPEED_BPS / 1e9:g}", bps >= SPEED_BPS)
     return Measured([row], why_invalid)
 
 
@@ -159,11 +161,11 @@ def flat_out() -> Measured:
     No promise: a machine without room to spare is late now and then, and whether a Run is valid then is chance. So none
     is repeated, and how many were is told.
     """
-    found = [_stream_at(unlimited_path(10e-3)) for _ in range(FLAT_OUT_RUNS)]
-    median = statistics.median(bps for bps, _, _ in found)
-    valid = sum(why_invalid is None for _, _, why_invalid in found)
-    what = f"as fast as it goes, no rate, median of {FLAT_OUT_RUNS} ({found[0][1]}; {valid} valid) [Gbit/s]"
-    return Measured([Row(what, f"{median / 1e9:.2f}", "", "reported, no limit", None)], None)
+    counted = [_stream_at(unlimited_path(10e-3)) for _ in range(FLAT_OUT_RUNS)]
+    median = statistics.median(bps for bps, _, _ in counted)
+    valid = sum(why_invalid is None for _, _, why_invalid in counted)
+    quantity = f"as fast as it goes, no rate, median of {FLAT_OUT_RUNS} ({counted[0][1]}; {valid} valid) [Gbit/s]"
+    return Measured([Row(quantity, f"{median / 1e9:.2f}", "", "reported, no limit", None)], None)
 
 
 def _stream_at(path: Profile) -> tuple[float, str, str | None]:
@@ -184,10 +186,10 @@ def drops() -> Measured:
     done = stream.emulated.done or {}
     lost = sum(done["device_drops"]) + done["relay"]["kernel_rejected"]
     bps = stream.goodput_bps(SETTLED_S) / PAYLOAD_PER_PACKET
-    what = f"BBR at {DROPS_MBPS} Mbit/s ({bps / 1e6:.0f} reached): packets lost outside the path (tx_dropped)"
+    quantity = f"BBR at {DROPS_MBPS} Mbit/s ({bps / 1e6:.0f} reached): packets lost outside the path (tx_dropped)"
     # Below its capacity the path, and so the queues of its ends, were never full. What was lost counts at any rate.
     missed = None if lost or bps >= REACHED * DROPS_MBPS * 1e6 else f"the path was not filled: {bps / 1e6:.0f} Mbit/s"
-    return Measured([Row(what, str(lost), "0", "0", lost == 0)], missed)
+    return Measured([Row(quantity, str(lost), "0", "0", lost == 0)], missed)
 
 
 def idle_share(path: Profile) -> Row:
@@ -195,11 +197,11 @@ def idle_share(path: Profile) -> Row:
 
     The median of `IDLE_TIMES` emulations, each with processes of its own.
     """
-    found = [_idle_share(path) for _ in range(IDLE_TIMES)]
-    share, processes = statistics.median(share for share, _ in found), found[0][1]
-    each = ", ".join(f"{100 * share:.2f}" for share, _ in found)
-    what = f"an emulation without traffic, its {processes} processes, median of {each}: share of one processor [%]"
-    return Row(what, f"{100 * share:.2f}", "0", f"< {100 * IDLE_SHARE:g}", share < IDLE_SHARE)
+    counted = [_idle_share(path) for _ in range(IDLE_TIMES)]
+    share, processes = statistics.median(share for share, _ in counted), counted[0][1]
+    each = ", ".join(f"{100 * share:.2f}" for share, _ in counted)
+    quantity = f"an emulation without traffic, its {processes} processes, median of {each}: share of one processor [%]"
+    return Row(quantity, f"{100 * share:.2f}", "0", f"< {100 * IDLE_SHARE:g}", share < IDLE_SHARE)
 
 
 def _idle_share(path: Profile) -> tuple[float, int]:
@@ -223,9 +225,9 @@ def _share_of(root: int, program: str) -> tuple[float, int]:
         time.sleep(0.05)
     time.sleep(1.0)  # what comes of starting
     family = [PROC / str(pid) for pid in (root, *(pid for pid, _ in descendants(root)))]
-    begin, spent = time.monotonic(), sum(map(worked_s, family))
+    begin, spent = time.monotonic(), sum(map(cpu_time_s, family))
     time.sleep(IDLE_S)
-    return (sum(map(worked_s, family)) - spent) / (time.monotonic() - begin), len(family)
+    return (sum(map(cpu_time_s, family)) - spent) / (time.monotonic() - begin), len(family)
 
 
 def _why_not(why_invalid: str | None, overflowed: int) -> str | None:

@@ -81,13 +81,13 @@ def _errors(lines: list[str], draw: np.random.Generator) -> NDArray[np.float64]:
 def _rows(name: str, errors: NDArray[np.float64]) -> list[Row]:
     rows = []
     tolerances = (ANGLE_TOLERANCE_DEG, ANGLE_TOLERANCE_DEG, RANGE_TOLERANCE_M)
-    for what, unit, column, tolerance in zip(
+    for angle, unit, column, tolerance in zip(
         ("azimuth", "elevation", "range"), ("deg", "deg", "m"), errors.T, tolerances, strict=True
     ):
         median, worst = float(np.median(column)), float(column.max())
         rows.append(
             Row(
-                f"{name}: {what} [{unit}]",
+                f"{name}: {angle} [{unit}]",
                 f"median {median:.3g}, worst {worst:.3g} off",
                 "Skyfield",
                 f"{tolerance:g}",

@@ -14,10 +14,10 @@ from bentpipe.errors import UserError
 from bentpipe.measurements.runs.imports import read_file
 from bentpipe.profiles.measured.agreement import (
     PingStats,
-    simulated_ping_stats,
+    ping_stats,
     regular_times,
     shifted_times,
-    ping_stats,
+    simulated_ping_stats,
 )
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
@@ -64,7 +64,9 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
             rows += compared(
                 f"{name}, as it was sent", DELAY, was, simulated_ping_stats(made.profile, shifted_times(made.probes))
             )
-            notes.append(f"{name}, at one distance (its prober waited for replies): {said(regular)}; was {said(was)}")
+            notes.append(
+                f"{name}, at one distance (its prober waited for replies): {stats_text(regular)}; was {stats_text(was)}"
+            )
         else:
             rows += compared(name, DELAY, was, regular)
         if was.run >= 2:
@@ -76,12 +78,14 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
 def compared(name: str, quantities: Sequence[Quantity], was: PingStats, now: PingStats) -> list[Row]:
     """A row for each quantity."""
     rows = []
-    for what, key, unit, scale, tolerance in quantities:
+    for quantity, key, unit, scale, tolerance in quantities:
         measured, ours = getattr(was, key) * scale, getattr(now, key) * scale
         if not was.loss and key == "run":
             continue
         within = bool(abs(ours - measured) <= tolerance * measured)
-        rows.append(Row(f"{name}: {what}", f"{ours:.4g}{unit}", f"{measured:.4g}{unit}", f"{tolerance:.0%}", within))
+        rows.append(
+            Row(f"{name}: {quantity}", f"{ours:.4g}{unit}", f"{measured:.4g}{unit}", f"{tolerance:.0%}", within)
+        )
     return rows
 
 
@@ -117,7 +121,7 @@ def with_coin(profile: Profile, loss: float) -> Profile:
     return profile_from_frame(pl.concat([frame, coins]), profile.metadata_json())
 
 
-def said(found: PingStats) -> str:
+def stats_text(found: PingStats) -> str:
     """One line of what a ping saw."""
     return (
         f"{found.median_ms:.1f} / {found.p95_ms:.1f} / {found.p99_ms:.1f} ms, {found.loss:.2%} lost in runs of "

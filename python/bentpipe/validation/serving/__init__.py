@@ -291,10 +291,10 @@ def _joint(folder: Path, outcome: Outcome) -> None:
     )
 
 
-def _share(what: str, right: NDArray[np.bool_], reference: str, least: float | None) -> Row:
+def _share(quantity: str, right: NDArray[np.bool_], reference: str, least: float | None) -> Row:
     ours = f"{right.mean():.3f} of {right.size}"
     return Row(
-        what,
+        quantity,
         ours,
         reference,
         "" if least is None else f"≥ {least:g}",
@@ -302,10 +302,10 @@ def _share(what: str, right: NDArray[np.bool_], reference: str, least: float | N
     )
 
 
-def _calibrated(what: str, judged: Judged, *, limit: bool) -> list[Row]:
+def _calibrated(quantity: str, judged: Judged, *, limit: bool) -> list[Row]:
     return [
         Row(
-            f"{what}: confidence {mean:.3f}",
+            f"{quantity}: confidence {mean:.3f}",
             f"{right:.3f} right of {count}",
             f"{mean:.3f}",
             f"{CALIBRATED:g}",

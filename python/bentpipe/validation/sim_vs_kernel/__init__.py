@@ -93,17 +93,17 @@ def compare(
         for cell, more in seeds.items():
             share = effort.kernel_s({cell: more}) / total
 
-            def heard(part: float, done: float = done, share: float = share) -> None:
+            def on_cell_progress(part: float, done: float = done, share: float = share) -> None:
                 on_progress(begin + (end - begin) * (done + part * share))
 
-            take(run(cell, heard))
+            take(run(cell, on_cell_progress))
             done += share
 
-    def nth(number: int, cell: Cell, heard: Callable[[float], None]) -> Worlds:
-        return run_cell(cell, path_of(cell), effort, out, heard, look=number)
+    def nth(number: int, cell: Cell, on_progress: Callable[[float], None]) -> Worlds:
+        return run_cell(cell, path_of(cell), effort, out, on_progress, look=number)
 
-    def itself(cell: Cell, heard: Callable[[float], None]) -> Worlds:
-        return repeat(found[cell][0], path_of(cell), effort, out, heard)
+    def itself(cell: Cell, on_progress: Callable[[float], None]) -> Worlds:
+        return repeat(found[cell][0], path_of(cell), effort, out, on_progress)
 
     look(partial(nth, 0), effort.first_look(), 0.0, FIRST_LOOK_SHARE)
     looks = max(len(effort.seeds(cell)) for cell in CELLS)

@@ -49,14 +49,14 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="folder for the Runs")
     parser.add_argument("cells", nargs="+", help="as leo-computed/cubic+bbr")
     parser.add_argument("--data", type=Path, help="folder with the measurement for leo-measured")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     known = {f"{cell.profile}/{cell.flows}": cell for cell in CELLS}
     try:
-        for name in asked.cells:
+        for name in args.cells:
             if name not in known:
                 raise UserError(f"{name}: no such cell; there are: {', '.join(known)}")
-        for name in asked.cells:
-            print(look_again(known[name], asked.out, asked.data))
+        for name in args.cells:
+            print(look_again(known[name], args.out, args.data))
     except BentpipeError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

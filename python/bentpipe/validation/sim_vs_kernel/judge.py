@@ -127,7 +127,7 @@ def _stats() -> Any:  # noqa: ANN401 - SciPy has no types
 class Verdict:
     """One cell: both sides' means, their relations, and what is outside (empty: nothing).
 
-    `unsure`: what is inside by its mean, but scatters so that it is not shown to be (at `LEVEL`). `repeated`: the
+    `unsure`: quantities whose mean is inside, but whose scatter leaves it unproven (at `LEVEL`). `repeated`: the
     kernel's Runs of the first seeds once more. `simulated` has the kernel's seeds only, `share_test` the simulator's
     others, too.
     """

@@ -109,7 +109,7 @@ def name_of(cell: Cell) -> str:
 
 
 def _records(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """What is kept of Runs of the kernel."""
+    """Return the stored records of the kernel's Runs."""
     return [_record(run, figures) for run, figures in zip(runs, side(runs).runs, strict=True)]
 
 
@@ -183,7 +183,12 @@ def _side(cell: Cell, runs: Sequence[dict[str, Any]]) -> Side:
 
 
 def hold(
-    kept: Kept, path: Profile, out: Path, *, effort: Effort = FULL, heard: Callable[[float], None] = lambda _: None
+    kept: Kept,
+    path: Profile,
+    out: Path,
+    *,
+    effort: Effort = FULL,
+    on_progress: Callable[[float], None] = lambda _: None,
 ) -> Verdict | str:
     """Simulate a cell and hold it against what is kept; or why that cannot be: the path is another.
 
@@ -192,10 +197,10 @@ def hold(
         path: What this version makes of the cell's Profile.
         out: Folder for the simulated Runs; what is there already is not run again.
         effort: How long the Runs are, and how many seeds of a pair the simulator has.
-        heard: Told the share done, 0 to 1.
+        on_progress: Called with the share done, 0 to 1.
     """
     n = len(kept.met)
-    simulated = simulate(kept.cell, path, effort, n, out, kept.host, heard)
+    simulated = simulate(kept.cell, path, effort, n, out, kept.host, on_progress)
     if [met(run) for run in simulated[:n]] != list(kept.met):
         return "the figures are of another path than this version makes of it"
     more = side(simulated[n:]) if len(simulated) > n else None
@@ -212,12 +217,12 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         paths = {length: make_paths(length, data, Path(scratch) / f"trace-{length:g}")[0] for length in lengths}
         for kept, runs in zip(cells, work, strict=True):
 
-            def heard(part: float, done: float = done, runs: int = runs) -> None:
+            def on_cell_progress(part: float, done: float = done, runs: int = runs) -> None:
                 on_progress((done + part * runs) / sum(work))
 
             path = paths[FULL.duration_s(kept.cell)][kept.cell.profile]
             with TemporaryDirectory() as out:
-                verdict = hold(kept, path, Path(out), heard=heard)
+                verdict = hold(kept, path, Path(out), on_progress=on_cell_progress)
             if isinstance(verdict, str):
                 notes.append(f"{kept.cell.profile}, {kept.cell.flows}: not judged, {verdict}")
             else:

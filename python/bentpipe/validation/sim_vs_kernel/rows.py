@@ -32,9 +32,9 @@ def rows_of(verdict: Verdict) -> list[Row]:
     ours, theirs = verdict.simulated, verdict.kernel
     because = f" ({why})" if (why := explained_by(verdict)) else _undecided(verdict)
 
-    def row(what: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
+    def row(label: str, quantity: str, scale: float, digits: int, limit: str, name: str) -> Row:
         values = [f"{scale * world.mean(quantity):.{digits}f}" for world in (ours, theirs)]
-        return Row(f"{cell}: {what}", values[0], values[1], limit + because, name not in verdict.outside)
+        return Row(f"{cell}: {label}", values[0], values[1], limit + because, name not in verdict.outside)
 
     alone = verdict.cell.alone
     rows = [row("goodput [Mbit/s]", "goodput_bps", 1e-6, 2, "± 5 %" if alone else "± 3 %", "goodput")]

@@ -77,7 +77,7 @@ class Worlds:
 
 
 def run_cell(
-    cell: Cell, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None], *, look: int = 0
+    cell: Cell, path: Profile, effort: Effort, out: Path, on_progress: Callable[[float], None], *, look: int = 0
 ) -> Worlds:
     """A cell in both worlds, kept below `out`; what is there already is not run again.
 
@@ -86,7 +86,7 @@ def run_cell(
         path: Its Profile.
         effort: How long, how many seeds.
         out: Folder for the Runs.
-        heard: Told the share done, 0 to 1.
+        on_progress: Called with the share done, 0 to 1.
         look: With the seeds of which look.
 
     Raises:
@@ -95,7 +95,7 @@ def run_cell(
     seeds = effort.seeds(cell)[look]
     host = kernel_host()
     simulated = simulate(cell, path, effort, seeds, out, host)
-    kernel = tuple(calm(cell, path, effort, range(seeds), _folder(out, cell) / "kernel", heard))
+    kernel = tuple(calm(cell, path, effort, range(seeds), _folder(out, cell) / "kernel", on_progress))
     return Worlds(cell, simulated[:seeds], kernel, more=simulated[seeds:], host=host)
 
 
@@ -106,7 +106,7 @@ def simulate(
     seeds: int,
     out: Path,
     host: Mapping[str, int],
-    heard: Callable[[float], None] = lambda _: None,
+    on_progress: Callable[[float], None] = lambda _: None,
 ) -> tuple[Run, ...]:
     """The simulator's Runs of a cell, kept below `out`: of a pair more than the kernel's `seeds`.
 
@@ -114,7 +114,7 @@ def simulate(
     """
     many = seeds if cell.alone else max(seeds, effort.simulated)
     folder = _folder(out, cell) / "simulated"
-    return tuple(_race(cell, path, effort, range(many), folder, on_kernel=False, host=host, heard=heard))
+    return tuple(_race(cell, path, effort, range(many), folder, on_kernel=False, host=host, on_progress=on_progress))
 
 
 def kernel_host() -> dict[str, int]:
@@ -123,11 +123,11 @@ def kernel_host() -> dict[str, int]:
     return {} if per_segment is None else {"wmem_segment_bytes": per_segment}
 
 
-def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, heard: Callable[[float], None]) -> Worlds:
+def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, on_progress: Callable[[float], None]) -> Worlds:
     """The same with the kernel's Runs of the first seeds once more, kept below `out` like the others."""
     many = min(effort.repeated, len(worlds.kernel))
     out = _folder(out, worlds.cell) / "kernel-repeated"
-    return replace(worlds, repeated=tuple(calm(worlds.cell, path, effort, range(many), out, heard)))
+    return replace(worlds, repeated=tuple(calm(worlds.cell, path, effort, range(many), out, on_progress)))
 
 
 def why_invalid(run: Run) -> str | None:
@@ -144,13 +144,13 @@ def _folder(out: Path, cell: Cell) -> Path:
 
 
 def calm(
-    cell: Cell, path: Profile, effort: Effort, seeds: Sequence[int], out: Path, heard: Callable[[float], None]
+    cell: Cell, path: Profile, effort: Effort, seeds: Sequence[int], out: Path, on_progress: Callable[[float], None]
 ) -> list[Run]:
     """The kernel's Runs with some seeds, kept below `out`; those that something disturbed are tried again."""
     # What an earlier look took is not drawn again, however late it was: that would be to choose among results.
     taken = set(read_text(out / TAKEN).split()) if (out / TAKEN).exists() else set[str]()
     for _ in range(ATTEMPTS - 1):
-        runs = _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
+        runs = _race(cell, path, effort, seeds, out, on_kernel=True, on_progress=on_progress)
         spoilt = [
             run
             for run in runs
@@ -162,7 +162,7 @@ def calm(
         for run in spoilt:
             shutil.rmtree(run.path)
     else:
-        runs = _race(cell, path, effort, seeds, out, on_kernel=True, heard=heard)
+        runs = _race(cell, path, effort, seeds, out, on_kernel=True, on_progress=on_progress)
     taken |= {run.record["content_hash"] for run in runs if run.record["valid"]}
     with atomic_write(out / TAKEN) as file:
         file.write("".join(f"{one}\n" for one in sorted(taken)).encode())
@@ -178,7 +178,7 @@ def _race(
     *,
     on_kernel: bool,
     host: Mapping[str, int] | None = None,
-    heard: Callable[[float], None] = lambda _: None,
+    on_progress: Callable[[float], None] = lambda _: None,
 ) -> list[Run]:
     runs: list[Run] = []
     with warnings.catch_warnings():
@@ -186,18 +186,20 @@ def _race(
         warnings.simplefilter("ignore")
         for before, seed in enumerate(seeds):
 
-            def told(share: float, *_: int, before: int = before) -> None:
-                heard((before + share) / len(seeds))
+            def on_run_progress(share: float, *_: int, before: int = before) -> None:
+                on_progress((before + share) / len(seeds))
 
             experiment = experiment_of(cell, path, effort.duration_s(cell), seed)
             if host and not on_kernel:
                 experiment = replace(experiment, hosts={HOST: {**experiment.hosts[HOST], **host}})
             file = ExperimentFile(experiment, {ROLE: Path(cell.profile)})
             try:
-                found = run_experiment(file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=told)
+                result = run_experiment(
+                    file, [path], out=out, on_kernel=on_kernel, careful=False, on_progress=on_run_progress
+                )
             except OtherRunError as error:
-                raise UserError(f"{error.found}; choose another folder with -o, or remove {out}") from error
-            runs += found.runs
+                raise UserError(f"{error.problem}; choose another folder with -o, or remove {out}") from error
+            runs += result.runs
     return runs
 
 
