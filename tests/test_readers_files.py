@@ -317,7 +317,7 @@ def test_locations_are_events_as_in_a_recording(tmp_path):
     ]
     with pytest.raises(UserError, match=r"answer 1: .* is not a location; expected latitude"):
         read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b"91"))
-    with pytest.raises(UserError, match="is no location"):
+    with pytest.raises(UserError, match="is not a location"):
         read(tmp_path, TEXTS["locations"][0].replace(b"54.3239", b'"NaN"'))
 
 
