@@ -439,7 +439,7 @@ def test_stored_output_is_limited(dumbbell, tmp_path, monkeypatch):
     from bentpipe.profiles.parquet import read_profile
 
     result = run_program(read_profile(dumbbell), says(TEXTS["irtt"]), out=tmp_path / "out")
-    assert f"only 1000 of {len(TEXTS['irtt'])} bytes are kept" in result.note
+    assert f"only 1000 of {len(TEXTS['irtt'])} bytes of standard output are stored" in result.note
     assert (result.run.path / "program.out").read_bytes() == TEXTS["irtt"][:1000]
     assert KEPT_BYTES > 2**20
 
