@@ -44,7 +44,7 @@ def test_an_output_that_fills_the_disk_leaves_room_for_the_run(dumbbell, small_d
     code = "import sys; sys.stdout.write('x' * 2_000_000)"
     done = bentpipe("run", dumbbell, "-o", small_disk / "o", "--", sys.executable, "-c", code)
     assert (done.returncode, len(done.stdout)) == (0, 2_000_000)
-    assert "standard output is not kept" in done.stderr
+    assert "standard output is not stored" in done.stderr
     assert "No space left on device" in done.stderr
     run, summary = kept(small_disk / "o")
     assert (summary["raw"], summary["written_bytes"]) == (None, 2_000_000)
