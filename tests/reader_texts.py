@@ -31,7 +31,7 @@ Vr HL TOS  Len   ID Flg  off TTL Pro  cks      Src      Dst
 ^C
 --- example.org ping statistics ---
 3 packets transmitted, 2 packets received, 33.3% packet loss
-RTT min/avg/max/stddev = 12.345/12.673/13.001/0.328 ms
+round-trip min/avg/max/stddev = 12.345/12.673/13.001/0.328 ms
 """
 FPING = b"""[1795199963.04000] 192.0.2.1 : [0], 64 bytes, 40.0 ms (40.0 avg, 0% loss)
 [1795199963.54000] 192.0.2.1 : [1], timed out (40.0 avg, 50% loss)
@@ -90,7 +90,7 @@ Reply from 192.0.2.1: bytes=32 time<1ms TTL=57\r
 \r
 Ping statistics for 192.0.2.1:\r
     Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),\r
-Approximate RTTs in milli-seconds:\r
+Approximate round trip times in milli-seconds:\r
     Minimum = 0ms, Maximum = 41ms, Average = 20ms\r
 """
 TRACERT = b"""\r

@@ -39,7 +39,7 @@ BUSYBOX = b"""PING server (fd62:656e:7470::1): 56 data bytes
 
 --- server ping statistics ---
 2 packets transmitted, 1 packets received, 50% packet loss
-RTT min/avg/max = 40.485/40.485/40.485 ms
+round-trip min/avg/max = 40.485/40.485/40.485 ms
 """
 
 

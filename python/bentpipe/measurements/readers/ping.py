@@ -57,7 +57,7 @@ _TOTALS = re.compile(
 )
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _RTT_SUMMARY = re.compile(
-    r"(?:rtt|RTT) min/avg/max(?:/(?:mdev|std-?dev))? = "
+    r"(?:rtt|round-trip) min/avg/max(?:/(?:mdev|std-?dev))? = "
     rf"(?P<all>{_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})?) ms"
 )
 #: Lines without a sequence number: dumps of a corrupted payload, output of -v, the dots of -f, the status on Ctrl-\,

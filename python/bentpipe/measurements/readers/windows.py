@@ -37,7 +37,7 @@ _UNANSWERED = re.compile(
 _STATISTICS = re.compile(r"Ping statistics for [0-9A-Fa-f.:%]{2,60}:$")
 _TOTALS = re.compile(r"Packets: Sent = (\d{1,18}), Received = (\d{1,18}), Lost = (\d{1,18}) \(\d{1,3}% loss\),?$")
 _ASIDE = re.compile(
-    r"Approximate RTTs in milli-?seconds:$|Minimum = \d{1,9}ms, Maximum = \d{1,9}ms, Average = \d{1,9}ms$"
+    r"Approximate round trip times in milli-?seconds:$|Minimum = \d{1,9}ms, Maximum = \d{1,9}ms, Average = \d{1,9}ms$"
     r"|Control-(?:C|Break)$|\^C$|Ping request could not find host |(?:[A-Za-z]:\\|PS ).{0,255}>"
 )
 #: A reply in another language.
