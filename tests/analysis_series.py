@@ -1,13 +1,9 @@
 """Series of pings for tests of the analyses: generated ones, and the campaigns where available."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import polars as pl
-import pytest
+from shared_data import require_data
 
-DATA = Path(os.environ.get("BENTPIPE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 START_NS = 1_734_544_800_000_000_000
 """2024-12-18T18:00:00Z: a multiple of 15 s, of 10 s and of 12 s."""
 
@@ -46,7 +42,4 @@ def campaigns():
     """The campaigns by name, as the claim `slots` reads them."""
     from bentpipe.validation.slots import load
 
-    found = load(DATA)
-    if found is None:
-        pytest.skip(f"no ping campaigns in {DATA} (BENTPIPE_DATA names another folder)")
-    return found
+    return load(require_data())

@@ -1,4 +1,4 @@
-"""Studies without a simulator: what their Runs would have measured is made up here, and everything behind it is run."""
+"""Run studies without a simulator: the Runs' measures are canned, and all code after them runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bentpipe.studies.flows import RunBatch, StudyRun
 from bentpipe.studies.running import check, run_study
 from bentpipe.studies.study import Request
 
-#: Stands for every path: paths are made by tests of their own.
+#: Replaces every path; other tests make real paths.
 DUMBBELL = "dumbbell:rate=100mbit,rtt=40ms"
-#: Tests differ by so much, or there would be no interval to speak of.
+#: Factors by which tests differ, so that intervals have a width.
 SPREAD = (1.0, 1.02, 0.99, 1.01, 0.98)
 
 
 def wobble(number):
-    """Of a test by its number: a factor near 1."""
+    """Return a test's factor near 1, by its number."""
     return SPREAD[number % len(SPREAD)]
 
 
 def no_paths(monkeypatch, *places):
-    """Static paths, each with a name of its own, where a study would compute them: `places` are dotted names."""
+    """Replace a study's computed paths by static ones, each with its own name; `places` are dotted names."""
     made = count()
 
     def path(*args, name=None, **kwargs):
@@ -37,9 +37,9 @@ def no_paths(monkeypatch, *places):
 
 
 def canned_flows(monkeypatch, world):
-    """`world(key, number, flow)` for the flow of a Run, the number-th of its key: the columns of a `Track` or scalars.
+    """Replace Runs by `world(key, number, flow)`, which returns a flow's `Track` columns; `number` counts a key's Runs.
 
-    `goodput_bps` (a value, or a function of the times), and if wanted `retransmits`, `cwnd_bytes`, `rtt_ms`,
+    `goodput_bps` (a value, or a function of the times), and optionally `retransmits`, `cwnd_bytes`, `rtt_ms`,
     `rtt_var_ms`.
     """
 
@@ -73,13 +73,13 @@ def canned_flows(monkeypatch, world):
 
 
 def canned_sweeps(monkeypatch, places, measures):
-    """`measures(scheme, label, seed, seconds)` instead of what sweeps in `places` (dotted names) would have kept."""
+    """Replace the results of sweeps in `places` (dotted names) by `measures(scheme, label, seed, seconds)`."""
 
     def run_sweep(jobs, *, out, on=None, on_progress=None, **_):
         runs = []
         for job in jobs:
             work = job.work
-            seconds = min(30, round(work.experiment.duration_ns / 1e9))  # as many tell as much
+            seconds = min(30, round(work.experiment.duration_ns / 1e9))  # more samples add nothing
             runs.append(swept(job, measures(work.scheme, work.bases[0].label, work.seed, seconds)))
         on_progress(SimpleNamespace(share=1.0))
         return SimpleNamespace(whole=lambda: runs, runs=runs, failed={})
@@ -89,7 +89,7 @@ def canned_sweeps(monkeypatch, places, measures):
 
 
 def swept(job, measures):
-    """As much of a `SweptRun` as studies use."""
+    """Return the part of a `SweptRun` that studies use."""
     summary = {"cross": [{"transfers": 10, "mean_s": 0.5}]}
     return SimpleNamespace(
         scheme=job.work.scheme,
@@ -104,7 +104,7 @@ def swept(job, measures):
 
 
 def verdicts(name, tmp_path, *, quick=False, saved=True):
-    """Runs a study, and gives its result after a look at it; `saved`: as the command does, with figures and page."""
+    """Run a study and check its result; `saved`: also write figures and page, as the command does."""
     shares = []
     if saved:
         done = run_study(name, tmp_path, quick=quick, on_progress=shares.append)

@@ -16,7 +16,9 @@ import pytest
 
 from bentpipe import Profile
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import EmulationResult, Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
+from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile

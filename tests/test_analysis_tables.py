@@ -5,9 +5,10 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from analysis_series import DATA, START_NS, table
+from analysis_series import START_NS, table
 from hypothesis import given
 from hypothesis import strategies as st
+from shared_data import require_data
 
 from bentpipe.analysis.latency import cdf, latency_summary
 from bentpipe.analysis.loss import loss_episodes
@@ -170,9 +171,7 @@ def test_a_slow_router_at_home_hides_no_bent_pipe():
 
 
 def test_ripe_atlas_traceroutes_pass_the_gateway():
-    file = DATA / "traceroute_ripe_atlas" / "ripe_atlas_traceroute_2023.json"
-    if not file.is_file():
-        pytest.skip(f"no RIPE Atlas traceroutes in {DATA}")
+    file = require_data("traceroute_ripe_atlas/ripe_atlas_traceroute_2023.json")
     rows = [
         (str(trace["prb_id"]), trace["dst_addr"], trace["timestamp"] * 10**9, hop["hop"], a.get("from"), a.get("rtt"))
         for trace in json.loads(file.read_text())

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import require_data
 
 from bentpipe.measurements.dish import wire
 from bentpipe.measurements.dish.client import DishClient, DishError, GrpcTransport
@@ -30,15 +31,12 @@ from bentpipe.measurements.dish.status import parse_status
 from bentpipe.times import parse_utc
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared" / "data"
 ALL = wire.all_firmware()
 
 
 def dump(name, field, message):
     """A published grpcurl dump as a message of ours."""
-    path = DATA / "dish_json" / name
-    if not path.exists():
-        pytest.skip(f"no {path}: the published dumps are not part of the repository")
+    path = require_data(f"dish_json/{name}")
     parsed = ALL.message(message)()
     given_json = {k: v for k, v in json.loads(path.read_text())[field].items() if v is not None}
     json_format.ParseDict(given_json, parsed, ignore_unknown_fields=True)
@@ -210,9 +208,7 @@ def test_published_history_dump():
 
 
 def test_published_quaternions_match_the_boresight():
-    path = DATA / "joint_victoria_20250529" / "GRPC_STATUS-2025-05-29-23-20-13.csv"
-    if not path.exists():
-        pytest.skip(f"no {path}: the published recordings are not part of the repository")
+    path = require_data("joint_victoria_20250529") / "GRPC_STATUS-2025-05-29-23-20-13.csv"
     apart = []
     with path.open() as file:
         for row in csv.DictReader(file):

@@ -8,7 +8,8 @@ import pytest
 from emulation import bentpipe, echo, python
 
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.runs.store import find_runs

@@ -7,7 +7,7 @@ import time
 import pytest
 from emulation import echo, python
 
-from bentpipe.execution.emulation.engine import Spec
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile

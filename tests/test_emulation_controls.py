@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bentpipe.execution.emulation.engine import EmulationResult
+from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.validation import Outcome, Row

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 from emulation import SERVER, python, rows
 
-from bentpipe.execution.emulation.engine import Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.execution.program import run_program
 from bentpipe.profiles.presets import preset_profile
 

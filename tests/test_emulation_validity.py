@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bentpipe.cli.run import summary_line
 from bentpipe.execution.emulation import lateness
 from bentpipe.execution.emulation.check import Lateness
-from bentpipe.execution.emulation.engine import EmulationResult
+from bentpipe.execution.emulation.result import EmulationResult
 
 
 def run_of(delivered, p50_ms, most_ms, late=0, wakeups_late=0, waited_ms=0.1):

@@ -8,12 +8,12 @@ import hashlib
 import io
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared_data import require_data
 
 from bentpipe.errors import UserError
 from bentpipe.orbits import elements, routes, sky
@@ -352,10 +352,8 @@ def test_a_schedule_has_slots_at_the_edges_and_repeats(shell):
         sky.schedule(shell, MELBOURNE, gateways, start_unix_ns=AT, duration_ns=0)
 
 
-def test_the_real_catalogue_of_the_day(request):
-    path = Path(request.config.rootpath).parent / "shared/data/tle_starlink/10-05-2026.tle.gz"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
+def test_the_real_catalogue_of_the_day():
+    path = require_data("tle_starlink/10-05-2026.tle.gz")
     satellites = elements.load_satellites(path, None, AT)
     assert len(satellites) > 10_000
     assert 40 < len(sky.sky(satellites, MELBOURNE, AT)) < 120

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from shared_data import require_data
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
@@ -23,7 +24,6 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.show import summarise
 from bentpipe.profiles.table import profile_to_frame
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELAY = ReadOptions(delay_s=0.02)
 
 
@@ -352,16 +352,15 @@ def test_missing_and_binary_files_are_refused(tmp_path: Path, name: str) -> None
     assert str(noise) in str(caught.value)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
 def test_real_measurements_match_their_published_values() -> None:
     """Figures of the data's own summary; quantiles there are over probes, ours over time."""
-    leocc = read_as("mahimahi", [SHARED / "throughput_leocc_example" / "bw_example.txt"], DELAY)
+    leocc = read_as("mahimahi", [require_data("throughput_leocc_example/bw_example.txt")], DELAY)
     capacity = summarise(leocc.profile)["down"]["capacity_bps"]
     assert [capacity[q] / 1e6 for q in ("min", "median", "p95", "p99", "max")] == pytest.approx(
         [0, 48.6, 66.5, 74, 78.5], abs=0.3
     )
     for name, median in (("no-isl", 29), ("isl", 35)):
-        path = SHARED / "throughput_iperf3_downlink" / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
+        path = require_data("throughput_iperf3_downlink") / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
         found = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]
         assert found["median"] / 1e6 == pytest.approx(median, abs=0.6)
 

@@ -1,13 +1,13 @@
 """Measured Profiles reproduce the measurement; invalid tables are refused in one line."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import require_data
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
@@ -29,7 +29,6 @@ from bentpipe.validation import CLAIMS, check
 from bentpipe.validation.measured_profile import with_coin
 from bentpipe.validation.measured_profile.series import PHASE_S, SLOT_S, START_UNIX_NS, drawn
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 run = CliRunner().invoke
 
 
@@ -98,9 +97,7 @@ def test_falling_delays_do_not_delay_a_dense_flow(made):
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_victoria_is_reproduced_within_five_percent(number):
-    file = SHARED / "latency_victoria_10ms" / f"bent_pipe_victoria_{number}_latency.csv"
-    if not file.is_file():
-        pytest.skip(f"{file.name} (clarkzjw/LEOLiveStreaming) is not here")
+    file = require_data("latency_victoria_10ms") / f"bent_pipe_victoria_{number}_latency.csv"
     rows = pl.read_csv(file, has_header=False, new_columns=["unix_ns", "rtt_ms"])
     rows = rows.with_columns(pl.col("unix_ns") - (pl.col("rtt_ms") * 1e6).cast(pl.Int64))
     for silent_is_lost in (False, True):

@@ -1,12 +1,12 @@
 """Capacity of measured Profiles: stalls do not delay pings, and a capacity of 0 at the end is an outage."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import require_data
 from test_profiles_measured import even, table
 from typer.testing import CliRunner
 
@@ -22,7 +22,6 @@ from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.path import PathView
 from bentpipe.validation.measured_profile.series import START_UNIX_NS, drawn
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 run = CliRunner().invoke
 
 
@@ -78,10 +77,8 @@ def test_stalls_of_a_transfer_do_not_delay_pings(tmp_path):
 
 @pytest.mark.parametrize("way", ["isl", "no-isl"])
 def test_real_downloads_do_not_delay_pings(way):
-    pings = SHARED / "latency_victoria_10ms" / "bent_pipe_victoria_3_latency.csv"
-    test = SHARED / "throughput_iperf3_downlink" / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
-    if not pings.is_file() or not test.is_file():
-        pytest.skip(f"{pings.name} or {test.name} is not here")
+    pings = require_data("latency_victoria_10ms") / "bent_pipe_victoria_3_latency.csv"
+    test = require_data("throughput_iperf3_downlink") / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
     made = profile_from(pings, FromPings(capacities=[read_capacity(f"down={test}")]))
     assert disagreement(agreement(made)) == []
 

@@ -1,10 +1,10 @@
 """Measured Profiles as other tools' files, each read back."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_data import require_data
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.convert import read_as, write_as
@@ -14,8 +14,6 @@ from bentpipe.profiles.measured.capacity import read_capacity
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 from bentpipe.profiles.path import PathView
 from bentpipe.validation.measured_profile.series import drawn
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +50,7 @@ def test_leoreplayer_has_delay_and_capacity(short, tmp_path):
 
 
 def test_leoreplayers_own_example_reads():
-    folder = SHARED / "throughput_leocc_example"
-    if not folder.is_dir():
-        pytest.skip("the trace of SpaceNetLab/LeoCC is not here")
+    folder = require_data("throughput_leocc_example")
     back = read_as("leoreplayer", [folder / "delay_example.txt", folder / "bw_example.txt"]).profile
     steps = PathView(back).capacity("down")
     assert back.duration_s == pytest.approx(120, abs=1)

@@ -16,7 +16,8 @@ from bentpipe import _native
 from bentpipe.cli.main import app
 from bentpipe.execution import captures, kernel
 from bentpipe.execution.emulation.check import Lateness
-from bentpipe.execution.emulation.engine import CAPTURES, EmulationError, EmulationResult
+from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.spec import CAPTURES, EmulationError
 from bentpipe.execution.racing import KernelWarning, race
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview

@@ -1,7 +1,6 @@
 """Readers of files: every probe is read at its time, lost probes are counted, nothing is repaired."""
 
 import gzip
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,6 +20,7 @@ from reader_texts import (
     TEXTS,
     TRACEROUTE,
 )
+from shared_data import require_data
 
 from bentpipe.analysis.path import path_segments
 from bentpipe.errors import UserError
@@ -28,7 +28,6 @@ from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.runs.imports import assemble_tables, import_files, read_file
 from bentpipe.times import parse_utc
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 NS = 10**9
 
 
@@ -375,7 +374,6 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
         read(tmp_path, PING, format_name="pong")
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
@@ -388,15 +386,14 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
     ],
 )
 def test_real_pings_have_the_figures_of_their_source(file, expected):
-    probes = read_file(SHARED / file).measurement.tables["probes"]
+    probes = read_file(require_data(file)).measurement.tables["probes"]
     known = probes["rtt_ms"].drop_nulls()
     found = [known.min(), *(known.quantile(q) for q in (0.5, 0.95, 0.99)), known.max()]
     assert found == pytest.approx(expected, rel=0.006)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not part of the repository")
 def test_real_files_have_the_figures_of_their_source(tmp_path):
-    atlas = SHARED / "traceroute_ripe_atlas"
+    atlas = require_data("traceroute_ripe_atlas")
     assert read_file(atlas / "ripe_atlas_ping_15min_2023.json").measurement.tables["probes"][
         "rtt_ms"
     ].median() == pytest.approx(40.8, abs=0.05)
@@ -404,29 +401,30 @@ def test_real_files_have_the_figures_of_their_source(tmp_path):
     passed = hops.filter(address="100.64.0.1")["probe"].n_unique()
     assert (hops.select("probe", "target", "unix_ns").n_unique(), passed) == (24, 23)
     for way, median, p95 in (("isl", 35, 101), ("no-isl", 29, 80)):
-        path = SHARED / "throughput_iperf3_downlink" / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
+        path = require_data("throughput_iperf3_downlink") / f"dl-{way}-iperf3-2m-2023-09-21-06-10-00.json"
         rates = read_file(path).measurement.tables["samples"]["goodput_bps"] / 1e6
         assert (rates.median(), rates.quantile(0.95)) == pytest.approx((median, p95), abs=0.6)
-    links = read_file(SHARED / "throughput_leocc_example" / "bw_example.txt").measurement.tables["links"]
+    links = read_file(require_data("throughput_leocc_example") / "bw_example.txt").measurement.tables["links"]
     assert links["capacity_bps"].median() / 1e6 == pytest.approx(48.6, abs=0.3)
-    for path in sorted((SHARED / "delay_leocc").glob("delay_*.txt")):
+    for path in sorted(require_data("delay_leocc").glob("delay_*.txt")):
         delays = read_file(path).measurement.tables["links"]["delay_ms"]
         assert 11 <= delays.median() <= 14
         assert 14 <= delays.quantile(0.99) <= 25
-    road = read_file(SHARED / "throughput_osnabrueck_road" / "iperf.csv").measurement.tables["samples"]
+    road = read_file(require_data("throughput_osnabrueck_road") / "iperf.csv").measurement.tables["samples"]
     medians = dict(road.group_by("direction").agg(pl.col("goodput_bps").median() / 1e6).rows())
     assert medians == pytest.approx({"down": 286, "up": 16.9}, rel=0.002)
-    history = read_file(SHARED / "dish_json" / "get_history.json").measurement.tables
+    history = read_file(require_data("dish_json") / "get_history.json").measurement.tables
     assert (history["dish_samples"].height, history["dish_events"].height) == (900, 683)
     assert history["dish_samples"]["pop_ping_drop_rate"].mean() == pytest.approx(0.11, abs=0.005)
-    for path in sorted((SHARED / "dish_history_fjordlink_1hz").glob("*.gzip")):
+    for path in sorted(require_data("dish_history_fjordlink_1hz").glob("*.gzip")):
         samples = read_file(path).measurement.tables["dish_samples"]
         assert samples.height == 3600
         assert 24 <= samples["pop_ping_latency_ms"].median() <= 34
         assert 54.3 < samples["latitude_deg"].min() <= samples["latitude_deg"].max() < 54.45
         assert samples.select("latitude_deg", "longitude_deg", "altitude_m").null_count().row(0) == (0, 0, 0)
-    voyage = read_file(SHARED / "dish_1hz_fjordlink_40h" / "2025-02-13.parquet").measurement.tables["dish_samples"]
+    voyage = read_file(require_data("dish_1hz_fjordlink_40h") / "2025-02-13.parquet").measurement.tables["dish_samples"]
     assert voyage["latitude_deg"].max() - voyage["latitude_deg"].min() > 0.07
-    maps = read_file(SHARED / "joint_victoria_20250529" / "obstruction_map-2025-05-29-23-20-13.parquet").measurement
+    joint = require_data("joint_victoria_20250529")
+    maps = read_file(joint / "obstruction_map-2025-05-29-23-20-13.parquet").measurement
     assert maps.tables["dish_maps"].select("rows", "columns").unique().rows() == [(123, 123)]
     assert maps.tables["dish_maps"].height == 1411

@@ -1,11 +1,11 @@
 """Send times and reply times of a table are distinguished; reply times are converted before they make a Profile."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from shared_data import require_data
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
@@ -16,7 +16,6 @@ from bentpipe.measurements.runs.imports import read_file
 from bentpipe.profiles.measured.agreement import ping_stats, regular_times, simulated_ping_stats
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 START_NS = 1_795_199_963 * 10**9
 run = CliRunner().invoke
 
@@ -112,9 +111,7 @@ def test_the_series_with_most_replies_decide(tmp_path):
     ],
 )
 def test_reply_times_of_campaigns_are_detected(file):
-    path = SHARED / file
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not here")
+    path = require_data(file)
     found = read_file(path).measurement
     assert any("timestamps are reply times" in note for note in found.notes)
     assert found.clock_jumps == 0

@@ -7,9 +7,9 @@ import gzip
 import json
 import math
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
+from shared_data import require_data
 
 from bentpipe.scenarios.shells import (
     WGS72_MU_KM3_S2,
@@ -20,7 +20,6 @@ from bentpipe.scenarios.shells import (
 )
 
 #: Starlink's general-perturbations elements of 21 May 2024 (Celestrak), outside this repository.
-ELEMENTS = Path(__file__).parents[2] / "shared" / "data" / "omm_starlink" / "starlink_gp_2024-05-21.json.gz"
 #: Second zonal harmonic of WGS72 (Vallado et al., AIAA 2006-6753, table 1).
 WGS72_J2 = 0.001082616
 
@@ -118,10 +117,11 @@ def test_phasing_is_the_safest_that_keeps_the_grid_clear_of_the_earth(shell):
 
 def flown(altitude_km, inclination_deg):
     """(RAAN, argument of latitude) [deg] at one epoch of the satellites within 3 km and 0.08 degrees of a shell."""
-    days = [datetime.fromisoformat(e["EPOCH"]).replace(tzinfo=UTC).timestamp() / 86400 for e in ELEMENTS_READ]
+    elements = json.loads(gzip.decompress(require_data("omm_starlink/starlink_gp_2024-05-21.json.gz").read_bytes()))
+    days = [datetime.fromisoformat(e["EPOCH"]).replace(tzinfo=UTC).timestamp() / 86400 for e in elements]
     epoch_day = sorted(days)[len(days) // 2]
     found = []
-    for e, day in zip(ELEMENTS_READ, days, strict=True):
+    for e, day in zip(elements, days, strict=True):
         n, i = e["MEAN_MOTION"], math.radians(e["INCLINATION"])
         a_km = (WGS72_MU_KM3_S2 / (n * 2 * math.pi / 86400) ** 2) ** (1 / 3)
         near = abs(a_km - WGS72_RADIUS_KM - altitude_km) < 3 and abs(e["INCLINATION"] - inclination_deg) < 0.08
@@ -135,10 +135,6 @@ def flown(altitude_km, inclination_deg):
     return found
 
 
-ELEMENTS_READ = json.loads(gzip.decompress(ELEMENTS.read_bytes())) if ELEMENTS.exists() else []
-
-
-@pytest.mark.skipif(not ELEMENTS_READ, reason="elements of 21 May 2024 are not beside this repository")
 @pytest.mark.parametrize(
     ("orbit", "planes", "slots", "phasing", "length"),
     [((550, 53.05), 72, 18, 45, 0.91), ((570, 70.0), 36, 16, 17, 0.98)],

@@ -2,13 +2,13 @@
 
 import functools
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import require_data
 from typer.testing import CliRunner
 
 from bentpipe.analysis.tables import only_series
@@ -39,8 +39,6 @@ from bentpipe.scenarios.places import parse_place
 from bentpipe.times import parse_utc
 from bentpipe.validation.serving import Judged, calibration, labels_of
 from bentpipe.validation.tle import two_line_elements
-
-LOUVAIN = Path(__file__).resolve().parents[2] / "shared" / "data" / "serving_satellite_louvain" / "first_ucl.csv"
 
 START = parse_utc("2026-05-10T09:00:12Z")
 SECOND, SLOT = 10**9, 15 * 10**9
@@ -473,9 +471,9 @@ def test_labels_are_read_by_slot(tmp_path):
     assert labels_of(path) == {START: "A", START + SLOT: "B"}
 
 
-@pytest.mark.skipif(not LOUVAIN.is_file(), reason=f"no {LOUVAIN.name}: the measurements are not part of the repository")
 def test_a_published_table_without_heading_reads_the_same(tmp_path):
-    rows = LOUVAIN.read_text().splitlines()[1:]
+    louvain = require_data("serving_satellite_louvain/first_ucl.csv")
+    rows = louvain.read_text().splitlines()[1:]
     bare = tmp_path / "white_pixel_coordinates_xor_ucl.csv"
     bare.write_text("".join(f"{row.split('+')[0]},{','.join(row.split(',')[1:3])}\n" for row in rows))
-    assert read_maps(bare).painted == read_maps(LOUVAIN).painted
+    assert read_maps(bare).painted == read_maps(louvain).painted

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from shared_data import require_data
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
@@ -27,8 +28,6 @@ from bentpipe.validation.sim_vs_kernel.explanations import STANDS_STILL, against
 from bentpipe.validation.sim_vs_kernel.judge import SHARE_MARGIN, Verdict, judge, share_test
 from bentpipe.validation.sim_vs_kernel.paths import TRACE, make_paths, read_trace
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, experiment_of, run_cell, same_path
-
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
 def side(*runs: tuple[float, float, float, float]) -> Side:
@@ -448,9 +447,8 @@ def test_without_the_measurement_one_is_generated_in_its_form(tmp_path):
 
 
 def test_the_measurement_is_read_where_it_is(tmp_path):
-    if not (SHARED / TRACE).is_dir():
-        pytest.skip(f"no measurement {TRACE} beside this repository")
-    paths, notes = make_paths(60.0, SHARED, tmp_path)
+    require_data(TRACE)
+    paths, notes = make_paths(60.0, require_data(), tmp_path)
     view = PathView(paths["leo-measured"])
     assert "LeoCC" in notes[0]
     assert view.duration_s == pytest.approx(120, abs=0.1)

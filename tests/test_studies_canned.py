@@ -1,4 +1,4 @@
-"""Every study of flows over made-up Runs, from its file to its page: once all that it says holds, once nothing does."""
+"""Every study of flows over canned Runs, from its file to its page: once all statements hold, once none does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = "bentpipe.studies"
 
 @pytest.fixture(autouse=True)
 def one_size_of_figures(monkeypatch):
-    """Pictures are drawn, and need not be fine: where nothing overlaps takes most of the time to find."""
+    """Save figures fast: coarse, and without the layout that takes most of the time."""
     save = style.save
 
     def roughly(figure, path):
@@ -33,7 +33,7 @@ def held(result):
 
 
 def supposed(result, change):
-    """What is said under a change, by the study's own statements."""
+    """Return the verdicts under a change, by the study's own statements."""
     label = f"counterfactual, {change}: "
     statements = [each for each in result.counterfactuals if each.statement.startswith(label)]
     return {each.statement.removeprefix(label): each.holds for each in statements}
@@ -133,15 +133,13 @@ def test_bbr3_starlink(monkeypatch, tmp_path, good):
     canned_flows(monkeypatch, bbr3(good))
     result = verdicts("bbr3-starlink", tmp_path, saved=False)
     answers = held(result)
-    growing = {
-        statement: answers.pop(statement) for statement in list(answers) if "where the RTT is longer" in statement
-    }
+    growing = {statement: answers.pop(statement) for statement in list(answers) if "at longer RTTs" in statement}
     assert len(growing) == 3
     changed = supposed(result, "bursts every 4 s that take 7 % of their second")
     assert {statement.partition(",")[0] for statement in changed} == {"sydney"}
     assert set(changed.values()) == {good}
     assert set(answers.values()) == {good}
-    assert growing["up, default buffers: BBRv3 sends more again where the RTT is longer"] is good
+    assert growing["up, default buffers: BBRv3 retransmits more at longer RTTs"] is good
 
 
 def t3p_cc(good):
@@ -208,7 +206,7 @@ def test_t3p_bbr2_grid(monkeypatch, tmp_path, good):
     assert (len(result.counterfactuals), gained) == (3, {good})
 
 
-def test_a_grid_in_which_nothing_arrives_is_undecided_and_no_fault(monkeypatch, tmp_path):
+def test_a_grid_without_goodput_is_undecided_without_an_error(monkeypatch, tmp_path):
     no_paths(monkeypatch, f"{S}.t3p_uplink.make_profile")
     nothing = lambda scheme, label, seed, seconds: {"goodput_bps": [0.0] * seconds, "rtt_ms": [None] * seconds}  # noqa: E731
     canned_sweeps(monkeypatch, [f"{S}.t3p_bbr2_grid.run_sweep"], nothing)
@@ -262,7 +260,7 @@ def test_ecn_on_starlink(monkeypatch, tmp_path, good):
 
 
 def scored(level, wait_ms):
-    """What each scheme did on each path: goodput of its flows and how long its packets waited, by functions of it."""
+    """Return canned measures of each scheme on each path, from functions for goodput and queueing delay."""
 
     def measures(scheme, label, seed, seconds):
         number = sum(map(ord, label)) + len(scheme) + seed

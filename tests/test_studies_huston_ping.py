@@ -1,14 +1,12 @@
 """huston-ping: simulated probes, and measured ones in their place."""
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
+from shared_data import require_data
 
 from bentpipe.studies.running import run_study
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 START_NS = 1_700_000_007 * 10**9  # at :27 of a minute
 
 
@@ -49,9 +47,7 @@ def test_without_measurements_probes_are_simulated(tmp_path):
 
 
 def test_victoria_as_in_its_file(tmp_path):
-    if not SHARED.is_dir():
-        pytest.skip(f"{SHARED}: no measurements here")
-    result = run_study("huston-ping", tmp_path, data=SHARED).result
+    result = run_study("huston-ping", tmp_path, data=require_data()).result
     assert all(row.basis.startswith("measured: ") for row in result.rows)
     assert sum(row.quantity.startswith("period") and row.ours == 15.0 for row in result.rows) == 2
     assert by_start(result, "loss") == pytest.approx(0.025, abs=0.001)

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from shared_data import require_data
 
 from bentpipe.errors import UserError
 from bentpipe.studies.running import run_study
 from bentpipe.studies.simulated import Windows
 from bentpipe.studies.t3p import load_terminals, near_server, simulated_probes
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 START_NS = 1_700_000_007 * 10**9  # at :27 of a minute
 ADDRESSES = ("192.168.1.1", "100.64.0.1", "172.16.250.1", "206.224.65.1", "8.8.8.8")
 
@@ -208,10 +208,8 @@ def test_a_file_without_what_a_study_needs_is_refused(tmp_path):
 
 
 def test_the_published_campaigns(tmp_path):
-    if not SHARED.is_dir():
-        pytest.skip(f"{SHARED}: no measurements here")
-    result = run_study("t3p-path", tmp_path, data=SHARED).result
+    result = run_study("t3p-path", tmp_path, data=require_data()).result
     assert sum(row.quantity.startswith("one-way time of S2, median over 24 probes") for row in result.rows) == 1
-    result = run_study("t3p-orientation", tmp_path, data=SHARED).result
+    result = run_study("t3p-orientation", tmp_path, data=require_data()).result
     (night,) = (row.ours for row in result.rows if "of azimuths" in row.quantity and "(4)" in row.quantity)
     assert night == pytest.approx(1.59, abs=0.01)  # a vessel in its harbour

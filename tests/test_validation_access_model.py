@@ -1,10 +1,8 @@
 """The access model's claim: its readers, its distances, its classifier, and that each test can fail."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from shared_data import require_data
 
 from bentpipe.errors import UserError
 from bentpipe.profiles.build import Points
@@ -16,8 +14,6 @@ from bentpipe.validation.access_model.features import COARSE, FINE, slot_feature
 from bentpipe.validation.access_model.model import at_site, frozen_params, model_windows
 from bentpipe.validation.access_model.rank_test import rank
 from bentpipe.validation.access_model.statistics import distances, summarise
-
-DATA = Path(os.environ.get("BENTPIPE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def process(seed, *, slots=True, level=1.0):
@@ -276,9 +272,8 @@ def test_windows_begin_at_edges_and_need_replies():
     assert [w.start_unix_s for w in result] == [1002, 1242]
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no measurements at {DATA} (set BENTPIPE_DATA)")
 def test_campaigns_read_as_their_readme_says():
-    sites = {site.name: site for site in pings.load_sites(DATA)}
+    sites = {site.name: site for site in pings.load_sites(require_data())}
     victoria = sites["victoria"]
     assert len(victoria.fitted) == 6
     rtt_ms = np.concatenate([w.rtt_ms for w in victoria.fitted])

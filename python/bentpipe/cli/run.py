@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe._native import Profile
-    from bentpipe.execution.emulation.engine import EmulationResult
+    from bentpipe.execution.emulation.result import EmulationResult
     from bentpipe.execution.program import ProgramRun
 
 ProfileFile = Annotated[
@@ -123,7 +123,7 @@ def run(
     """
     from bentpipe.cli.console import note
     from bentpipe.errors import UserError
-    from bentpipe.execution.emulation.engine import MIN_MTU
+    from bentpipe.execution.emulation.spec import MIN_MTU
     from bentpipe.execution.emulation.terminal import restore_foreground
     from bentpipe.execution.program import run_program
     from bentpipe.profiles.parquet import read_profile

@@ -12,13 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.execution.emulation.engine import CAPTURES
+from bentpipe.execution.emulation.spec import CAPTURES
 from bentpipe.runs import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.execution.emulation.engine import EmulationResult
+    from bentpipe.execution.emulation.result import EmulationResult
     from bentpipe.runs.store import Run
 
 PREFIX = ".unfinished-"

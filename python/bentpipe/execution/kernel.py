@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.execution.emulation.check import try_lateness
-from bentpipe.execution.emulation.engine import EmulationResult, Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.lateness import BOUND_MS
+from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.experiments import linux
 from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.profiles.presets import preset_profile

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import captures, plan
-from bentpipe.execution.emulation.engine import EmulationError, EmulationResult, Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
+from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe._native import Profile
-    from bentpipe.execution.emulation.engine import AtEnd, Internet
+    from bentpipe.execution.emulation.spec import AtEnd, Internet
 
 NAME = "program"
 """Name of the Experiment."""

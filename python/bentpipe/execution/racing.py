@@ -17,7 +17,8 @@ from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.execution import captures, kernel, separate
 from bentpipe.execution import plan as planning
 from bentpipe.execution.drawn import DrawnProfiles, with_references
-from bentpipe.execution.emulation.engine import EmulationError, EmulationResult
+from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.spec import EmulationError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.experiments import plugins
 from bentpipe.profiles.path import PathView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.execution.emulation.engine import Spec
+from bentpipe.execution.emulation.spec import Spec
 from bentpipe.plots.style import scheme_name
 from bentpipe.runs import text
 from bentpipe.runs.commands import are_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.execution.emulation.engine import LOOP_NOTE
 from bentpipe.execution.emulation.lateness import BOUND_MS
+from bentpipe.execution.emulation.result import LOOP_NOTE
 from bentpipe.runs.text import number
 
 if TYPE_CHECKING:

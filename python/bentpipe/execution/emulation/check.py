@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import EmulationError, EmulationResult, Spec, emulate
+from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.lateness import BOUND_MS, ENOUGH
+from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
+from bentpipe.execution.emulation.spec import EmulationError, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

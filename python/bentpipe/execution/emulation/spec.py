@@ -1,0 +1,140 @@
+"""The request of an emulation, as `crates/emu` reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.seeds import LARGEST_SEED
+from bentpipe.times import SLOT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+
+AtEnd = Literal["loop", "hold", "stop"]
+Internet = Literal["public", "any", "none"]
+"""Destinations of a program besides the server: public addresses; also private ones and this machine's own; none."""
+
+CAPTURES = ("client.pcapng", "server.pcapng")
+"""Files of a capture: each end's packets, with their fate on the path."""
+
+MIN_MTU = 576
+"""Size that every host accepts (RFC 791) [bytes]."""
+
+SAMPLE_STEP_NS = 100_000_000
+MINUTE_NS = 60 * 10**9
+SLOT_NS = SLOT_S * 10**9
+
+
+class EmulationError(BentpipeError):
+    """The emulation was killed, or failed after it had started."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Request for one emulation. `workload` has the form of crates/emu's `Workload`.
+
+    Args:
+        offset_s: Profile time at which to start [s]; None: where the machine's clock and the Profile's agree in the
+            second of the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations
+            happen at :12, :27, :42 and :57; at 0 if the Profile is shorter than a slot.
+        at_end: Behaviour after the Profile's end: restart it, hold its last values, or stop the program.
+        mtu: Largest IP packet [bytes].
+        gateway_controller: Congestion controller of the gateway's TCP towards the program, for traffic from the
+            Internet; None: the kernel's default.
+        internet: Destinations of a program behind the gateway (`Internet`).
+        hosts: Settings of both ends (`HostSpec`); None: the kernel's defaults.
+        capture: Existing folder for packet captures of both ends (`CAPTURES`); None: no capture.
+        queues: Queues that replace the Profile's, from `bentpipe.profiles.queues.parse_queue`, for a program; a race's
+            are in its Experiment.
+        listen_within_s: Timeout for a server to listen [s].
+        grace_s: Time between the signal to stop and the end [s].
+        sample_step_ns: Interval of `samples` [ns].
+    """
+
+    workload: Mapping[str, Any]
+    seed: int = 0
+    role: str = "path"
+    offset_s: float | None = None
+    at_end: AtEnd = "loop"
+    mtu: int = 1500
+    gateway_controller: str | None = None
+    internet: Internet = "public"
+    hosts: Mapping[str, Any] | None = None
+    capture: Path | None = None
+    queues: tuple[Mapping[str, Any], ...] = ()
+    listen_within_s: float = 10.0
+    grace_s: float = 3.0
+    sample_step_ns: int = SAMPLE_STEP_NS
+
+    def to_json(self, profile: Profile) -> bytes:
+        """Return the request as crates/emu's `Spec` in JSON.
+
+        Raises:
+            UserError: MTU, seed or offset out of range.
+        """
+        if not MIN_MTU <= self.mtu <= 65535:
+            raise UserError(f"--mtu: {self.mtu}; expected {MIN_MTU} to 65535 bytes")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise UserError(f"--seed: {self.seed}; expected 0 to {LARGEST_SEED}")
+        return json.dumps(
+            {
+                "role": self.role,
+                "seed": self.seed,
+                "begin": self._begin(profile),
+                "at_end": self.at_end,
+                "mtu": self.mtu,
+                "sample_step_ns": self.sample_step_ns,
+                "listen_within_ns": round(self.listen_within_s * 1e9),
+                "grace_ns": round(self.grace_s * 1e9),
+                "gateway_controller": self.gateway_controller,
+                "internet": self.internet,
+                "hosts": self.hosts,
+                "capture": self.capture and _bytes(str(self.capture.absolute())),
+                "queues": [dict(rule) for rule in self.queues],
+                "workload": _in_bytes(self.workload),
+            }
+        ).encode()
+
+    def phase(self, profile: Profile) -> Literal["given", "wall_clock", "beginning"]:
+        """Return the source of the start time: `offset_s`, the machine's clock, or the Profile's beginning.
+
+        A Profile shorter than a slot cannot follow the machine's clock and starts at its beginning.
+        """
+        if self.offset_s is not None:
+            return "given"
+        return "wall_clock" if "wall_clock" in self._begin(profile) else "beginning"
+
+    def _begin(self, profile: Profile) -> dict[str, int]:
+        if self.offset_s is not None:
+            if not 0 <= self.offset_s < profile.duration_s:
+                raise UserError(
+                    f"--offset: {self.offset_s:g} s; expected 0 to the Profile's {profile.duration_s:g} s, its end not "
+                    "included"
+                )
+            return {"at": round(self.offset_s * 1e9)}
+        for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):
+            if profile.duration_s >= least_s:
+                return {"wall_clock": period_ns}
+        return {"at": 0}
+
+
+def _bytes(text: str) -> dict[str, list[int]]:
+    """Encode `text`, which need not be UTF-8, as serde reads an `OsString`."""
+    return {"Unix": list(os.fsencode(text))}
+
+
+def _in_bytes(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Encode a program's words and file names as bytes; return any other workload unchanged."""
+    if "program" not in workload:
+        return dict(workload)
+    program = workload["program"]
+    words = [_bytes(word) for word in program["command"]]
+    texts = {name: text if text is None else _bytes(text) for name, text in program.items() if name != "command"}
+    return {"program": {"command": words, **texts}}
