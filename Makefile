@@ -33,6 +33,7 @@ check: native ## lints, formats, types, arrows: what CI refuses
 	ruff format --check .
 	mypy
 	lint-imports
+	python tools/check_words.py
 
 fmt: .venv/deps.stamp ## format everything
 	cargo fmt --all

@@ -190,7 +190,7 @@ def digest(data: _native.RunData) -> str:
 
 
 def measure(name: str, case: Case) -> dict[str, object]:
-    """What is kept of a case: the hashes of its Profiles and the digest of its Run."""
+    """Measure a case: the hashes of its Profiles and the digest of its Run."""
     roles = dict.fromkeys(flow.profile for flow in case.flows)
     return {"profiles": {role: profile(role).content_hash() for role in roles}, "run": digest(run(name, case))}
 

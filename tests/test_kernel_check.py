@@ -11,7 +11,7 @@ from bentpipe.execution.emulation.check import Check, KernelReport
 
 
 @pytest.mark.parametrize(
-    ("lacking", "usable", "said", "code"),
+    ("lacking", "usable", "report", "code"),
     [
         ((), True, "This machine can emulate; nothing is missing.", 0),
         (("tcp_rmem",), True, "This machine can emulate; missing: tcp_rmem (effects above).", 0),
@@ -19,13 +19,13 @@ from bentpipe.execution.emulation.check import Check, KernelReport
         (("emulation",), False, "This machine cannot emulate: see the first `no`.", 2),
     ],
 )
-def test_the_last_line_is_the_verdict(lacking, usable, said, code, monkeypatch):
+def test_the_last_line_is_the_verdict(lacking, usable, report, code, monkeypatch):
     names = ("emulation", "lateness", "tcp_rmem")
     checks = [Check(name, name not in lacking, "found", "means") for name in names]
     monkeypatch.setattr(check, "check_kernel", lambda trial: KernelReport(checks, usable=usable))
     done = CliRunner().invoke(app, ["kernel", "check"])
     assert done.exit_code == code
-    assert done.output.strip().splitlines()[-1].startswith(said)
+    assert done.output.strip().splitlines()[-1].startswith(report)
 
 
 @pytest.mark.parametrize(("error", "groups"), [(None, ""), (PermissionError, "1\t0"), (PermissionError, "")])

@@ -139,8 +139,8 @@ def test_an_edited_probe_json_is_refused_or_read(tmp_path_factory, data):
     record = {"format": 1, "site": "here", "spec": spec, "synchronised": False, "part": 0}
     (folder / "probe.json").write_text(json.dumps(edited(data, record)), encoding="utf-8")
     try:
-        with held(folder) as asked:
-            assert asked.part >= -1
+        with held(folder) as requested:
+            assert requested.part >= -1
     except UserError as error:
         found = str(error)
         assert len(found.splitlines()) == 1
@@ -205,9 +205,9 @@ def test_a_table_that_is_cut_while_it_is_read_is_read_or_refused(tmp_path, cut_b
 @pytest.mark.parametrize("seeds", [MOST_RUNS + 1, 10**30, 0, -1])
 def test_absurd_numbers_of_seeds_are_refused(tmp_path, seeds):
     path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=START_UNIX_NS)
-    with pytest.raises(UserError, match=rf"--seeds: {seeds}; wanted at (most|least)"):
+    with pytest.raises(UserError, match=rf"--seeds: {seeds}; expected at (most|least)"):
         race([path], ["reno", "cubic"], out=tmp_path / "out", duration_s=2.0, seeds=seeds)
-    with pytest.raises(UserError, match=rf"--seeds: {seeds}; wanted at (most|least)"):
+    with pytest.raises(UserError, match=rf"--seeds: {seeds}; expected at (most|least)"):
         race_jobs([path], ["reno"], duration_s=2.0, seeds=seeds)
     assert not list(tmp_path.iterdir())
 

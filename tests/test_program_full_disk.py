@@ -60,7 +60,7 @@ def test_a_disk_that_is_full_leaves_what_there_is_and_says_where(dumbbell, small
     assert (done.returncode, done.stdout) == (1, "done\n")
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert "no space left on device" in error.lower()
-    assert "; the program's exit code was 7; what was written of it is left in " in error
+    assert "; the program's exit code was 7; its partial output is in " in error
     assert "Traceback" not in done.stderr
     (folder,) = (small_disk / "o").glob(".unfinished-*")
     assert error.endswith(str(folder))

@@ -37,7 +37,7 @@ def test_what_is_written_is_what_the_simulator_reads():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("fqcodel", "no queue discipline 'fqcodel'; did you mean 'fq_codel'?"),
         ("codel:traget_ms=5", "no parameter 'traget_ms'; did you mean 'target_ms'?"),
@@ -54,10 +54,10 @@ def test_what_is_written_is_what_the_simulator_reads():
         ("", "no queue discipline ''"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(text, said):
+def test_what_cannot_be_is_refused_in_a_line(text, message):
     with pytest.raises(UserError, match="--aqm") as error:
         parse_queue(text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_rule_that_no_hop_answers_to_is_refused():

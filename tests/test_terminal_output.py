@@ -17,7 +17,7 @@ from rich.console import Console
 from bentpipe import cli
 from bentpipe.cli import console
 from bentpipe.errors import printable
-from bentpipe.measurements.dish.display import Picture
+from bentpipe.measurements.dish.display import LiveTable
 from bentpipe.measurements.dish.following import Change
 from bentpipe.measurements.probing import live_table, spec
 from bentpipe.profiles.parquet import write_profile
@@ -76,20 +76,20 @@ def test_a_file_whose_name_is_hostile(tmp_path):
     assert not CONTROLS.search(shown.stdout + shown.stderr)
 
 
-def drawn(what):
+def drawn(command):
     screen = Console(width=200, color_system=None, file=io.StringIO())
-    screen.print(what)
+    screen.print(command)
     return screen.file.getvalue()
 
 
 def test_what_is_drawn_of_a_terminal_and_of_probes(capsys):
-    looked = Picture()
+    looked = LiveTable()
     looked.say(Change(0, "firmware", f"firmware {HOSTILE}"))
     assert "evil" in str(looked.__rich__().title)
     assert not CONTROLS.search(str(looked.__rich__().title))
-    asked = spec.Spec("ping", (spec.Target(HOSTILE, "::1", 0),), 10**9, None)
-    assert "evil" in drawn(live_table.LiveTable(asked))
-    assert not CONTROLS.search(drawn(live_table.LiveTable(asked)))
+    requested = spec.Spec("ping", (spec.Target(HOSTILE, "::1", 0),), 10**9, None)
+    assert "evil" in drawn(live_table.LiveTable(requested))
+    assert not CONTROLS.search(drawn(live_table.LiveTable(requested)))
     console.table(HOSTILE, [HOSTILE], [[HOSTILE]])
     assert not CONTROLS.search(capsys.readouterr().out)
 

@@ -21,7 +21,7 @@ RETIRED = {
     r"\bguests?\b": "plugin, Python controller",
     r"\bcrews?\b": "worker pool",
     r"\bkeepers?\b": "supervisor",
-    r"\bround[- ]trips?\b(?! (?:min/|times in milli))": "RTT",  # but for what ping prints
+    r"\bround[- ]trips?\b(?!\)? (?:min/|times in milli))": "RTT",  # but for what ping prints
     r"\bmost[_ ]backlog|forget_most": "peak backlog, reset_peak",
     r"\bgo_on_from\b": "adopt_aqm_state",
     r"\bcan_be_passed_by\b": "allows_bypass",
