@@ -84,7 +84,7 @@ def drawn(command):
 
 def test_what_is_drawn_of_a_terminal_and_of_probes(capsys):
     looked = LiveTable()
-    looked.say(Change(0, "firmware", f"firmware {HOSTILE}"))
+    looked.add_change(Change(0, "firmware", f"firmware {HOSTILE}"))
     assert "evil" in str(looked.__rich__().title)
     assert not CONTROLS.search(str(looked.__rich__().title))
     requested = spec.Spec("ping", (spec.Target(HOSTILE, "::1", 0),), 10**9, None)
