@@ -1,4 +1,4 @@
-"""The kernel's figures that are kept: read as written, one line if damaged, and the simulator held against them."""
+"""Stored reference results of the kernel: writing, reading, extending and judging them."""
 
 import json
 import math
@@ -124,7 +124,7 @@ def test_what_is_no_figure_is_one_line(file, old, new):
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=r"^[^\n]*: no figures of the kernel's [^\n]*$"):
+    with pytest.raises(UserError, match=r"^[^\n]*: no stored kernel results [^\n]*$"):
         read(file)
 
 
@@ -143,7 +143,7 @@ def test_a_claim_that_can_judge_nothing_is_skipped(tmp_path, monkeypatch):
 @pytest.mark.parametrize("cut", [0, 1, 100, 400])
 def test_a_truncated_file_is_one_line(file, cut):
     file.write_text(file.read_text()[:cut])
-    with pytest.raises(UserError, match=r"^[^\n]*json: no figures of the kernel's [^\n]*$"):
+    with pytest.raises(UserError, match=r"^[^\n]*json: no stored kernel results [^\n]*$"):
         read(file)
 
 

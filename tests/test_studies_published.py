@@ -1,4 +1,4 @@
-"""Studies of flows: their files, what is kept of a Run, and how statements are decided."""
+"""Studies of flows: their files, the stored measures of a Run, and the verdicts."""
 
 import numpy as np
 import pytest

@@ -26,20 +26,20 @@ from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 if TYPE_CHECKING:
     from bentpipe._native import Profile
 
-#: Two streams share equally once two seconds of both are this near to each other (smaller over larger), and stay so in
-#: all but this part of the two-second windows from then on (Reno's sawtooth leaves it for moments), for at least so
-#: long: the last moments before one leaves say nothing. Chosen here.
+#: Two streams share equally once their means over two seconds are this near (smaller over larger). They must stay so in
+#: all but this part of the later two-second windows (Reno's sawtooth leaves it for moments), and for at least this
+#: time, since the last moments before one leaves are no evidence. Chosen here.
 EQUAL, EQUAL_S, UNEQUAL_AFTER, STAYS_S = 0.8, 2.0, 0.05, 20.0
 #: "After approximately 20 seconds": around that time after the second stream joined [s].
 AFTER_S = (15.0, 25.0)
-#: A window has collapsed, "not subsequently recovered", if in the last half of the time that two streams share they
-#: carry at most this part of what they carried at its best. Chosen here.
+#: A window has collapsed, "not subsequently recovered", if in the last half of the shared time the two streams carry at
+#: most this part of their best ten seconds. Chosen here.
 COLLAPSED = 0.5
 #: A path's capacity is reached with this part of it, in one sample. Chosen here, above what headers leave (0.965).
 REACHED = 0.9
-#: All controllers do alike if the least has this part of the most. Chosen here.
+#: Controllers count as alike if the least has this part of the most. Chosen here.
 ALIKE = 0.9
-#: Ends of seeds' second streams differ: each joins this much after the one before [s]. Static paths draw nothing else.
+#: Each test's second stream joins this much later than in the test before [s]: on static paths nothing else differs.
 LATER_S = 0.37
 ENOUGH_S = 1.0
 
@@ -77,7 +77,7 @@ def _run(request: Request) -> Result:
     field = RunBatch()
 
     def add(path: _Path, count: int, parameters: Mapping[str, Any] | None = None) -> list[Profile]:
-        """All controllers on so many days of a path, which it gives."""
+        """Add Runs of all controllers on `count` days of a path; return the days' Profiles."""
         days = [on_day(path.preset, path.ends_s, seed, parameters) for seed in range(count)]
         for seed, profile in enumerate(days):
             cross = () if path.traffic is None else (cross_traffic(profile, path.traffic, "down"),)
@@ -89,7 +89,7 @@ def _run(request: Request) -> Result:
                     name=f"apnic-2022-{path.name}",
                     seed=seed,
                     duration_ns=_ns(path.ends_s),
-                    warmup_ns=0,  # iperf3 leaves nothing out
+                    warmup_ns=0,  # iperf3 has no warm-up
                     profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
                     flows=(first, second),
                     hosts=hosts,
@@ -135,8 +135,8 @@ def _run(request: Request) -> Result:
         for path in paths
     ]
     basis_lines.append(
-        f"{seeds} tests: LEO on as many days, each another stretch of sky; fibre and GEO are one static path each, on "
-        f"which the second stream joins {LATER_S:g} s later from test to test, and over GEO others' transfers are drawn"
+        f"{seeds} tests: LEO on as many days, each with other satellites; fibre and GEO are one static path each, on "
+        f"which the second stream joins {LATER_S:g} s later from test to test, and over GEO cross traffic is drawn"
     )
     figures = {
         "figures-6-16": plot_panels(panels),
@@ -146,7 +146,7 @@ def _run(request: Request) -> Result:
 
 
 def _supposed(paths: Sequence[_Path], changed: Sequence[Counterfactual]) -> list[tuple[Counterfactual, _Path]]:
-    """Each change with the path that it makes of one of the study's."""
+    """Return each counterfactual with its changed path."""
     by_name = {path.name: path for path in paths}
     return [
         (each, replace(path, name=each.name, preset=each.preset or path.preset, traffic=each.traffic or path.traffic))
@@ -161,9 +161,9 @@ def _path(name: str, entry: Table, quick: bool) -> _Path:
     if quick:
         times = {key: round(value * shrunk, 1) for key, value in times.items()}
     times["bin_s"] = entry.number("bin_s", 0.1, 60)
-    found = _Path(name, entry.text("preset"), entry.text("traffic") if entry.has("traffic") else None, **times)
+    path = _Path(name, entry.text("preset"), entry.text("traffic") if entry.has("traffic") else None, **times)
     entry.done()
-    return found
+    return path
 
 
 def _ns(seconds: float) -> int:
@@ -201,25 +201,25 @@ class _Stages:
 
     def around(self, after_s: tuple[float, float]) -> list[float]:
         """The two together between two times after the second joined [bit/s]."""
-        found = []
+        sums_bps = []
         for number, run in enumerate(self.runs):
             joined_s = self.path.joins_s + number * LATER_S
             start, end = (min(joined_s + each, self.path.leaves_s) for each in after_s)
-            found.append(sum(track.between(start, end).mean_bps for track in run.tracks))
-        return found
+            sums_bps.append(sum(track.between(start, end).mean_bps for track in run.tracks))
+        return sums_bps
 
     def best(self) -> list[float]:
         """The largest that the two together carry over ten seconds, while there are two [bit/s]."""
-        found = []
+        best_bps = []
         for number, run in enumerate(self.runs):
             joined_s = self.path.joins_s + number * LATER_S
             parts = [track.between(joined_s, self.path.leaves_s).goodput_bps for track in run.tracks]
-            many = min(map(len, parts))
+            count = min(map(len, parts))
             step_s = float(np.median(np.diff(run.tracks[0].t_s)))
-            window = max(1, min(many, round(10.0 / step_s)))
-            together = np.sum([part[:many] for part in parts], axis=0)
-            found.append(float(np.convolve(together, np.ones(window) / window, "valid").max()))
-        return found
+            window = max(1, min(count, round(10.0 / step_s)))
+            together = np.sum([part[:count] for part in parts], axis=0)
+            best_bps.append(float(np.convolve(together, np.ones(window) / window, "valid").max()))
+        return best_bps
 
     def last_half(self) -> list[float]:
         """The two together in the last half of the time that there are two [bit/s]."""
@@ -227,13 +227,13 @@ class _Stages:
         return self.around((half_s, np.inf))
 
     def reached_s(self, capacity_bps: float) -> list[float | None]:
-        """When the first stream first carries most of the capacity [s]."""
-        found = []
+        """When the first stream first reaches the capacity [s]; None: never."""
+        times_s = []
         for run in self.runs:
             track = run.tracks[0]
-            there = np.flatnonzero(track.goodput_bps >= REACHED * capacity_bps)
-            found.append(float(track.t_s[there[0]]) if len(there) else None)
-        return found
+            reached = np.flatnonzero(track.goodput_bps >= REACHED * capacity_bps)
+            times_s.append(float(track.t_s[reached[0]]) if len(reached) else None)
+        return times_s
 
 
 def _equal_after_s(tracks: Sequence[Track], until_s: float, unequal_after: float = UNEQUAL_AFTER) -> float | None:
@@ -248,7 +248,7 @@ def _equal_after_s(tracks: Sequence[Track], until_s: float, unequal_after: float
     kernel = np.ones(window) / window
     one, other = (np.convolve(values[:many], kernel, "valid") for values in both)
     equal = np.minimum(one, other) >= EQUAL * np.maximum(one, other)
-    # Of the windows from each one on, the part in which they are not equal.
+    # For each window: the part of it and all later ones that are unequal.
     left = np.arange(len(equal), 0, -1)
     unequal = np.cumsum(~equal[::-1])[::-1] / left
     lasting = (unequal <= unequal_after) & ((left * step_s >= STAYS_S) | (unequal_after >= 1.0))
@@ -257,9 +257,9 @@ def _equal_after_s(tracks: Sequence[Track], until_s: float, unequal_after: float
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    """The median time; in a test that has none it never came, which is later than any. None: not in half of them."""
-    found = float(np.median([math.inf if value is None else value for value in values])) if values else math.inf
-    return found if math.isfinite(found) else None
+    """Return the median time, where a test without one counts as infinitely late; None: not in half of the tests."""
+    median = float(np.median([math.inf if value is None else value for value in values])) if values else math.inf
+    return median if math.isfinite(median) else None
 
 
 def _mbps(values: Sequence[float]) -> float:
@@ -291,8 +291,8 @@ def _geo_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], bas
 
 
 def _pings(path: _Path, lasts_s: float) -> pl.DataFrame:
-    """`t_s` [s] and `rtt_ms` (null: lost) of pings alone on a path."""
-    # As ping does, a little more than a second apart, or every ping would meet slots at the same instant.
+    """Simulate pings alone on a path: `t_s` [s] and `rtt_ms` (null: lost)."""
+    # Slightly more than a second apart, as ping does; else every ping would meet slots at the same phase.
     sent_s = np.arange(0.0, lasts_s, 1.0 + 1 / 599)
     return ping_table(preset_profile(path.preset, lasts_s + 2), sent_s).select("rtt_ms", t_s=pl.Series(sent_s))
 
@@ -314,7 +314,7 @@ def _ping_rows(published: Mapping[str, Published], of: Mapping[str, pl.DataFrame
         "leo-ping-loss": 100 * (1 - len(rtt_ms) / len(pings)),
     }
     mean_ms = geo["rtt_ms"].drop_nulls().to_numpy().mean()
-    basis_lines = f"simulated: {len(geo)} pings, one a second, nobody else on the path"
+    basis_lines = f"simulated: {len(geo)} pings, one a second, no other traffic"
     return [
         published["geo-rtt"].row(float(mean_ms), basis_lines),
         *(published[key].row(float(value), basis) for key, value in ours.items()),
@@ -351,7 +351,11 @@ def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[V
     fairer = [bbr >= cubic for bbr, cubic in zip(fair["bbr"], fair["cubic"], strict=True)]
     return [
         on_one_path(
-            "over fibre Reno, CUBIC and BBR do alike", alike, "conclusions; figures 6 to 8", basis, _figures(fibre)
+            "over fibre Reno, CUBIC and BBR do alike",
+            alike,
+            "conclusions; figures 6 to 8",
+            basis,
+            _figures(fibre),
         ),
         on_one_path(
             "over fibre two BBR streams share more equally than two of CUBIC",
@@ -429,13 +433,13 @@ def _panel(path: _Path, controller: str, run: StudyRun) -> Panel:
 def _notes(stages: Mapping[str, Mapping[str, _Stages]]) -> list[str]:
     cross = [one for run in stages["geo"]["bbr"].runs for one in run.cross]
     return [
-        f"two streams share equally from when on, for {STAYS_S:g} s at least, the smaller has {EQUAL:g} of the larger "
-        f"in all but {UNEQUAL_AFTER:.0%} of windows of {EQUAL_S:g} s; where ours has no figure they never do",
+        f"two streams share equally once, for {STAYS_S:g} s at least, the smaller has {EQUAL:g} of the larger in all "
+        f"but {UNEQUAL_AFTER:.0%} of windows of {EQUAL_S:g} s; without a value in ours they never do",
         "our Linux caches no path metrics between connections (tcp_no_metrics_save), which the article suspects behind "
         "the flat rates of its figures 6, 7, 10 and 11",
         "the queues of fibre and GEO are chosen (one and two bandwidth-delay products): the article has none",
-        f"over GEO {sum(one['transfers'] for one in cross)} transfers of others were on BBR's paths; the article's own "
-        "disturbance at 105 s is not known well enough to be played",
+        f"over GEO {sum(one['transfers'] for one in cross)} cross-traffic transfers were on BBR's paths; the article's "
+        "disturbance at 105 s is not known well enough to be simulated",
     ]
 
 

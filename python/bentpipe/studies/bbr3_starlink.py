@@ -28,23 +28,22 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
 
 HOUR_NS = 3600 * NS_PER_S
-#: Where each of the two buffers stands in a `Key`: (buffers, direction, city, controller). A counterfactual's Runs have
-#: its name there, and the default buffers.
+#: Names of the two buffer sizes, first in a `Key`: (buffers, direction, city, controller). A counterfactual's Runs have
+#: the default buffers, and its name in this place.
 DEFAULT, RAISED = "default", "raised"
-#: What is run: uploads never need more than the default buffers hold.
+#: Parts of the study: uploads never need more than the default buffers.
 PARTS: Sequence[tuple[str, Direction]] = ((DEFAULT, "up"), (DEFAULT, "down"), (RAISED, "down"))
-#: "Substantially higher" (BBRv3: 10 to 30, downwards often above 300 a second) against "comparatively minimal" is at
-#: least so many times as many segments retransmitted. Chosen here: the paper gives no figure of the others.
+#: Least ratio of retransmissions for "substantially higher" (BBRv3: 10 to 30 a second, downwards often above 300)
+#: against "comparatively minimal". Chosen here: the paper gives no value for the others.
 MUCH_MORE = 3.0
 MSS_BYTES = 1448
-#: RTT variation is "relatively consistent across all CCAs" if the largest median is at most so many times the least.
-#: Chosen here.
+#: Largest ratio of medians for RTT variation that is "relatively consistent across all CCAs". Chosen here.
 CONSISTENT = 2.0
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is run."""
+    """Parameters of the study."""
 
     preset: str
     cities: Sequence[str]
@@ -65,7 +64,7 @@ def _run(request: Request) -> Result:
     field = RunBatch()
 
     def add(key: Key, path: Profile, seed: int) -> None:
-        """All controllers over a path; `key` is theirs without the last part."""
+        """Add a Run of each controller over a path; `key` lacks the controller."""
         buffers, direction, _ = key
         host = plan.buffers[buffers if buffers in plan.buffers else DEFAULT]
         for controller in plan.controllers:
@@ -105,8 +104,8 @@ def _run(request: Request) -> Result:
         _verdicts(runs, plan),
         [
             f"{plan.preset}-{', '.join(plan.cities)}: {plan.duration_s:g} s at {', '.join(map(str, plan.hours))} h UTC "
-            "of successive days, each with its own Profile; buffers as Ubuntu 24.04 has them (4 MB to send), and for "
-            "downloads raised to 64 MB, too"
+            "of successive days, each with its own Profile; Ubuntu 24.04's buffers (4 MB to send), and for "
+            "downloads also buffers of 64 MB"
         ],
         _figures(runs, plan),
         _notes(runs, plan),
@@ -115,7 +114,7 @@ def _run(request: Request) -> Result:
 
 
 def _paths(plan: _Plan, city: str, changed: Counterfactual | None = None) -> list[Profile]:
-    """A city's path at each of the hours, or at the first ones that a change wants."""
+    """Return a city's path at each of the hours, or at a counterfactual's first hours."""
     service = load_services()[f"{plan.preset}-{city}"]
     midnight_ns = parse_utc(service.start) // (24 * HOUR_NS) * (24 * HOUR_NS)
     return [
@@ -131,7 +130,7 @@ def _paths(plan: _Plan, city: str, changed: Counterfactual | None = None) -> lis
 
 
 def _of(plan: _Plan, changed: Counterfactual) -> _Plan:
-    """What is run of a change."""
+    """Reduce the plan to a counterfactual's city and hours."""
     return replace(plan, cities=[changed.on], hours=plan.hours[: changed.tests])
 
 
@@ -169,7 +168,7 @@ def _retransmits(track: Track) -> Floats:
 
 
 def _retransmits_per_thousand(track: Track) -> Floats:
-    """Of a whole test, so that a flow that carries three times as much is not blamed for three times as many."""
+    """Return retransmissions per thousand segments of a whole test, so that flows of different goodput compare."""
     arrived = float(track.goodput_bps.sum()) / 8 / MSS_BYTES  # a sample a second
     return np.array([1000 * float(track.retransmits.sum()) / arrived]) if arrived > 0 else np.empty(0)
 
@@ -234,7 +233,7 @@ def _quantile_row(
 def _download_rows(
     published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan
 ) -> list[Row]:
-    """What counterfactuals have of the rows: downloads from their city, with the default buffers."""
+    """Return a counterfactual's rows: downloads from its city, with the default buffers."""
     values = [(DEFAULT, "down", city, controller) for city in plan.cities for controller in plan.controllers]
     rows = [
         _quantile_row(
@@ -246,7 +245,7 @@ def _download_rows(
 
 
 def _retransmission_rows(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Row]:
-    """Segments retransmitted per thousand that arrived, which the paper does not have."""
+    """Return rows of segments retransmitted per thousand that arrived, which the paper does not report."""
     return [
         _retransmission_row(runs, (*part, *of), plan.basis)
         for part in PARTS
@@ -262,7 +261,7 @@ def _retransmission_row(runs: Mapping[Key, Sequence[StudyRun]], at: Key, basis: 
 
 
 def _upper_whisker(values: Sequence[Floats]) -> float:
-    """The largest value within 1.5 boxes above the box (Tukey)."""
+    """Return the largest value within 1.5 box heights above the box (Tukey)."""
     joined = np.concatenate(values)
     low, high = np.quantile(joined, [0.25, 0.75])
     return float(joined[joined <= high + 1.5 * (high - low)].max())
@@ -284,7 +283,7 @@ def _figure_of(direction: str) -> str:
 def _city_verdicts(
     runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, city: str
 ) -> list[Verdict]:
-    """BBRv3 against the others to one city: what it gets, and what it retransmits."""
+    """Compare BBRv3's goodput and retransmissions with the others' to one city."""
     ran = {name: runs[buffers, direction, city, name] for name in plan.controllers}
     means = {name: [run.tracks[0].mean_bps / 1e6 for run in of] for name, of in ran.items()}
     retransmits = {name: [float(run.tracks[0].retransmits.sum()) for run in of] for name, of in ran.items()}
@@ -304,7 +303,7 @@ def _city_verdicts(
             "; ".join(f"{name} {values_text(values, 'Mbit/s')}" for name, values in means.items()),
         ),
         all_hold(
-            f"{city}, {direction}, {buffers} buffers: BBRv3 sends {MUCH_MORE:g} times as much again as others",
+            f"{city}, {direction}, {buffers} buffers: BBRv3 retransmits {MUCH_MORE:g} times as much as others",
             [Claim(f"over {name}", retransmits["bbr3"], retransmits[name], MUCH_MORE) for name in others],
             f"{_figure_of(direction)}b",
             plan.basis,
@@ -316,7 +315,7 @@ def _city_verdicts(
 
 
 def _place_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    """Where BBRv3 sends most again downwards."""
+    """Judge to which cities BBRv3 retransmits most, downwards."""
     retransmits = {
         city: [float(run.tracks[0].retransmits.sum()) for run in runs[DEFAULT, "down", city, "bbr3"]]
         for city in plan.cities
@@ -327,7 +326,7 @@ def _place_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list
         return []
     return [
         all_hold(
-            "downwards BBRv3 sends most again to Tokyo and Mumbai",
+            "downwards BBRv3 retransmits most to Tokyo and Mumbai",
             [Claim(f"{one} over {other}", retransmits[one], retransmits[other]) for one, other in product(most, rest)],
             "section III.B, figure 4b",
             plan.basis,
@@ -337,14 +336,14 @@ def _place_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list
 
 
 def _window_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    """Whose congestion window varies most upwards."""
-    values = []
+    """Judge which controller's congestion window varies most, upwards."""
+    verdicts = []
     for city in plan.cities:
         spread = {
             name: [float(np.nanstd(_cwnd(run.tracks[0]))) for run in runs[DEFAULT, "up", city, name]]
             for name in plan.controllers
         }
-        values.append(
+        verdicts.append(
             all_hold(
                 f"{city}, up: BBRv3's congestion window varies most",
                 [Claim(f"over {name}", spread["bbr3"], spread[name]) for name in plan.controllers[1:]],
@@ -354,13 +353,13 @@ def _window_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> lis
                 + "; ".join(f"{name} {values_text(values, 'MB')}" for name, values in spread.items()),
             )
         )
-    return values
+    return verdicts
 
 
 def _grows_with_rtt(
     runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, source: str
 ) -> Verdict:
-    """BBRv3's retransmissions against the path's RTT: the least that any controller saw, city by city."""
+    """Judge BBRv3's retransmissions against the path's RTT, the least of any controller, by city."""
     rtt_ms = np.array(
         [
             [
@@ -382,7 +381,7 @@ def _grows_with_rtt(
     slopes = [float(np.polyfit(rtt_ms[:, i], retransmits[:, i], 1)[0]) for i in range(len(plan.hours))]
     means = ", ".join(f"{city} {value:.3g}" for city, value in zip(plan.cities, retransmits.mean(axis=1), strict=True))
     return above_zero(
-        f"{direction}, {buffers} buffers: BBRv3 sends more again where the RTT is longer",
+        f"{direction}, {buffers} buffers: BBRv3 retransmits more at longer RTTs",
         slopes,
         f"section III, {source}b",
         plan.basis,
@@ -486,13 +485,13 @@ def _notes(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[str]:
             wmem = plan.buffers[DEFAULT]["wmem_max_bytes"]
             caps.append(f"{city} {wmem * 0.69 * 8 / rtt_ms / 1e3:.0f}")
     return [
-        "a send buffer of 4 MB holds 2.9 MB of data in flight (66 Mbit/s at 350 ms, as a kernel was measured): it caps "
-        f"at {', '.join(caps)} Mbit/s; more than 100 to every city needs raised buffers, of which the paper says "
-        "nothing",
+        "a send buffer of 4 MB holds 2.9 MB of data in flight (66 Mbit/s at 350 ms, measured on a kernel): it limits "
+        f"the goodput to {', '.join(caps)} Mbit/s; more than 100 to every city needs larger buffers, which the paper "
+        "does not mention",
         "the access model's uplink has a median of 17 Mbit/s (published tests of 2022 to 2024) and never more than 64; "
-        "the paper's terminal of 2025 did better",
+        "the paper's terminal of 2025 was faster",
         "terrestrial delays are those of fibre.toml (Azure's table), the same for every study",
-        f"some {2 * len(plan.cities) * len(PARTS)} statements at 5 % each: one of twenty may look decided by chance",
+        f"some {2 * len(plan.cities) * len(PARTS)} statements at 5 % each: one in twenty may be decided by chance",
     ]
 
 

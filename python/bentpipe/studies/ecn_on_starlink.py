@@ -1,4 +1,4 @@
-"""What marks, and queues that mark, would buy on Starlink: the question that Huston's article leaves open."""
+"""The benefit of ECN and marking queues on Starlink, a question that Huston's article leaves open."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bentpipe.execution.sweeps.swept import SweptRun
     from bentpipe.experiments.experiment import Direction
 
-#: Controllers, each without ECN and as it answers marks: BBR's limit of 5 ms is lifted, or it would hear of none.
+#: Controllers without and with ECN. BBR's RTT limit of 5 ms for ECN is lifted; otherwise it would ignore all marks.
 CONTROLLERS: Mapping[str, tuple[str, str]] = {
     "CUBIC": ("cubic", "cubic:ecn=on"),
     "BBRv2": ("bbr2", "bbr2:ecn=on,ecn_max_rtt_ms=0"),
@@ -45,24 +45,24 @@ DIRECTIONS: Sequence[Direction] = ("down", "up")
 MSS_BYTES = 1448
 _MARKS = ("marks_law", "marks_threshold")
 
-#: A wait of at most this part of what it was is cut "clearly"; goodput of at least this part is "kept". Chosen here,
-#: before the first run.
+#: Part of the old queueing delay at most for a "clear" cut, and part of the goodput at least for "kept". Chosen here,
+#: before the first Run.
 CLEARLY = 0.5
 KEPT = 0.95
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one Run came to.
+    """Result of one Run.
 
     Attributes:
-        goodput_bps: Of all flows together, after the warm-up.
-        queueing_ms: Mean wait of all their packets (`waits`), after the warm-up.
+        goodput_bps: Goodput of all flows together after the warm-up.
+        queueing_ms: Mean queueing delay of all packets (`waits`) after the warm-up.
         retransmitted: Segments retransmitted per thousand that arrived, after the warm-up.
-        shares: Of the goodput, by flow.
+        shares: Each flow's share of the goodput.
         marks: Packets marked in the direction of the data.
-        after_handover: Part of the marks and early drops that fell into the second of a reconfiguration or the next.
-        struck: Part of the seconds that are such.
+        after_handover: Part of the marks and AQM drops in the second of a reconfiguration or the next one.
+        struck: Part of the time in such seconds.
     """
 
     goodput_bps: float
@@ -79,7 +79,7 @@ OutcomesByKey = Mapping[tuple[str, str, str], Sequence[Outcome]]
 
 
 def parameters() -> Table:
-    """The study's file. It has no published figures: nobody has published an answer."""
+    """Read the study's file. It has no published values, since no answer has been published."""
     where = "studies/ecn-on-starlink.toml"
     return Table.parse(packaged_text(where), where)
 
@@ -99,7 +99,7 @@ def _run(request: Request) -> Result:
     for number, route in enumerate(routes):
         site, _, server = (part.strip() for part in route.partition(">"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnpublishedRouteWarning)  # every path here ends on a great circle
+            warnings.simplefilter("ignore", UnpublishedRouteWarning)  # the study's paths end on a great circle
             start_unix_ns = first + round(number * every_h * 3600e9)
             path = make_profile(site, server, start_unix_ns=start_unix_ns, duration_s=duration_s, seed=number)
         paths.append(path)
@@ -140,7 +140,7 @@ def _run(request: Request) -> Result:
 
 
 def _schemes(queue: str) -> tuple[str, ...]:
-    """Every controller without ECN, and where the queue marks with it; and against CUBIC, with and without."""
+    """Return the schemes for a queue: each controller alone and against CUBIC; with ECN too if the queue marks."""
     plain = [without for without, _ in CONTROLLERS.values()]
     pairs = [f"{without}+cubic" for without in plain]
     if queue == OWN:
@@ -151,7 +151,7 @@ def _schemes(queue: str) -> tuple[str, ...]:
 
 
 def marked(run: Finished) -> dict[str, Any]:
-    """What is kept of a Run: waits, segments retransmitted, marks, and when the queue acted."""
+    """Measure a Run: delays, retransmissions, marks, and the queue's actions near reconfigurations."""
     direction = run.experiment.flows[0].direction
     links = run.links().filter((pl.col("flow") == -1) & (pl.col("direction") == direction))
     seconds = run.seconds().group_by("flow").agg(pl.col("goodput_bytes", "retransmits").cast(pl.Int64).sort_by("t_s"))
@@ -184,7 +184,7 @@ def _grown(links: pl.DataFrame, columns: Sequence[str]) -> int:
 
 
 def _near_handovers(run: Finished, links: pl.DataFrame) -> tuple[int, int, float]:
-    """Marks and early drops in windows of reconfigurations and the next ones, all of them, and those windows' part."""
+    """Count marks and AQM drops near reconfigurations and in total; also return the share of such windows."""
     kinds = ["handover", "reconfiguration"]
     struck = run.events().filter(pl.col("kind").is_in(kinds))["t_s"].to_numpy()
     by_hop = links.sort("t_s").with_columns(pl.sum_horizontal(*_MARKS, "drops_aqm").cast(pl.Int64).alias("acted"))
@@ -205,7 +205,7 @@ def _of(field: OutcomesByKey, direction: str, queue: str, scheme: str, attribute
 
 
 def _configurations() -> list[tuple[str, bool, str]]:
-    """Queue, whether flows take part in ECN, and the name of both."""
+    """Return each queue, whether flows use ECN, and the name of the combination."""
     marking = [(queue, ecn, queue + (" + ECN" if ecn else "")) for queue in NAMES.values() for ecn in (False, True)]
     return [(OWN, False, OWN), *marking]
 
@@ -282,7 +282,7 @@ def _claim(
     least: float = 1.0,
     most: float = math.inf,
 ) -> Claim:
-    floor = 1e-3  # a wait of a microsecond is none, and no ratio to it means anything
+    floor = 1e-3  # a ratio to a delay of a microsecond means nothing
     one, other = ([max(value, floor) for value in _of(field, direction, *each, attribute)] for each in (ours, theirs))
     return Claim(text, one, other, least, most)
 
@@ -306,38 +306,38 @@ def _figure(field: OutcomesByKey, direction: str) -> Figure:
         for queue, ecn, called in _configurations()
     ]
     way = "Download" if direction == "down" else "Upload"
-    return plot_tradeoffs(points, f"{way}, one flow: what a queue that marks buys")
+    return plot_tradeoffs(points, f"{way}, one flow: benefit of a marking queue")
 
 
 def _notes(field: OutcomesByKey, statements: int) -> list[str]:
     notes = [
-        f"{statements} statements at 5 % each: some {max(1, round(statements / 20))} of them may look decided by "
-        "chance; what stands in all rows of a kind weighs more than one"
+        f"{statements} statements at 5 % each: about {max(1, round(statements / 20))} of them may be decided by "
+        "chance; a result in all rows of a kind weighs more than one row"
     ]
     for queue in NAMES.values():
         outcomes = [outcome for (_, q, _), result in field.items() if q == queue for outcome in result]
         known = [outcome.after_handover for outcome in outcomes if outcome.after_handover is not None]
         if known:
             notes.append(
-                f"{queue}: {np.mean(known):.0%} of what it marked or dropped fell into the window of 1 s with a "
+                f"{queue}: {np.mean(known):.0%} of its marks and drops fell into the second of a "
                 f"reconfiguration or the next one, {np.mean([each.struck for each in outcomes]):.0%} of the time"
             )
     alone = [plain for plain, _ in CONTROLLERS.values()]
     own = {d: np.mean([np.mean(_of(field, d, OWN, plain, "queueing_ms")) for plain in alone]) for d in DIRECTIONS}
     notes.append(
-        f"the own queues cost {own['down']:.3g} ms down and {own['up']:.3g} ms up on the mean of the controllers; "
-        "with a shallower buffer there is less to win"
+        f"the own queues add {own['down']:.3g} ms down and {own['up']:.3g} ms up on the mean of the controllers; "
+        "a shallower buffer leaves less to gain"
     )
     notes.append(
-        "losses on the air stay: a mark can stand for a drop in the queue, not for a packet lost at a handover, and a "
-        "window-based controller answers those as before"
+        "losses on the radio link stay: a mark can replace a drop in the queue but not a packet lost at a handover, "
+        "and a window-based controller reacts to those as before"
     )
     return notes
 
 
 STUDY = Study(
     name="ecn-on-starlink",
-    title="What ECN would buy on Starlink: CUBIC, BBRv2 and BBRv3 behind CoDel, FQ-CoDel and step marking",
+    title="The benefit of ECN on Starlink: CUBIC, BBRv2 and BBRv3 behind CoDel, FQ-CoDel and step marking",
     source="the question of Huston, A Transport Protocol's View of Starlink (APNIC, May 2024); no published answer",
     takes="two minutes on two cores; --quick: under one",
     run=_run,

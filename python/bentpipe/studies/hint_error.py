@@ -1,4 +1,4 @@
-"""How wrong may a hint be? Goodput and queueing delay of the controllers that use one, as its error grows."""
+"""Goodput and queueing delay of controllers that use path hints, by the error of the hint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bentpipe.studies.study import Request, Result, Row, Study
 
 @dataclass(frozen=True)
 class _User:
-    """A controller as a scheme: with a hint, with a wrong one, with none; its parent; what the wrong one is."""
+    """A controller's schemes: with a hint, with a wrong one and with none; its parent; text for the wrong hint."""
 
     hinted: str
     wrong: str
@@ -25,7 +25,7 @@ class _User:
     wrong_is: str
 
     def late(self, offset_ms: int) -> str:
-        """Told that much later than handovers happen."""
+        """Return the scheme whose hint is `offset_ms` later than the handover."""
         if not offset_ms:
             return self.hinted
         name, _, tunables = self.hinted.partition(":")
@@ -79,7 +79,7 @@ def _run(request: Request) -> Result:
             rows.append(Row(quantity, "ms", None, waits[case], "from the link elements", basis))
         curves[name] = (offsets_ms, [_known(gain.mean if (gain := gains[case]) else None) for case in late])
         queues[name] = (offsets_ms, [_known(waits[case]) for case in late])
-        # Chosen before any run: the largest errors, a wrong hint and none. The least of eleven noisy ratios would be
+        # Chosen before any Run: the largest errors, a wrong hint and none. The least of eleven noisy ratios would be
         # below one by chance.
         first, last = (f"{offset:+d} ms" for offset in (min(offsets_ms), max(offsets_ms)))
         hardest = [first, last, user.wrong_is, "no hint"]
@@ -104,24 +104,24 @@ def _run(request: Request) -> Result:
         "queue": error_curves.plot(queues, "hint later than the handover by [ms]", "mean queueing delay [ms]"),
     }
     notes = [
-        f"{len(users)} verdicts of four parts, each part at 5 %; on {len(paths)} paths, so what costs less than a few "
+        f"{len(users)} verdicts of four parts, each part at 5 %; on {len(paths)} paths, so a cost of less than a few "
         "percent stays undecided",
-        "no hint for leocc and satpipe: their clock's one moment an hour lies outside every Run, so what else they are "
-        "(filters, gains, visits to PROBE_RTT of their own) stays",
+        "no hint for leocc and satpipe: their clock's one moment an hour lies outside every Run, so the rest of them "
+        "(filters, gains, own visits to PROBE_RTT) stays",
         "bbr3-leo and cubic-leo: the learned clock's expectation is moved by the error; a period of 13 s makes a clock "
-        "that the path does not bear out; bbr3-leo-schedule is told the Profile's handovers instead",
+        "that the path contradicts; bbr3-leo-schedule receives the Profile's handovers instead",
     ]
     return Result(rows, verdicts, [basis], figures, notes)
 
 
 def _known(value: float | None) -> float:
-    """A gap in a line where nothing is known."""
+    """Return NaN, a gap in a line, for an unknown value."""
     return math.nan if value is None else value
 
 
 STUDY = Study(
     name="hint-error",
-    title="What a wrong hint costs: errors from −2 to +2 s, a wrong period or schedule, no hint",
+    title="The cost of a wrong hint: errors from −2 to +2 s, a wrong period or schedule, no hint",
     source="bentpipe's own question; docs/design/007-leo-controllers.md",
     takes="five minutes on two cores; --quick: under one",
     run=_run,

@@ -24,14 +24,14 @@ from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 if TYPE_CHECKING:
     from bentpipe._native import Profile
 
-#: The article's own bins are not stated; slow start is looked for in bins of so much [s].
+#: Width of bins for slow start [s]; the article does not state its bins.
 BIN_S = 0.5
 #: Its figure 7 settles at "second 12".
 SETTLED_S = 12.0
 SLOW_START_S = 3.0
-#: BBR's two outcomes are "very similar" if they differ by at most this factor. Chosen here.
+#: Largest factor between BBR's two outcomes for "very similar". Chosen here.
 SIMILAR = 1.5
-#: The study's own paths and traffic, where a counterfactual's name stands otherwise, in a `Key`: (…, hour, controller).
+#: First part of a `Key` (…, hour, controller): the study's own paths; otherwise a counterfactual's name.
 OWN = "own"
 
 
@@ -56,7 +56,7 @@ def _run(request: Request) -> Result:
                 name=f"huston-2024-{traffic}",
                 seed=seed,
                 duration_ns=round(duration_s * NS_PER_S),
-                warmup_ns=0,  # iperf3 leaves nothing out
+                warmup_ns=0,  # iperf3 has no warm-up
                 profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
                 flows=(Flow(controller, sender="linux", receiver="linux"),),
                 hosts=hosts,
@@ -74,7 +74,7 @@ def _run(request: Request) -> Result:
         lost.append(each.lost_row(as_drawn(others), "down", _basis(len(others), duration_s)))
         for seed, (profile, other) in enumerate(zip(days, others, strict=False)):
             for hour in hours:
-                struck = each.on in ("", hour)  # the other hour's Runs are the study's own, which are run once
+                struck = each.on in ("", hour)  # the other hour's Runs are the study's own and run once
                 traffic = (each.traffic or hour) if struck else hour
                 add(each.name, hour, traffic, other if struck else profile, seed)
     all_runs = field.run(request, (0.3, 0.95))
@@ -134,7 +134,7 @@ def _rows(
 
 
 def _ratio(means: Mapping[tuple[str, ...], Sequence[float]], controller: str) -> float:
-    """Off-peak over peak, the median of the seeds."""
+    """Return off-peak over peak goodput, the median of the seeds."""
     pairs = zip(means["off-peak", controller], means["peak", controller], strict=True)
     return float(np.median([off / max(peak, 1.0) for off, peak in pairs]))
 
@@ -212,9 +212,9 @@ def _notes(runs: Mapping[tuple[str, ...], Sequence[StudyRun]]) -> list[str]:
         return float(np.mean(known)) if known else float("nan")
 
     return [
-        f"peak: transfers of others that bring {traffic_share(find_traffic('peak')):.0%} of the path's mean capacity: "
-        "what the access model's busiest hour lacks of its quietest, whose daily load was fitted to pings",
-        f"what the others pay: at peak a transfer of theirs takes {took('peak', 'cubic'):.2f} s beside CUBIC and "
+        f"peak: cross traffic of {traffic_share(find_traffic('peak')):.0%} of the path's mean capacity, the difference "
+        "between the access model's busiest and quietest hours, whose daily load was fitted to pings",
+        f"effect on cross traffic: at peak a transfer takes {took('peak', 'cubic'):.2f} s beside CUBIC and "
         f"{took('peak', 'bbr'):.2f} s beside BBR, on average",
     ]
 

@@ -1,4 +1,4 @@
-"""What a ping over Starlink looks like, slot by slot (Huston 2024, figures 3 to 5)."""
+"""Delay and loss of a ping over Starlink, slot by slot (Huston 2024, figures 3 to 5)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PACED_EVERY_S = 1.0
 #: Measured pings count for the loss "over an extended period" if they are this long, and one comes at least every so
 #: often [s]; chosen here.
 LONG_S, PACED_S = 3600.0, 2.0
-#: A period found is the published one if it is this near [s]; chosen here: the grid of the search is finer.
+#: Largest distance of a measured period from the published one [s]; chosen here: the search grid is finer.
 NEAR_S = 0.1
 _SEED = 1
 
 
 @dataclass(frozen=True)
 class _Flood:
-    """A dense ping and its slots."""
+    """A dense ping series and its slots."""
 
     part: Part
     series: Series
@@ -69,7 +69,7 @@ def _run(request: Request) -> Result:
 
 
 class _Simulated:
-    """Pings over computed Profiles, made when they are asked for."""
+    """Pings over computed Profiles, simulated on demand."""
 
     def __init__(self, scenario: Scenario, request: Request) -> None:
         table = scenario.table
@@ -108,7 +108,7 @@ def _flood_rows(scenario: Scenario, flood: _Flood) -> list[Row]:
 
 
 def _flood_verdicts(flood: _Flood) -> list[Verdict]:
-    """What figures 3 and 4 show, in a dense ping."""
+    """Judge the statements of figures 3 and 4 on a dense ping series."""
     handovers, edges, basis, name = flood.handovers, flood.handovers.edges, flood.part.basis, flood.part.name
     period = handovers.period_s
     verdicts = [
@@ -160,10 +160,8 @@ def _loss_verdict(part: Part, loss: float) -> Verdict:
 
 
 def _notes(floods: list[_Flood]) -> list[str]:
-    """What the rows do not say themselves."""
-    notes = [
-        "the article gives the worst shift of its figure 4 as 30 to 80 ms: of one file of 380 s, so it is no row here"
-    ]
+    """Return the notes on the rows."""
+    notes = ["the article gives the worst shift of its figure 4 as 30 to 80 ms: a single file of 380 s, so no row here"]
     notes += [
         f"{flood.part.name}, {flood.part.basis}: medians of successive slots differ by "
         f"{flood.handovers.step_ms:.1f} ms in the median, {flood.handovers.step_p95_ms:.1f} ms at the 95th percentile"

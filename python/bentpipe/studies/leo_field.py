@@ -1,4 +1,4 @@
-"""All controllers on many LEO paths: goodput against queueing delay, and whether bentpipe's own earn their place."""
+"""All controllers on many LEO paths: goodput against queueing delay, and verdicts on bentpipe's own controllers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Relation, Request, Result, Row, Study, Verdict
 
 Scores = Mapping[tuple[str, str], Sequence[field.Score]]
-#: By scheme, the mean queueing delay on each Profile [ms]; None: nothing of it arrived there.
+#: Scheme → mean queueing delay on each Profile [ms]; None: no packet arrived.
 Queues = Mapping[str, Sequence[float | None]]
 Figures = Mapping[str, Published]
 
@@ -68,19 +68,19 @@ def _run(request: Request) -> Result:
         "goodput, share of the best on each Profile",
     )
     notes = [
-        f"{sum(len(judged) for _, judged in results)} verdicts at 5 % each; one is undecided where its interval has "
-        f"the limit in it, or is of fewer than {FEWEST} Profiles or seeds",
+        f"{sum(len(judged) for _, judged in results)} verdicts at 5 % each; one is undecided where its interval "
+        f"contains the limit, or has fewer than {FEWEST} Profiles or seeds",
         f"{len(names) - len(known)} of {len(names)} Profiles are left out: no packets arrived there; "
-        "a controller that alone got nothing has a share of 0, and no delay",
+        "a controller that got nothing there has a share of 0 and no delay",
         "queueing delay: the mean time a flow's packets spent in the hops, less a lone packet's at those moments",
-        "send and receive buffers are 64 MB, so that no default of a host is the ceiling",
-        f"none of these paths is among the {len(design)} that controllers of ours were designed on (leo-field.toml)",
+        "send and receive buffers are 64 MB, so that no host default limits a flow",
+        f"none of these paths is among the {len(design)} used to design our controllers (leo-field.toml)",
     ]
     return Result(rows, verdicts, [basis], {"pareto": figure}, notes)
 
 
 def _known(scores: Scores, names: Sequence[str], schemes: Sequence[str]) -> list[str]:
-    """Profiles on which any scheme's packets came through; who got nothing there has a share of 0."""
+    """Return the Profiles on which any scheme has goodput; a scheme without has a share of 0 there."""
     return [name for name in names if max(scores[name, scheme][0].goodput_bps[0] for scheme in schemes) > 0]
 
 
@@ -94,14 +94,14 @@ def _queues(scores: Scores, names: Sequence[str], schemes: Sequence[str]) -> Que
 
 
 def _of_both(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[list[float], list[float]]:
-    """Two series of figures on Profiles, where there are both."""
+    """Return two series of values, only for Profiles that have both."""
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
 @dataclass(frozen=True)
 class _Interval:
-    """A figure with its interval over `n` Profiles or seeds; `shown` is what the row has, `why` how it came about."""
+    """A figure with its interval over `n` Profiles or seeds; `reported` is the row's value, `why` explains it."""
 
     reported: float
     low: float
@@ -110,7 +110,7 @@ class _Interval:
     why: str
 
     def meets(self, limit: float, relation: Relation) -> bool | None:
-        """Whether the whole interval is on the wanted side of a limit; None: the limit is in it, or it is of few."""
+        """Return whether the whole interval meets a limit; None: it contains the limit or has too few values."""
         if self.n < FEWEST or not math.isfinite(self.low + self.high):
             return None
         if relation == "<":
@@ -137,11 +137,11 @@ def _ours(
 
 
 def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
-    """Jain's index of each pair with CUBIC, and CUBIC's own goodput, beside ours and beside their parents."""
+    """Compare Jain's index and CUBIC's goodput beside our controllers with those beside their parents."""
 
     def of(scheme: str) -> tuple[list[float], list[float]]:
         flows = [scores[name, scheme][0].goodput_bps for name in names]
-        # A pair that gets nothing where others do shares nothing.
+        # A pair without goodput has an index of 0.
         return [jain_index(pair) or 0.0 for pair in flows], [pair[1] for pair in flows]
 
     estimates = {}
@@ -160,7 +160,7 @@ def _fair(scores: Scores, names: Sequence[str], published: Figures, basis: str) 
 def _still(
     scores: Scores, controls: Sequence[field.Path], published: Figures, basis: str
 ) -> tuple[list[Row], list[Verdict]]:
-    """Each of ours beside its parent where nothing is ever reconfigured: alone, and among losses and others."""
+    """Compare our controllers with their parents on static paths: alone, with losses and with cross traffic."""
     limit = published["still"]
     rows, verdicts = [], []
     for ours, parent in (("bbr3-leo", "bbr3"), ("cubic-leo", "cubic")):
@@ -185,15 +185,14 @@ def _still(
                     [Claim(of, mine, theirs, limit.value)],
                     limit.source,
                     basis,
-                    f"by seed: {values_text(ratios, '')}"
-                    + ("" if drawn else "; one static path, in which nothing is drawn"),
+                    f"by seed: {values_text(ratios, '')}" + ("" if drawn else "; one static path without random draws"),
                 )
             )
     return rows, verdicts
 
 
 def _judged(estimates: Mapping[str, _Interval], published: Figures, basis: str) -> tuple[list[Row], list[Verdict]]:
-    """A row and a verdict for each limit: what was found, and the figures that it was decided by."""
+    """Return a row and a verdict for each limit, with the values that decide it."""
     rows, verdicts = [], []
     for key, interval in estimates.items():
         row = published[key].row(interval.reported if math.isfinite(interval.reported) else None, basis)

@@ -1,8 +1,8 @@
-"""BBRv2's two knobs over a grid (T3P, figures 5b and 5c): the best point, again on fresh paths, and what it hangs on.
+"""BBRv2's two tunables over a grid (T3P, figures 5b and 5c): the best point, its check on fresh paths, and its causes.
 
-The loss process is the access model's, which is fitted to measurements and not to this study, the same here as for
-every Profile; the curve of the gain against the interval of loss episodes and the bandwidth-delay product says what
-path the published gain would need. Nothing is chosen for the outcome.
+The loss process is that of the access model, fitted to measurements and not to this study. A curve of the gain against
+the interval of loss episodes and the bandwidth-delay product shows which path the published gain needs. Nothing is
+chosen for the outcome.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONTROLLER = "bbr2"
 
 @dataclass(frozen=True)
 class _Setup:
-    """The study's file."""
+    """Parameters from the study's file."""
 
     grid: Grid
     tests: int
@@ -106,12 +106,12 @@ def _run(request: Request) -> Result:
     return Result(rows, verdicts(results), _basis(setup), figures, notes, what_if)
 
 
-#: How `bentpipe.tuning.score` compares.
+#: The statistic of `bentpipe.tuning.score`.
 _BY_TEST = "geometric mean of the tests' ratios"
 
 
 class _Parts:
-    """Shares the study's progress evenly among what it does, and says where Runs go."""
+    """Runs the study's sweeps; each part has an equal share of the progress."""
 
     def __init__(self, request: Request, parts: int) -> None:
         self._request, self._parts, self._done = request, parts, 0
@@ -160,7 +160,7 @@ def _take(table: Any, quick: bool) -> _Setup:  # noqa: ANN401 - a scenario's tab
 
 
 def _tuned(parts: _Parts, setup: _Setup, terminal: Place, tests: int) -> PlaceGrid:
-    """The grid at one terminal."""
+    """Run the grid at one terminal."""
     paths = setup.uplink.paths(tests, setup.duration_s, terminal=terminal)
     settings = {setup.grid.scheme(point): point for point in setup.grid.points()}
     runs = parts.sweep(paths, [CONTROLLER, *settings], setup.duration_s)
@@ -172,7 +172,7 @@ def _tuned(parts: _Parts, setup: _Setup, terminal: Place, tests: int) -> PlaceGr
 
 
 def _fresh(parts: _Parts, setup: _Setup, cells: list[Cell]) -> dict[tuple[str, ...], Pooled]:
-    """Some points again on days and draws that had no part in choosing one."""
+    """Repeat some points on days and seeds that had no part in the choice."""
     paths = setup.uplink.paths(setup.fresh_tests, setup.duration_s, skip=setup.tests)
     runs = parts.sweep(paths, [CONTROLLER, *dict.fromkeys(cell.scheme for cell in cells)], setup.duration_s)
     parts.next()
@@ -180,7 +180,7 @@ def _fresh(parts: _Parts, setup: _Setup, cells: list[Cell]) -> dict[tuple[str, .
 
 
 def _curves(parts: _Parts, setup: _Setup, scheme: str) -> list[Curve]:
-    """The published point's gain against how often loss episodes begin, on a short and on a long way."""
+    """Measure the published point's gain against the rate of loss episodes, on a short and on a long path."""
     curves = []
     for server in (setup.uplink.server, setup.far):
         scores, defaults = [], []
@@ -200,7 +200,7 @@ def _curves(parts: _Parts, setup: _Setup, scheme: str) -> list[Curve]:
 def _supposed(
     parts: _Parts, setup: _Setup, published: Mapping[str, Published], scheme: str
 ) -> tuple[list[Row], list[Verdict]]:
-    """The published point against the default over paths that differ in one published thing."""
+    """Compare the published point with the default over paths with one published change."""
     rows, verdict_list = [], []
     for each in setup.counterfactuals:
         paths = setup.uplink.paths(min(setup.tests, each.tests), setup.duration_s, parameters=each.parameters)
@@ -215,14 +215,14 @@ def _supposed(
 
 
 def _bdp_bytes(runs: list[Any]) -> float | None:
-    """The 95th percentile of the default's goodput over all seconds, times its shortest RTT [bytes]."""
+    """Return the default's 95th percentile of goodput over all seconds, times its shortest RTT [bytes]."""
     seconds = np.concatenate([run.measures["goodput_bps"] for run in runs])
     rtts = [value for run in runs for value in run.measures["rtt_ms"] if value is not None]
     return float(np.quantile(seconds, 0.95) / 8 * min(rtts) / 1e3) if rtts and len(seconds) else None
 
 
 def _point_rows(published: Mapping[str, Published], pooled_result: Pooled, basis: str, of: str) -> list[Row]:
-    """Published gain and inflation of a point beside ours, as the paper computes them."""
+    """Return rows with a point's published gain and inflation beside ours, by the paper's statistic."""
     return [
         published[key].row(None if span is None else span.value, f"{basis}; {span.text if span else 'unknown'}", of=of)
         for key, span in (("gain", pooled_result.gain), ("inflation", pooled_result.rtt_p95))
@@ -245,7 +245,7 @@ def _fresh_rows(
 
 
 def _elsewhere_rows(setup: _Setup, others: dict[str, PlaceGrid], names: dict[str, str], basis: str) -> list[Row]:
-    """Where the best point lies at other places, with the set of which the paper says that the best ones are."""
+    """Return rows with the best point at other places, and the paper's set of best points."""
     rows = []
     for key, pooled_result in others.items():
         best = pooled_result.tuned.best
@@ -288,12 +288,12 @@ def _notes(at_home: PlaceGrid, curves: list[Curve], published: float) -> list[st
     if best is not None:
         alike = [cell for cell in at_home.tuned.cells if cell != best and at_home.beats(best, cell) is not True]
         notes.append(
-            f"the best point was chosen of {len(at_home.tuned.cells)}; {len(alike)} others cannot be told from it by "
+            f"the best point was chosen of {len(at_home.tuned.cells)}; {len(alike)} others do not differ from it in "
             "paired differences over the same tests"
         )
     notes.append(
-        "where ours differs: the gain of loss_thresh depends on how often more than 2 % of an RTT's packets are "
-        "lost, which the paper gives no figure for; the access model's loss was set from published bursts, not from it"
+        "reason for differences: the gain of loss_thresh depends on how often more than 2 % of an RTT's packets are "
+        "lost, for which the paper gives no value; the access model's loss was set from published bursts, not from it"
     )
     return notes
 

@@ -1,4 +1,4 @@
-"""What T3P says of BBRv2's grid, and whether tests over the same paths show it."""
+"""Verdicts on T3P's statements about BBRv2's grid, from tests over the same paths."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from bentpipe.studies.t3p_pooled import Pooled
 from bentpipe.tuning.scores import score
 from bentpipe.tuning.search import Cell, Tuned
 
-#: An interval of a ratio tells whether a published one is met if its ends differ by at most these factors, goodput's
-#: and the RTT's: else it holds because little is known. Chosen here.
+#: Largest ratio of an interval's ends, for goodput and RTT, with which a published value counts as met. A wider
+#: interval would contain it because little is known. Chosen here.
 WIDEST_GAIN, WIDEST_RTT = 1.25, 1.10
 
 
 @dataclass(frozen=True)
 class PlaceGrid:
-    """The grid at one place, with its Runs."""
+    """Results of the grid at one place, with its Runs."""
 
     tuned: Tuned
     runs: Sequence[Any]
 
     def beats(self, one: Cell, other: Cell) -> bool | None:
-        """Whether one point has more goodput than another on the same tests; None: they cannot be told apart."""
+        """Return whether one point has more goodput than another on the same tests; None: undecided."""
         return above_one(score(self.runs, one.scheme, other.scheme).gain)
 
     def within(self) -> list[Cell]:
-        """Points that gain anything without more inflation than is allowed."""
+        """Return the points that gain goodput within the limit of inflation."""
         limit = self.tuned.most_inflation
         return [cell for cell in self.tuned.cells if cell.score.within(limit) and (mean(cell.score.gain) or 0.0) > 1.0]
 
 
 @dataclass(frozen=True)
 class GridResults:
-    """What verdicts are made of.
+    """Input of the verdicts.
 
     Attributes:
         home: The grid at BCN-1.
-        others: The same at other places, by name.
+        others: The grid at other places, by name.
         fresh: The paper's point on fresh paths.
-        good: What the paper says that the best points elsewhere are of: probe_rtt_win_ms, loss_thresh.
-        published: Its gain and inflation.
-        bases: Of the grid at home, of the fresh tests, of other places.
+        good: The paper's sets of best values elsewhere: probe_rtt_win_ms, loss_thresh.
+        published: The paper's gain and inflation.
+        bases: Basis of the grid at BCN-1, of the fresh tests, and of other places.
     """
 
     home: PlaceGrid
@@ -58,7 +58,7 @@ class GridResults:
 
 
 def verdicts(results: GridResults) -> list[Verdict]:
-    """Each statement of section 5.2."""
+    """Judge each statement of section 5.2."""
     home = results.home.tuned
     basis, fresh_basis, elsewhere = results.bases
     corner = next(cell for cell in home.cells if cell.point == ("1000", "0.16"))
@@ -91,7 +91,7 @@ def verdicts(results: GridResults) -> list[Verdict]:
             differ(list(places.values())),
             "section 5.2",
             f"{basis}; elsewhere {elsewhere}",
-            where + "; points that paired differences over the same tests do not tell apart count as one",
+            where + "; points that paired differences over the same tests do not separate count as one",
         ),
         *(
             Verdict(
@@ -100,7 +100,7 @@ def verdicts(results: GridResults) -> list[Verdict]:
                 "section 5.2",
                 elsewhere,
                 f"best: {' ms, '.join(at.tuned.best.point) if at.tuned.best else 'none'}; a point outside counts only "
-                "if paired differences tell it from those inside",
+                "if paired differences separate it from those inside",
             )
             for name, at in results.others.items()
         ),
@@ -108,7 +108,7 @@ def verdicts(results: GridResults) -> list[Verdict]:
 
 
 def published_gain(pooled_result: Pooled, published: tuple[float, float], basis: str, where: str = "") -> Verdict:
-    """Whether a point of the grid has the published gain at the published price; `where` begins its figures."""
+    """Judge whether a point has the published gain and inflation; `where` is a prefix of the explanation."""
     gain, rtt = pooled_result.gain, pooled_result.rtt_p95
     met = (
         gain.meets(published[0], WIDEST_GAIN) if gain else None,
@@ -120,20 +120,20 @@ def published_gain(pooled_result: Pooled, published: tuple[float, float], basis:
         "section 5.2",
         basis,
         f"{where}all seconds together: goodput {gain.text if gain else 'unknown'}, p95 of the RTT "
-        f"{rtt.text if rtt else 'unknown'}; met if both intervals have the published value and are no wider than "
+        f"{rtt.text if rtt else 'unknown'}; met if both intervals contain the published value and are no wider than "
         f"× {WIDEST_GAIN:g} and × {WIDEST_RTT:g}",
     )
 
 
 def above_one(value: Estimate | None) -> bool | None:
-    """Whether a ratio is above 1; None where its interval has 1 in it, or there is none."""
+    """Return whether a ratio is above 1; None where its interval contains 1 or is missing."""
     return None if value is None else within_limits(value, 1.0, math.inf)
 
 
 def differ(places: Sequence[PlaceGrid]) -> bool | None:
-    """Whether best points differ: at two places the own best beats the other's there.
+    """Return whether best points differ: at two places each own best beats the other's.
 
-    False where one point is the best everywhere and beats all others that are within the limit; None otherwise.
+    False where one point is best everywhere and beats all others within the limit; None otherwise.
     """
     pooled_result = [(at, at.tuned.best) for at in places]
     best = [(at, cell) for at, cell in pooled_result if cell is not None]
@@ -153,7 +153,7 @@ def _better(at: PlaceGrid, own: Cell, theirs: Cell) -> bool:
 
 
 def among(at: PlaceGrid, good: Sequence[Sequence[str]]) -> bool | None:
-    """Whether the best point is in a set: None where points on the other side cannot be told from it."""
+    """Return whether the best point is in a set; None where points on the other side are not worse."""
     best = at.tuned.best
     if best is None:
         return None
@@ -166,12 +166,12 @@ def among(at: PlaceGrid, good: Sequence[Sequence[str]]) -> bool | None:
 
 
 def mean(value: Estimate | None) -> float | None:
-    """Of what is known."""
+    """Return the estimate's mean, if it is known."""
     return None if value is None else value.mean
 
 
 def percent(value: Estimate | None) -> str:
-    """A ratio as a change with its interval: ``+12.3 (+10.0 … +14.1) %``."""
+    """Format a ratio as a change with its interval: ``+12.3 (+10.0 … +14.1) %``."""
     if value is None:
         return "unknown"
     ends = (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SECOND_NS = NS_PER_S
 #: BBRv2 is "far below" BBRv1 with less than this part of it. Chosen here.
 FAR_BELOW = 0.5
-#: v1 and v2 are alike on the ground within this factor. Chosen here.
+#: Factor within which v1 and v2 count as alike on the ground. Chosen here.
 ALIKE = 0.9
 
 
@@ -48,7 +48,7 @@ def _run(request: Request) -> Result:
             name=f"t3p-cc-{where}",
             seed=seed,
             duration_ns=round(duration_s * SECOND_NS),
-            warmup_ns=0,  # iperf3 leaves nothing out
+            warmup_ns=0,  # iperf3 has no warm-up
             profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
             flows=(Flow(controller, direction="up"),),
             sample_step_ns=SECOND_NS,
@@ -56,7 +56,7 @@ def _run(request: Request) -> Result:
         )
         field.add((where, controller), experiment, path)
 
-    # As they are: the grid's and the fairness study's tests are the same Profiles.
+    # Seed 0 uses the Profiles unchanged, the same as in the grid's and the fairness study's tests.
     for path in uplink.paths(tests, duration_s, on_progress=lambda done: request.on_progress(0.3 * done)):
         for controller in controllers:
             add("leo", controller, path, 0)
@@ -69,7 +69,7 @@ def _run(request: Request) -> Result:
                 add(each.name, controller, path, 0)
         request.on_progress(0.3 + 0.1 * (number + 1) / len(changed))
     ground_path = preset_profile(line, duration_s)
-    for test in range(tests):  # the seed draws others' transfers
+    for test in range(tests):  # the seed draws the cross traffic
         for controller in ground:
             add("fibre", controller, ground_path, test)
     runs = field.run(request, (0.4, 0.95))
@@ -117,7 +117,7 @@ def _leo_verdicts(
     world: str,
     basis: str,
 ) -> list[Verdict]:
-    """What the paper says of uploads over LEO, of those that `world` names."""
+    """Judge the paper's statements about uploads over LEO on the Runs that `world` names."""
     median = {
         name: [float(np.median(tests_bps)) for tests_bps in tests] for (w, name), tests in samples.items() if w == world
     }
@@ -171,7 +171,7 @@ def _verdicts(
             [Claim("BBRv2 over BBRv1", median["fibre", "bbr2"], median["fibre", "bbr"], ALIKE, 1 / ALIKE)],
             "figure 5a; section 5.1",
             basis,
-            "one static path, on which each test draws others' transfers",
+            "one static path, on which each test draws its cross traffic",
         ),
         all_hold(
             "a smaller share of the largest is reached over LEO than on the ground",
@@ -205,8 +205,8 @@ def _notes(runs: Mapping[tuple[str, ...], Sequence[StudyRun]], largest: Mapping[
         f"BBRv1's largest second: {largest['leo'] / 1e6:.3g} Mbit/s over LEO, {largest['fibre'] / 1e6:.3g} on the "
         "ground; the paper gives no rates",
         f"segments retransmitted over LEO: {sent}",
-        "where the shares differ: the largest second depends on how far the capacity's best moments are above its "
-        "middle, and BBRv2's and the loss-based controllers' shares on how often losses come; the access model's loss "
+        "reasons for differences: the largest second depends on how far the capacity's maximum is above its "
+        "median, and BBRv2's and the loss-based controllers' shares on how often losses occur; the access model's loss "
         "constants are not fitted to this path",
     ]
 

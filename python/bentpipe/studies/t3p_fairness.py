@@ -18,12 +18,12 @@ from bentpipe.studies.agreement import Claim, above_zero, all_hold, all_of, asse
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
 
-FILE = "studies/t3p-fairness.toml"  # it has no published figures: the text has none
+FILE = "studies/t3p-fairness.toml"  # without published values: the paper's text has none
 NOMINAL = 0.8
 """The best choice "follows the default closely with only a nominal reduction" where its median ratio is at least this
 part of the default's. Chosen here: the paper's figure has no numbers in the text."""
 ENDLESS = 1e6
-"""What a ratio counts as where BBRv2 had nothing in most seconds."""
+"""Value of the ratio where BBRv2 had no goodput in most seconds."""
 
 
 def _run(request: Request) -> Result:
@@ -72,27 +72,29 @@ def _run(request: Request) -> Result:
         _verdicts(by_test, basis),
         [f"{uplink.text}: {count} tests of {duration_s:g} s, the same for every setting, {each_text(each)}"],
         {"figure-5d": plot_fairness(fairness, f"{each_text(each)}, uploads from BCN-1")},
-        ["figure 5d has no numbers in the text, so nothing is published beside ours but the ordering"],
+        ["figure 5d has no numbers in the text, so only the ordering can be compared"],
     )
 
 
 def each_text(count: int) -> str:
-    """What shares the path."""
+    """Describe the flows that share the path."""
     return f"{count} CUBIC and {count} BBRv2 flows"
 
 
 def _by_test(runs: Sequence[SweptRun], each: int) -> list[float]:
-    """Median over a test's seconds of CUBIC's goodput over BBRv2's, the first `each` flows against the others."""
-    fairness = []
+    """Return each test's median over seconds of CUBIC's goodput (the first `each` flows) over BBRv2's."""
+    ratios = []
     for run in runs:
         flows = np.array(run.measures["goodput_bps"], np.float64)
         cubic, other = flows[:each].sum(axis=0), flows[each:].sum(axis=0)
         known = (cubic > 0) | (other > 0)
         if not known.any():
-            raise UserError(f"{run.label}: nobody got anything in a test of {len(cubic)} s; wanted a path that works")
+            raise UserError(
+                f"{run.label}: no flow had goodput in a test of {len(cubic)} s; expected a path that carries traffic"
+            )
         with np.errstate(divide="ignore"):
-            fairness.append(float(np.clip(np.median(cubic[known] / other[known]), 0.0, ENDLESS)))
-    return fairness
+            ratios.append(float(np.clip(np.median(cubic[known] / other[known]), 0.0, ENDLESS)))
+    return ratios
 
 
 def _interval_note(fairness: Estimate | None) -> str:
@@ -127,7 +129,7 @@ def _verdicts(by_test: Mapping[str, Sequence[float]], basis: str) -> list[Verdic
             [Claim(f"{best} over {default}", by_test[best], by_test[default], NOMINAL)],
             "figure 5d",
             basis,
-            f"at least {NOMINAL:g} of it wanted",
+            f"limit: at least {NOMINAL:g}",
         ),
     ]
 

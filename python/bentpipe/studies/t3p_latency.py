@@ -15,13 +15,13 @@ from bentpipe.studies.simulated import take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, load_terminals, simulated_probes
 
-#: Replies that a measured series needs for a 99th percentile; chosen here: ten above it.
+#: Least replies of a measured series for a 99th percentile; chosen here: ten lie above it.
 LEAST_REPLIES = 1000
-#: Networks whose pages' servers are probed; a measured target counts if its name has one of them in it.
+#: Content networks; a measured target counts if its name contains one of them.
 CDNS = ("akamai", "cloudflare", "fastly")
 _SPAIN, _UK = ("bcn-1", "bcn-2"), ("edh", "cmg", "ldn")
 _2A, _2B, _2C = "figure 2a, section 3.2", "figure 2b, section 3.2", "figure 2c, section 3.2"
-_NO_RATIO = "a median is 0 ms, shorter than its tool can tell: nothing can be set over it"
+_NO_RATIO = "a median is 0 ms, below the tool's resolution, so there is no ratio"
 _ONE_PATH = "simulated paths to all services near one PoP are the same path"
 
 
@@ -60,7 +60,7 @@ def _run(request: Request) -> Result:
 
 
 def _cdn(part: Part) -> str | None:
-    """The network of `CDNS` that a series' target names."""
+    """Return the content network that a series' target names."""
     if "target" not in part.table.columns:
         return None
     target = str(part.table["target"][0]).lower()
@@ -72,7 +72,7 @@ def _summary(part: Part) -> dict[str, Any]:
 
 
 def _cdfs(parts: list[Part]) -> pl.DataFrame:
-    """Distributions, a line each part: two files of one site and target are two."""
+    """Return the distributions, one line per part, also for two files of one site and target."""
     lines = []
     for number, part in enumerate(parts):
         again = any(other.name == part.name for other in parts[:number])
@@ -85,7 +85,7 @@ def _cdfs(parts: list[Part]) -> pl.DataFrame:
 
 
 def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[list[Row], list[Verdict]]:
-    """Figure 2a: medians and tails of all terminals."""
+    """Judge figure 2a: medians and tails of all terminals."""
     summaries = [(part, _summary(part)) for part in parts]
     rows = [Row(f"median RTT: {part.name}", "ms", None, one["median_ms"], _2A, part.basis) for part, one in summaries]
     rows += [
@@ -99,7 +99,7 @@ def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[lis
         ("max-least", "max_over_median", min),
         ("max-greatest", "max_over_median", max),
     ):
-        # Over a median of 0, shorter than its tool can tell, there is no ratio.
+        # A median of 0, below the tool's resolution, has no ratio.
         known = [pair for pair in summaries if pair[1][name] is not None]
         part, one = choose(known, key=lambda pair: pair[1][name]) if known else summaries[0]
         rows.append(published[key].row(one[name], part.basis, of=part.name))
@@ -138,7 +138,7 @@ def _popular(published: Mapping[str, Published], parts: list[Part]) -> tuple[lis
 
 
 def _measured_cdns(published: Mapping[str, Published], parts: list[Part]) -> list[Row]:
-    """Figures 2b and 2c, of what was measured: medians by network."""
+    """Return the rows of figures 2b and 2c from measurements: medians by network."""
     return [
         published[str(_cdn(part))].row(_summary(part)["median_ms"], part.basis, of=f"ours {part.name}")
         for part in parts
@@ -148,7 +148,7 @@ def _measured_cdns(published: Mapping[str, Published], parts: list[Part]) -> lis
 def _simulated_cdns(
     published: Mapping[str, Published], simulated: Mapping[str, Part]
 ) -> tuple[list[Row], list[Verdict]]:
-    """Figures 2b and 2c over the simulated paths."""
+    """Return the rows and verdicts of figures 2b and 2c over simulated paths."""
     summaries = {key: _summary(part) for key, part in simulated.items()}
     basis = simulated["bcn-1"].basis
     rows = [published[name].row(summaries["bcn-1"]["median_ms"], basis) for name in CDNS]

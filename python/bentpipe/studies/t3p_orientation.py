@@ -1,4 +1,4 @@
-"""Where a terminal points, and the latency it has there (T3P, section 3.5, figures 4a and 4b)."""
+"""Orientation of a terminal and its latency by orientation (T3P, section 3.5, figures 4a and 4b)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bentpipe.studies.study import OnProgress, Request, Result, Row, Study, Verd
 from bentpipe.studies.t3p import SOURCE, load_terminals
 
 _4A, _4B = "figure 4a, section 3.5", "figure 4b, section 3.5"
-#: A terminal that stands still keeps 90 % of its azimuths within so many degrees; chosen here: wider than the paper's
-#: band by a factor of six, and far below what a vehicle does.
+#: Largest width of the band that holds 90 % of a fixed terminal's azimuths [deg]; chosen here: six times the paper's
+#: band, and far below a vehicle's.
 STANDS_DEG = 10.0
 
 
@@ -38,8 +38,8 @@ def _run(request: Request) -> Result:
     rows, verdicts, notes, figures = [], [], [], {}
     if simulated:
         notes.append(
-            "a simulated terminal stands still and its latency does not depend on where it points: what the paper says "
-            "about orientations cannot show in it, only how high its latency is"
+            "a simulated terminal stands still and its latency does not depend on where it points: the paper's "
+            "statements about orientations cannot show in it, only its latency"
         )
     for number, part in enumerate(parts):
         maps = orientation_maps(part.table)
@@ -49,7 +49,7 @@ def _run(request: Request) -> Result:
             verdicts += _verdicts(scenario.published, maps, name, part.basis)
         else:
             notes.append(
-                f"{name} is moved about, and the paper's terminal stands on a roof: its figures decide nothing"
+                f"{name} is moved about, while the paper's terminal stands on a roof: its values decide nothing"
             )
         figures[f"figure-4{f'-{number}' if number else ''}"] = plot_orientation(maps)
     return Result(rows, verdicts, [part.text for part in parts], figures, notes)
@@ -60,7 +60,7 @@ def _pointed(part: Part) -> bool:
 
 
 def _simulated(windows: Windows, on_progress: OnProgress) -> Part:
-    """Telemetry at 1 Hz of a simulated terminal at BCN-1: its pings to the PoP, and how it stands."""
+    """Return 1 Hz telemetry of a simulated terminal at BCN-1: pings to the PoP and its orientation."""
     site = load_terminals()["bcn-1"]
     pop = pop_by_code(str(site.pop))
     aimed = aim(site.lat_deg)
@@ -123,15 +123,15 @@ def _verdicts(published: Mapping[str, Published], maps: Orientation, name: str, 
             None if p95 is None else p95 < published["p95"].value,
             _4B,
             basis,
-            f"{name}: {'no bin has samples enough' if p95 is None else f'at most {p95:.1f} ms'}",
+            f"{name}: {'no bin has enough samples' if p95 is None else f'at most {p95:.1f} ms'}",
         ),
         Verdict(
             "the highest 95th percentiles belong to the less popular orientations",
             None if rank is None else rank < 0,
             _4B,
             basis,
-            f"{name}: rank correlation of how often and how high "
-            + ("cannot be had: fewer than three orientations with samples enough" if rank is None else f"{rank:.2f}"),
+            f"{name}: rank correlation of frequency and latency "
+            + ("unknown: fewer than three orientations with enough samples" if rank is None else f"{rank:.2f}"),
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Where on the path the time goes, from traceroutes (T3P, section 3.4, figures 3b and 3c)."""
+"""Delay by segment of the path, from traceroutes (T3P, section 3.4, figures 3b and 3c)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from bentpipe.scenarios.sites import Place
 
 EVERY_S = 2.0
-#: Who answers behind each hop of a computed Profile (satellite with its gateway, fibre to the PoP, the rest): the
-#: addresses that such hops have in real traceroutes, as `analysis/networks.toml` knows them.
+#: Address that answers behind each hop of a computed Profile (satellite with gateway, fibre to the PoP, the rest), as
+#: in real traceroutes and `analysis/networks.toml`.
 ANSWERS = ("100.64.0.1", "172.16.0.1", GOOGLE_DNS)
-#: Probes by name drawn at most; chosen here: a page.
+#: Most probes in the figure; chosen here: a page.
 MOST_DRAWN = 30
 _3C = "figure 3c, section 3.4"
 _NO_PIPE = "no traceroute passes a bent pipe and reaches its target"
@@ -49,8 +49,8 @@ def _run(request: Request) -> Result:
         rows = _measured_rows(scenario.published, path_shares, basis)
         lines = [part.text for part in parts]
         notes = [
-            "hops answer when they have time, and each probe here has few traceroutes: where a hop on the way took "
-            "longer than the target, a segment's time is negative, and it is left so",
+            "hops delay their answers, and each probe here has few traceroutes: where a hop answers later than the "
+            "target, a segment's time is negative and is left so",
             "one terminal has a traceroute or two here, the paper's some 150,000",
         ]
     else:
@@ -96,7 +96,7 @@ def _run(request: Request) -> Result:
 
 
 def _within(published: Mapping[str, Published], shares: pl.Series) -> bool | None:
-    """Whether all shares are between the paper's least and greatest; None where there is none to say so."""
+    """Return whether all shares are between the paper's least and greatest; None without shares."""
     shares = shares.drop_nulls()
     if shares.is_empty():
         return None
@@ -108,7 +108,7 @@ def _percent(value: object) -> str:
 
 
 def _shares(path_shares: PathShares) -> pl.DataFrame:
-    """Segments with a known share of probes whose bent pipe's end is known."""
+    """Return segments with a known share, of probes whose bent pipe's end is known."""
     known = path_shares.segments.drop_nulls("share")
     with_pipe = known.filter(pl.col("segment") == "S2")["probe"].unique().implode()
     return known.filter(pl.col("probe").is_in(with_pipe))
@@ -147,9 +147,9 @@ def _simulated_rows(published: Mapping[str, Published], path_shares: PathShares,
 
 
 def simulated_hops(windows: Windows, request: Request) -> pl.DataFrame:
-    """Answers of traceroutes from the paper's terminals over computed Profiles, as `bentpipe.analysis.path` reads them.
+    """Simulate traceroutes from the paper's terminals over computed Profiles, as input of `bentpipe.analysis.path`.
 
-    Each probe of a traceroute is an echo that turns round behind one more hop of the Profile.
+    Each probe of a traceroute is an echo that returns behind one more hop of the Profile.
     """
     parts = []
     terminals = load_terminals()
@@ -182,7 +182,7 @@ def _profile(site: Place, start_unix_ns: int, duration_s: float, seed: int) -> P
 
 
 def _cut(profile: Profile, hops: int) -> Profile:
-    """The same path as far as its first hops."""
+    """Return the path cut after its first hops."""
     metadata = json.loads(profile.metadata_json())
     for entry in metadata["routes"]:
         entry["hops"] = entry["hops"][:hops]
@@ -191,7 +191,7 @@ def _cut(profile: Profile, hops: int) -> Profile:
 
 STUDY = Study(
     name="t3p-path",
-    title="Where on the path the time goes: the bent pipe takes most of it",
+    title="Delay by segment of the path: the bent pipe takes most of it",
     source=f"{SOURCE}, figures 3b and 3c",
     takes="two minutes; --quick: seconds",
     run=_run,

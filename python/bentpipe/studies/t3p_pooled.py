@@ -1,9 +1,9 @@
-"""T3P's own statistic: all seconds of all tests of a setting in one heap, over the default's.
+"""T3P's statistic: all seconds of all tests of a setting pooled, over the default's.
 
 "Across all measurements (1 s data points) for a CC scheme, we compute the mean throughput and the 95th percentile
 latency, and compare them with that of the default setting" (section 5.2). `bentpipe.tuning.score` compares test by test
-instead, which tells smaller differences; both stand in the study's rows. The interval is a bootstrap over tests, whose
-seconds are not independent of each other.
+instead, which detects smaller differences; the study reports both. The interval is a bootstrap over tests, since
+seconds within a test are not independent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: Draws of the bootstrap. Chosen here: other draws move an end of a 95 % interval by some hundredths of its length.
+#: Resamples of the bootstrap. Chosen here: others move an end of a 95 % interval by some hundredths of its length.
 _DRAWS = 400
 
 
 @dataclass(frozen=True)
 class Span:
-    """A ratio, the ends of its 95 % interval (None: one test has none), and how many tests it is of."""
+    """A ratio, the ends of its 95 % interval (None: a single test), and the number of tests."""
 
     value: float
     low: float | None
@@ -36,9 +36,9 @@ class Span:
     n: int
 
     def meets(self, published: float, widest: float) -> bool | None:
-        """Whether a published ratio lies in the interval.
+        """Return whether a published ratio lies in the interval.
 
-        None where that is wider than `widest` (high over low), or of few tests.
+        None where the interval is wider than `widest` (high over low) or has few tests.
         """
         if self.low is None or self.high is None or self.n < FEWEST:
             return None

@@ -19,14 +19,14 @@ from bentpipe.studies.simulated import take_windows
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, simulated_probes
 
-#: Lasting spikes from which a share among them is taken; chosen here.
+#: Least number of lasting spikes for a share; chosen here.
 LEAST_SPIKES = 10
-#: Length of the drawn piece [s] (figure 3a).
+#: Length of the plotted window [s] (figure 3a).
 DRAWN_S = 900.0
-#: Measured pings count if they are as dense as the paper's and as long as what it draws [s].
+#: Largest spacing of measured pings that count [s]: as dense as the paper's.
 DENSEST_NEEDED_S = 1.5
 _3A = "figure 3a, section 3.3"
-#: What a share of spikes must be above chance by, in standard deviations of chance, to be no chance; chosen here: 1 %.
+#: Standard deviations by which a share must exceed chance; chosen here: a level of 1 %.
 BEYOND_CHANCE = 2.33
 
 
@@ -86,7 +86,7 @@ def _analyze(part: Part) -> _SeriesSpikes:
 
 
 def _beside(series_spikes: _SeriesSpikes) -> list[Row]:
-    """What the paper shows without a figure in words."""
+    """Return rows of quantities that the paper shows only in a plot."""
     basis, name = series_spikes.part.basis, series_spikes.part.name
     hours = _probed_s(series_spikes.series) / 3600
     per_piece = series_spikes.lasting.height / (hours * 3600 / DRAWN_S)
@@ -105,7 +105,7 @@ def _beside(series_spikes: _SeriesSpikes) -> list[Row]:
 
 
 def _verdicts(every: list[_SeriesSpikes]) -> list[Verdict]:
-    """What the paper says of spikes, of all series together: one has few of them."""
+    """Judge the paper's statements on all series together, since one has few spikes."""
     return [_last(every), _multiples(every), _losses(every)]
 
 
@@ -123,7 +123,7 @@ def _last(every: list[_SeriesSpikes]) -> Verdict:
 
 
 def _multiples(every: list[_SeriesSpikes]) -> Verdict:
-    """How many lengths are near a multiple of the slot, and how many would be by chance (`_chance`)."""
+    """Compare the share of lengths near a multiple of the slot with the share by chance (`_chance`)."""
     statement = "they last for multiples of 15 seconds"
     known = [
         series_spikes
@@ -151,9 +151,9 @@ def _multiples(every: list[_SeriesSpikes]) -> Verdict:
 
 
 def _chance(series_spikes: _SeriesSpikes) -> float:
-    """The share near a multiple if spikes that lasted so far ended at random, at a rate that gives their mean length.
+    """Return the share near a multiple if spikes ended at random, at a rate that gives their mean length.
 
-    That is the geometric distribution above `LASTING_S`: being short favours the first multiple, by chance too.
+    This is the geometric distribution above `LASTING_S`: short spikes favour the first multiple by chance, too.
     """
     period_s = series_spikes.slots.period_s or 15.0
     lengths = series_spikes.lasting["duration_s"].to_numpy()
@@ -185,7 +185,7 @@ def _losses(every: list[_SeriesSpikes]) -> Verdict:
 
 
 def _usual_loss(series_spikes: _SeriesSpikes) -> float:
-    """Chance that six seconds from anywhere have a loss: two ends of three bins each, as `lost_at_ends` looks."""
+    """Return the chance of a loss in six random seconds: `lost_at_ends` checks two ends of three bins."""
     episodes = loss_episodes(series_spikes.part.table).episodes
     seconds = np.unique((episodes["start_unix_ns"].to_numpy() // 10**9).astype(np.int64)).size
     each = seconds / _probed_s(series_spikes.series)
@@ -193,12 +193,12 @@ def _usual_loss(series_spikes: _SeriesSpikes) -> float:
 
 
 def _probed_s(one: Series) -> float:
-    """Seconds with a probe: windows may lie hours apart."""
+    """Return the seconds with a probe, since windows may lie hours apart."""
     return float(np.unique((one.t_s // BIN_S).astype(np.int64)).size * BIN_S)
 
 
 def _busiest_s(series_spikes: _SeriesSpikes) -> float:
-    """When the `DRAWN_S` with most lasting spikes begin [s since the first probe]: a minute before one of them."""
+    """Return the start of the `DRAWN_S` with most lasting spikes [s since the first probe]."""
     starts = (series_spikes.lasting["start_unix_ns"].to_numpy() - series_spikes.series.start_unix_ns) / 1e9
     if not starts.size:
         return 0.0

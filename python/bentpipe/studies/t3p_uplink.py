@@ -1,4 +1,4 @@
-"""The uploads of T3P's section 5: one path for all its studies, a Profile of it for each test."""
+"""The upload path of T3P's section 5, shared by its studies, with one Profile per test."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ HOUR_NS = 3600 * 10**9
 
 @dataclass(frozen=True)
 class Uplink:
-    """What ``scenarios/studies/t3p-uplink.toml`` says.
+    """Content of ``scenarios/studies/t3p-uplink.toml``.
 
     Attributes:
-        terminal: Where the dish stands.
-        server: The other end.
-        first: The day of the first test (UTC).
-        hours: Of a day's tests (UTC).
-        tests: How many.
-        duration_s: Of each [s].
-        seed: Test number N is drawn with this and N.
-        counterfactuals: What its path might have had and ours has not.
+        terminal: Place of the terminal.
+        server: Place of the server.
+        first: Day of the first test (UTC).
+        hours: Hours of a day's tests (UTC).
+        tests: Number of tests.
+        duration_s: Duration of a test [s].
+        seed: Test number N has this seed plus N.
+        counterfactuals: Changes to the path.
     """
 
     terminal: Place
@@ -54,7 +54,7 @@ class Uplink:
         parameters: Mapping[str, Any] | None = None,
         on_progress: OnProgress = lambda _: None,
     ) -> list[Any]:
-        """A Profile for each of `count` tests, `skip` tests left out before them; elsewhere where that is given."""
+        """Make a Profile for each of `count` tests after the first `skip`; places given replace the file's."""
         return uplink_paths(
             terminal or self.terminal,
             server or self.server,
@@ -67,17 +67,17 @@ class Uplink:
 
     @property
     def text(self) -> str:
-        """One line for a result's basis."""
+        """Describe the path in one line for a result's basis."""
         hours = ", ".join(map(str, self.hours))
         return f"{self.terminal.name} to {self.server.name}, at {hours} h UTC from {self.first[:10]} on"
 
 
 def load_uplink() -> Uplink:
-    """The path of section 5, the same for all its studies."""
+    """Read the path of section 5."""
     where = "studies/t3p-uplink.toml"
     table = Table.parse(packaged_text(where), where)
     terminals = load_terminals()
-    found = Uplink(
+    uplink = Uplink(
         terminal=terminals[table.choice("terminal", terminals)],
         server=take_place("server", table.table("server")),
         first=table.text("first"),
@@ -88,11 +88,11 @@ def load_uplink() -> Uplink:
         counterfactuals=take_counterfactuals(table),
     )
     table.done()
-    return found
+    return uplink
 
 
 def starts_of_tests(first: str, hours: Sequence[int], count: int, skip: int = 0) -> list[int]:
-    """When tests begin [ns since 1970]: at the same hours of each day; `skip` leaves out that many before the first."""
+    """Return the tests' start times [ns since 1970], at the same hours of each day, after the first `skip` tests."""
     begin = parse_utc(first)
     return [
         begin + ((number // len(hours)) * 24 + hours[number % len(hours)]) * HOUR_NS
@@ -110,11 +110,11 @@ def uplink_paths(
     parameters: Mapping[str, Any] | None = None,
     on_progress: OnProgress = lambda _: None,
 ) -> list[Any]:
-    """A Profile for each start, each drawn with a seed of its own: `seed` and the test's number."""
+    """Make a Profile for each start; its seed is `seed` plus the test's number."""
     paths = []
     for number, start in enumerate(starts_unix_ns):
         with warnings.catch_warnings():
-            # The study's file says where the server stands; that its way is a great circle is said there.
+            # The study's file gives the server's place and states that the route is a great circle.
             warnings.simplefilter("ignore", UnpublishedRouteWarning)
             path = make_profile(
                 terminal,

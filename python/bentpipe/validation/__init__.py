@@ -1,4 +1,4 @@
-"""Claims and what holds them: one folder per claim with its README, its script and its last result.
+"""Claims and their checks: one folder per claim with its README, its script and its last result.
 
 ``bentpipe validate NAME`` runs one. A claim is a module with ``check(data, on_progress) -> Outcome``.
 """
@@ -20,35 +20,38 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "look-angles": ("look_angles", "azimuth, elevation and range against Skyfield"),
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
     "access-model": ("access_model", "the access model against measurements: ranks, a classifier, transport, controls"),
-    "slots": ("slots", "slots are found where a scheduler has them, and not in series without a clock"),
-    "measured-profile": ("measured_profile", "a ping over a measured Profile sees what the ping it is made of saw"),
+    "slots": ("slots", "slots are detected in series with a scheduler, and not in series without a clock"),
+    "measured-profile": (
+        "measured_profile",
+        "a ping over a measured Profile has the statistics of the ping it is made from",
+    ),
     "serving": ("serving", "the serving satellite from maps and pings: against known and published ones, calibration"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
-    "emulator": ("emulator", "delay, capacity, loss and handovers as a program inside meets them"),
-    "emulator-faults": ("emulator.faults", "sudden ends of the emulator, its program and its parent leave nothing"),
+    "emulator": ("emulator", "delay, capacity, loss and handovers as measured by a program inside"),
+    "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-kept": (
         "sim_vs_kernel.kept",
-        "the simulator against figures of sim-vs-kernel's kernel that are kept: minutes",
+        "the simulator against stored reference results of sim-vs-kernel: minutes",
     ),
     "sim-vs-kernel": ("sim_vs_kernel", "24 cells against this machine's own kernel, in real time: hours"),
 }
 
-#: Claims that ``all`` leaves out: they take hours, and the machine for themselves.
+#: Claims that ``all`` leaves out: they take hours and need an idle machine.
 BY_NAME_ONLY = frozenset({"sim-vs-kernel"})
 
-#: Claims that know a quick version and keep their work in a folder.
+#: Claims with a quick version and a folder for their Runs.
 MEASURED_HERE = frozenset({"sim-vs-kernel"})
 
-#: Claims that know a quick version and keep nothing.
+#: Claims with a quick version and without a folder.
 SHORTENED = frozenset({"access-model"})
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison: what, ours, the reference, how far apart they may be, and whether they are within that.
+    """One comparison: the quantity, our value, the reference, the tolerance, and whether they agree within it.
 
-    `within` is None for a figure that is reported and has no limit.
+    `within` is None for a value that is reported without a limit.
     """
 
     quantity: str
@@ -60,9 +63,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found; `skipped` says why it could not be made.
+    """Result of a check; `skipped` is the reason if it could not be made.
 
-    `cells` are records of a comparison that has more to say than its rows; None: it has not.
+    `cells` are detailed records beside the rows; None: there are none.
     """
 
     claim: str
@@ -73,11 +76,11 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether every comparison is within its tolerance; one that compared nothing fails, unless it was skipped."""
+        """Whether every comparison is within its tolerance; without rows it fails, unless skipped."""
         return bool(self.skipped) or (bool(self.rows) and all(row.within is not False for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``validate --json`` prints it; `cells` stand apart."""
+        """Return the record that ``validate --json`` prints; `cells` are separate."""
         plain = {key: value for key, value in asdict(self).items() if key != "cells"}
         plain["rows"] = [
             {"what" if key == "quantity" else key: value for key, value in row.items()} for row in plain["rows"]
@@ -93,17 +96,17 @@ def check(
     quick: bool = False,
     out: Path | None = None,
 ) -> Outcome:
-    """Hold a claim against its reference.
+    """Check a claim against its reference.
 
     Args:
         name: One of `CLAIMS`.
         data: Folder with the measurements that some claims need (docs/guides/validation.md); None: those are skipped.
         on_progress: Called with the part done, 0 to 1.
-        quick: Fewer and shorter runs, where a claim knows how (`MEASURED_HERE`, `SHORTENED`).
-        out: Folder for what is run, of those of `MEASURED_HERE`; None: the claim's own below ``out/``.
+        quick: Fewer and shorter Runs, for claims that support it (`MEASURED_HERE`, `SHORTENED`).
+        out: Folder for the Runs of claims in `MEASURED_HERE`; None: the claim's own below ``out/``.
 
     Raises:
-        UserError: an unknown claim, an option that it does not have, or a missing extra
+        UserError: The claim is unknown, does not have the option, or needs an extra
             (`pip install bentpipe[validation]`).
     """
     if name not in CLAIMS:
@@ -125,12 +128,12 @@ def check(
 
 
 def real_time(name: str, *, quick: bool) -> str:
-    """One line on how long a claim of `MEASURED_HERE` takes: its runs are in real time."""
+    """Describe in one line how long a claim of `MEASURED_HERE` takes in real time."""
     module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
     effort = module.effort_of(quick)
     minutes = effort.kernel_s(effort.first_look()) / 60
     span = f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
     return (
-        f"{name}: about {span} on this machine's kernel, in real time and best alone on it; what is finished is kept, "
-        "the same command goes on"
+        f"{name}: about {span} on this machine's kernel, in real time and best without other load; "
+        "finished Runs are stored, and the same command continues"
     )

@@ -1,4 +1,4 @@
-"""On what a claim was checked: goes into ``validate --json``, and so into the `result.json` that a folder keeps."""
+"""Machine and versions of a check, for ``validate --json`` and each folder's `result.json`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def made_on() -> dict[str, Any]:
-    """Versions, as a Run has them (with the kernel's release), commit, and the machine.
+    """Return versions as in a Run (with the kernel's release), commit and machine.
 
     `commit` is that of the checkout that runs, with ``-dirty`` where files of it are changed; None: an installed
-    package. `processors` is how many this process may use, `processor` the first one's name; None: it is not told.
+    package. `processors` is how many this process may use, `processor` the first one's name; None: unknown.
     """
     return {
         **versions("simulated"),
@@ -32,7 +32,7 @@ def made_on() -> dict[str, Any]:
 def _commit() -> str | None:
     here = Path(__file__).parent
     try:
-        # A package that is installed below another project's checkout is not part of that.
+        # An installed package may lie in another project's checkout; its commit is not ours.
         _git(here, "ls-files", "--error-unmatch", "__init__.py")
         return _git(here, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Satellites of the built-in shells as two-line elements, so that an independent program can read the same."""
+"""Two-line elements of the built-in shells, for comparison with independent programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNIX_EPOCH_DAYS = 7306.0
 
 
 def two_line_elements(satellites: Satellites, first: int = 1) -> list[str]:
-    """Lines 1 and 2 of each satellite, in order, numbered from `first`."""
+    """Return lines 1 and 2 of each satellite, in order, numbered from `first`."""
     from sgp4.api import WGS72, Satrec
     from sgp4.exporter import export_tle
 

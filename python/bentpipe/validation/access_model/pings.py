@@ -107,7 +107,7 @@ def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") ->
     probes = read_file(path, hints=hints).measurement.tables.get("probes")
     answered = probes.drop_nulls("rtt_ms").sort("unix_ns") if probes is not None else None
     if answered is None or not answered.height:
-        raise UserError(f"{path}: no replies; wanted a table of RTTs")
+        raise UserError(f"{path}: no replies; expected a table of RTTs")
     sent_s: Floats = answered["unix_ns"].to_numpy() / 1e9
     return sent_s, answered["rtt_ms"].to_numpy()
 

@@ -36,7 +36,7 @@ CONTROLLERS = ("reno", "cubic", "bbr")
 RUN_S = 60.0
 #: A tenth of a second at the median of the capacity trace in use (48 Mbit/s); chosen here, the same for all.
 QUEUE_BYTES = 600_000
-#: What is compared of a Run, by the logarithm: name, and key of its flow, or column of its samples whose median it is.
+#: Compared figures of a Run, by the logarithm: name, and key of its flow or column of its samples (median).
 FIGURES = (
     ("goodput [ln]", "goodput_bps"),
     ("median RTT [ln]", "rtt_median_ms"),

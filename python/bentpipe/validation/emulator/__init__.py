@@ -1,7 +1,7 @@
-"""The emulator against its promises: delay, capacity, loss, speed and the time of a handover, as a program meets them.
+"""Accuracy of the emulator: delay, capacity, loss, speed and handover times, as measured by a program inside.
 
-A prober of its own with the kernel's account at both ends; what depends on the machine's calm counts only between two
-idle controls that pass (README.md beside this file).
+A prober uses the kernel's timestamps at both ends. Measurements that need a calm machine count only between two idle
+controls that pass (README.md beside this file).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ START_UNIX_NS = 1_778_403_600_000_000_000
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """All of it, in real time: four minutes on a calm machine, at most about forty on one that never is; no data."""
+    """Run all measurements in real time, without data: four minutes on a calm machine, at most about forty."""
     del data
     rows: list[Row] = []
     calm = Calm(delays.idle_control)

@@ -1,8 +1,8 @@
-"""When a measurement in real time counts: idle controls pass before and after, and the emulator calls its Run valid.
+"""Guards for real-time measurements: idle controls must pass before and after, and the Run must be valid.
 
 A virtual machine's host takes processors away for milliseconds at a time (`steal` in /proc/stat), which no program
-inside can prevent. So a measurement waits for a calm moment, and is repeated if that moment was over too soon. What
-never came to count is no success: its rows say "not measurable here", with the figures of the last attempt.
+inside can prevent. So a measurement waits for a calm moment, and is repeated if that moment ended too soon. A
+measurement that never counts fails: its rows are "not measurable here", with the values of the last attempt.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ ATTEMPTS = 4
 """Most repetitions of one measurement."""
 
 CONTROLS = 10
-"""Most idle controls, of about five seconds each, in wait of one that passes."""
+"""Most idle controls, of about five seconds each, until one passes."""
 
 P50_US, P99_US = 50.0, 300.0
-"""What the one-way delay may be off, median and 99th percentile; of the controls and of what they guard."""
+"""Limits of the one-way delay's error, median and 99th percentile, for controls and measurements."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """One idle control: percentiles of the delay's absolute error [µs], and what share of the processors was stolen."""
+    """One idle control: percentiles of the delay's absolute error [µs], and the share of stolen processor time."""
 
     p50_us: float
     p99_us: float
@@ -44,25 +44,25 @@ class Control:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows of one measurement; `why_not` says why they do not count, whatever the controls say."""
+    """Rows of one measurement; `why_not` is the reason if they do not count, whatever the controls' result."""
 
     rows: list[Row]
     why_not: str | None = None
 
 
 class Ticks:
-    """Shares of the machine's processor time since this was made; NaN where the kernel does not say."""
+    """Shares of the machine's processor time since creation; NaN where the kernel does not report them."""
 
     def __init__(self) -> None:
-        """The beginning of the span."""
+        """Start the interval."""
         self._begin = ProcessorTime.now()
 
     def stolen(self) -> float:
-        """Share that the host of a virtual machine gave to others."""
+        """Return the share that a virtual machine's host took away."""
         return self._shares()[0]
 
     def busy(self) -> float:
-        """Share that this machine worked: all but idle, waiting for disks, and stolen."""
+        """Return the share that this machine worked: neither idle, nor waiting for disks, nor stolen."""
         stolen, busy = self._shares()
         return busy - stolen
 
@@ -77,14 +77,14 @@ class Calm:
     """Guards measurements with idle controls; the control after one is the control before the next."""
 
     def __init__(self, control: Callable[[], Control]) -> None:
-        """`control` makes one."""
+        """`control` runs one idle control."""
         self._make = control
         self._last: Control | None = None
         self.controls: list[Control] = []
         self.notes: list[str] = []
 
     def guarded(self, quantity: str, measure: Callable[[], Measured]) -> list[Row]:
-        """Rows of the first measurement that counts; else those of the last, marked as not measurable."""
+        """Return the rows of the first measurement that counts; else the last ones, marked as not measurable."""
         story: list[str] = []
         last: Measured | None = None
         for _ in range(ATTEMPTS):
@@ -118,7 +118,7 @@ class Calm:
         return self._last
 
     def summary(self) -> str:
-        """One line on all controls."""
+        """Describe all controls in one line."""
         passed = sum(control.passes for control in self.controls)
         stolen = [100 * control.stolen for control in self.controls]
         return (

@@ -27,21 +27,21 @@ CONTROL_S = 3
 LOADED_S = 10
 LOAD_BPS = 200e6
 LOAD_ERROR = 0.02
-"""Of the load, how much more or less may arrive where the delay beside it counts."""
+"""Largest relative error of the arrived load for the delay beside it to count."""
 
 HANDOVER_MS = 1.0
-"""What the Profile has at a moment may be met so much earlier or later."""
+"""Largest error of the time at which a change of the Profile takes effect [ms]."""
 
 
 def constant_path() -> Profile:
-    """20 ms one way; its rate element is 100 Gbit/s, hundreds of times any load here."""
+    """Return a path of 20 ms one way; its rate of 100 Gbit/s is hundreds of times any load here."""
     return preset_profile("dumbbell:rate=100gbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="delay")
 
 
 def unlimited_path(rtt_s: float, loss: Points | None = None) -> Profile:
-    """A constant delay and no rate element: what limits its traffic is the machine, and that is no fault of a Run.
+    """Return a path with constant delay and no rate element, so that only the machine limits its traffic.
 
-    `loss` is the probability of being lost, both ways.
+    `loss` is the loss probability in both directions.
     """
     side = Side(delay_s=Points.constant(rtt_s / 2), loss_probability=loss)
     return single_hop_profile(
@@ -57,10 +57,10 @@ def unlimited_path(rtt_s: float, loss: Points | None = None) -> Profile:
 
 
 def idle_control() -> Control:
-    """1 kHz of small packets and nothing else."""
+    """Measure the delay of small packets at 1 kHz without other traffic."""
     ticks = Ticks()
     probe = traffic.probe(constant_path(), CONTROL_S * 1000, 1e-3)
-    if probe.why_thin:  # what is not known is taken for late
+    if probe.why_thin:  # unknown delays count as late
         return Control(np.inf, np.inf, np.inf, ticks.stolen())
     errors_us = np.abs(probe.delay_us - 20_000.0)
     p50, p99, p999 = (float(value) for value in np.quantile(errors_us, [0.5, 0.99, 0.999]))
@@ -68,7 +68,7 @@ def idle_control() -> Control:
 
 
 def under_udp() -> Measured:
-    """The same beside UDP in small bursts, if that arrives as it should."""
+    """Measure the delay beside UDP in small bursts; it counts if the load arrives in full."""
     load = traffic.prober("flood", LOADED_S + 1, LOAD_BPS, traffic.LOAD_PORT)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "load")
@@ -84,7 +84,7 @@ def under_udp() -> Measured:
 
 
 def under_tcp() -> Measured:
-    """The same beside one TCP connection that takes what it gets: no limit, since the machine is what limits it."""
+    """Measure the delay beside one TCP connection without a rate; no limit, since the machine limits it."""
     load = traffic.streamer(LOADED_S + 1, "cubic")
     with_sink = traffic.prober("drain", "/dev/null", traffic.LOAD_PORT)
     probe = traffic.probe(constant_path(), LOADED_S * 1000, 1e-3, load=load, load_sink=with_sink)
@@ -97,12 +97,12 @@ def under_tcp() -> Measured:
         return Measured([Row(f"{quantity} [µs]", "", "0", "reported, no limit", within=None)], probe.why_thin)
     p50, p99, p999 = np.quantile(probe.delay_us - 20_000.0, [0.5, 0.99, 0.999])
     row = Row(f"{quantity} (99.9th: {p999:.0f}) [µs]", f"{p50:.0f} / {p99:.0f}", "0", "reported, no limit", within=None)
-    # Not of the emulator's own word: without a limit it may well say that the machine is too busy.
+    # The emulator's validity is not used: without a rate it may report that the machine is too busy.
     return Measured([row], probe.why_thin)
 
 
 def reconfiguration(path: Profile) -> Measured:
-    """A computed path: the delay of every packet against the Profile's, and when the reconfiguration strikes."""
+    """Compare each packet's delay on a computed path with the Profile's, and the time of a reconfiguration."""
     event = next(e for e in PathView(path).handovers() if e["at_ns"] > 5e9 and e["interruption_ns"] > 5e6)
     offset_s = event["at_ns"] / 1e9 - 4.0
     probe = traffic.probe(path, 6000, 1e-3, offset_s=offset_s)
@@ -110,23 +110,23 @@ def reconfiguration(path: Profile) -> Measured:
 
 
 def _measured(probe: traffic.Probe, rows: Callable[[], list[Row]]) -> Measured:
-    """The rows of a probe, and why they do not count; of one with too few packets there are none."""
+    """Return a probe's rows and the reason if they do not count; a placeholder with too few packets."""
     if probe.why_thin:
         return Measured([Row("one-way delays", "", "", "", within=False)], probe.why_thin)
     return Measured(rows(), probe.emulated.why_invalid)
 
 
 def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> list[Row]:
-    """The rows of a probe that met the reconfiguration `event`."""
+    """Return the rows of a probe that met the reconfiguration `event`."""
     times_s = probe.at_s[probe.known]
     expected_ms = path.delay_ms("up", times_s)
     measured_ms = probe.delay_us / 1e3
-    # What meets the interruption waits for its end: the packet that waits longest shows when it began, in both.
+    # Packets in the interruption wait for its end, so the longest wait marks its start, in both worlds.
     after_s = times_s - event["at_ns"] / 1e9
     near = np.abs(after_s) < 0.2
     struck_s, should_s = times_s[near][np.argmax(measured_ms[near])], times_s[near][np.argmax(expected_ms[near])]
     begun_ms = (struck_s - should_s) * 1e3
-    # There, and while that queue drains, packets wait for each other, of which a lone packet's delay knows nothing.
+    # There, and while that queue drains, packets wait for each other, which a lone packet's delay does not include.
     alone = (after_s < -0.1) | (after_s > event["interruption_ns"] / 1e9 + 0.1)
     rows = error_rows(
         "computed path: delay against the Profile's",
@@ -145,7 +145,7 @@ def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> li
 
 
 def _shift_us(path: Profile, times_s: NDArray[np.float64], measured_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far each packet is off the Profile's delay, in time and delay together [µs].
+    """Return each packet's distance from the Profile's delay, in time and delay together [µs].
 
     Grants make the delay a sawtooth: a packet that meets the path 20 µs late may miss a grant, and then waits for the
     next. It is off by 20 µs, not by a grant's period. So this is the least, over moments up to `P99_US` after it left,
@@ -161,7 +161,7 @@ def _shift_us(path: Profile, times_s: NDArray[np.float64], measured_ms: NDArray[
 
 
 def error_rows(quantity: str, errors_us: NDArray[np.float64]) -> list[Row]:
-    """Median and 99th percentile of |error|; the 99.9th is told."""
+    """Return rows for median and 99th percentile of |error|; the 99.9th is only reported."""
     p50, p99, p999 = np.quantile(np.abs(errors_us), [0.5, 0.99, 0.999])
     quantity = f"{quantity}, {len(errors_us)} packets"
     return [

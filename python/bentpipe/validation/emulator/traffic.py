@@ -1,4 +1,4 @@
-"""The prober behind a path: what left, what arrived, and what the emulator says of it."""
+"""Run the prober on a path: sent packets, received packets, and the emulator's record."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.emulation.engine import EmulationResult
+    from bentpipe.execution.emulation.result import EmulationResult
 
 LOAD_PORT = PORT + 1
 
 KNOWN_SHARE = 0.99
-"""Of the probes, least whose delay must be known: as many as a 99th percentile speaks of."""
+"""Least share of probes with known delay, as a 99th percentile needs."""
 
 NO_CONTROLLER = 3
-"""The prober's exit code for a congestion controller that cannot be had."""
+"""The prober's exit code for an unavailable congestion controller."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Packets by number: `sent` [ns of UTC], NaN where the kernel did not say; `arrived` likewise, 0: it did not.
+    """Packets by number: `sent` [ns of UTC], NaN if unknown; `arrived` likewise, 0 if lost.
 
-    `overflowed` packets had crossed the path and found the receiver's buffer full.
+    `overflowed` packets crossed the path but met a full receive buffer.
     """
 
     sent: NDArray[np.float64]
@@ -52,16 +52,16 @@ class Probe:
 
     @property
     def at_s(self) -> NDArray[np.float64]:
-        """When each left, by the Profile's clock [s]; NaN where the kernel did not say."""
+        """Send times by the Profile's clock [s]; NaN if unknown."""
         started = self.emulated.started or {}
         found: NDArray[np.float64] = (self.sent - started["clock_unix_ns"] + started["offset_ns"]) / 1e9
         return found
 
     @property
     def why_thin(self) -> str | None:
-        """Why its delays are not to be judged; None: `KNOWN_SHARE` of those that the path let through are known.
+        """Reason to reject the delays; None: `KNOWN_SHARE` of the packets that the path delivered are known.
 
-        What was lost behind the path, or never stamped, may well be what was late.
+        Packets lost behind the path, or without a timestamp, may be the late ones.
         """
         relay = (self.emulated.done or {}).get("relay") or {}
         due = len(self.sent) - relay.get("lost", 0) - relay.get("refused", 0)
@@ -72,14 +72,14 @@ class Probe:
 
     @property
     def delay_us(self) -> NDArray[np.float64]:
-        """Of the packets that are known."""
+        """One-way delays of the known packets [µs]."""
         known = self.known
         return (self.arrived[known] - self.sent[known]) / 1e3
 
 
 @dataclass(frozen=True)
 class Flood:
-    """What came of one: (time of arrival [ns of UTC], bytes on the wire) of each packet."""
+    """Received packets of a flood: (time of arrival [ns of UTC], bytes on the wire)."""
 
     packets: NDArray[np.int64]
     overflowed: int
@@ -88,13 +88,13 @@ class Flood:
 
 @dataclass(frozen=True)
 class Stream:
-    """What came of a TCP connection: (seconds since it began, bytes so far)."""
+    """Progress of a TCP connection: (seconds since its start, bytes so far)."""
 
     seen: NDArray[np.float64]
     emulated: EmulationResult
 
     def goodput_bps(self, after_s: float) -> float:
-        """Of TCP's payload, from `after_s` to the last look."""
+        """Return the goodput of TCP's payload from `after_s` to the last sample."""
         late = self.seen[self.seen[:, 0] >= after_s]
         if len(late) < 2:
             return 0.0
@@ -112,7 +112,7 @@ def probe(
     load_sink: Sequence[str] | None = None,
     offset_s: float = 0.0,
 ) -> Probe:
-    """`count` packets, one every `every_s`, beside the command `load`, whose other end is `load_sink`."""
+    """Send `count` packets, one every `every_s`, beside the command `load`, whose other end is `load_sink`."""
     with tempfile.TemporaryDirectory() as folder:
         sent_file, got_file = Path(folder, "sent"), Path(folder, "got")
         sender = shlex.join(prober("send", sent_file, count, every_s, size))
@@ -128,7 +128,7 @@ def probe(
 
 
 def flood(profile: Profile, seconds: float, bps: float) -> Flood:
-    """UDP packets of 1500 bytes at `bps`."""
+    """Send UDP packets of 1500 bytes at `bps`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "got")
         server = "exec " + shlex.join(prober("receive", file))
@@ -139,24 +139,24 @@ def flood(profile: Profile, seconds: float, bps: float) -> Flood:
 
 
 def stream(profile: Profile, seconds: float, controller: str) -> Stream:
-    """One TCP connection as fast as it goes. Raise `UserError` where the controller cannot be had."""
+    """Run one TCP connection at full speed; raise `UserError` if the controller is unavailable."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "got")
         server = "exec " + shlex.join(prober("drain", file, LOAD_PORT))
         result = run_program(profile, streamer(seconds, controller), server=server, offset_s=0.0)
         if result.exit_code == NO_CONTROLLER:
-            raise UserError(f"this kernel does not let us have {controller}: see `bentpipe kernel check`")
+            raise UserError(f"{controller} is not available on this kernel; try `bentpipe kernel check`")
         seen = np.array(_read(file), dtype=float).reshape(-1, 2)
     return Stream(seen, result.emulated)
 
 
 def prober(*arguments: object) -> list[str]:
-    """The command of the prober."""
+    """Return the prober's command."""
     return [sys.executable, str(Path(__file__).with_name("prober.py")), *map(str, arguments)]
 
 
 def counted_bps(file: Path) -> float:
-    """Of the counter behind a flood: what arrived between its first look and its last; 0 if nothing did."""
+    """Return a flood's rate between the counter's first and last sample; 0 if nothing arrived."""
     try:
         seen = json.loads(file.read_text(encoding="ascii"))
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def counted_bps(file: Path) -> float:
 
 
 def streamer(seconds: float, controller: str) -> list[str]:
-    """The command of a TCP connection as fast as it goes."""
+    """Return the command of a TCP connection at full speed."""
     return prober("stream", seconds, controller, LOAD_PORT)
 
 

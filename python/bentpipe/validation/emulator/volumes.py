@@ -1,4 +1,4 @@
-"""How much: capacity, losses, speed, drops outside the path, and what an emulation without traffic costs."""
+"""Measure capacity, losses, speed, drops outside the path, and the cost of an idle emulation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DRAWS = 2000
 
 SPEED_BPS = 1.5e9
 SPEED_GBPS = 1.8
-"""Capacity of the path that has to be carried validly: more than is asked for, by what CUBIC leaves."""
+"""Capacity of the path: above `SPEED_BPS`, since CUBIC does not fill it."""
 
 FLAT_OUT_RUNS = 3
 IDLE_SHARE = 0.02
@@ -60,14 +60,14 @@ SETTLED_S = 2.0
 """After slow start."""
 
 REACHED = 0.9
-"""Of a bottleneck's capacity, what a connection has to reach for its losses to be those of a full path."""
+"""Least share of a bottleneck's capacity that a connection must reach to count as filling it."""
 
 PAYLOAD_PER_PACKET = 1448 / 1500
 """Of TCP with timestamps over IPv4 at an MTU of 1500 (RFC 7323)."""
 
 
 def capacity(mbps: int) -> Measured:
-    """Bytes that arrive in each second of a flood above the capacity, with a queue that outlasts its pauses."""
+    """Measure the bytes per second of a flood above the capacity, with a queue that bridges its pauses."""
     path = preset_profile(f"dumbbell:rate={mbps}mbit,rtt=20ms,queue=20bdp", 60.0, start_unix_ns=0, name="capacity")
     flood = traffic.flood(path, 5.0, 1.3e6 * mbps)
     quantity = f"capacity over 1 s at {mbps} Mbit/s, largest error [%]"
@@ -80,7 +80,7 @@ def capacity(mbps: int) -> Measured:
 
 
 def losses() -> Measured:
-    """Independent losses: how many, how many runs of them, and whether the emulator knows of every one."""
+    """Count independent losses and runs of losses, and check that the emulator records every loss."""
     path = preset_profile(f"dumbbell:rate=1gbit,rtt=20ms,loss={LOSS}", 60.0, start_unix_ns=0, name="loss")
     n = LOSS_PACKETS
     probe = traffic.probe(path, n, 2e-4)
@@ -97,9 +97,9 @@ def losses() -> Measured:
 
 
 def episodes() -> Measured:
-    """Losses that come in episodes: how many, in runs of which lengths, and none elsewhere.
+    """Check losses in episodes: their number, the lengths of runs, and none elsewhere.
 
-    What the Profile's own probabilities would make of the packets as they left is drawn `DRAWS` times.
+    The reference is the Profile's loss probabilities at the send times, sampled `DRAWS` times.
     """
     generator = np.random.default_rng(EPISODE_SEED)
     edges_s = 1.0 + np.cumsum(generator.uniform(*EPISODES_S, 2 * EPISODES))
@@ -108,7 +108,7 @@ def episodes() -> Measured:
     loss = Points.of(np.append(0.0, edges_s), np.append(0.0, values))
     probe = traffic.probe(unlimited_path(40e-3, loss), EPISODE_PACKETS, 2e-4)
     at_s = probe.at_s
-    # What left close to an edge may have met the element on the other side of it.
+    # A packet sent close to an edge may have met the element on its other side.
     with np.errstate(invalid="ignore"):
         known = np.isfinite(at_s) & (np.abs(at_s[:, None] - edges_s).min(axis=1) > HANDOVER_MS / 1e3)
     at_s, lost = at_s[known], (probe.arrived == 0)[known]

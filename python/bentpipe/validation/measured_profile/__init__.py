@@ -1,4 +1,4 @@
-"""A ping over a measured Profile sees what the ping saw that it was made from; a coin for each packet does not.
+"""Ping statistics over a measured Profile against those of its source; independent loss must fail.
 
 README.md beside this file says what is claimed and how it is tested.
 """
@@ -122,7 +122,7 @@ def with_coin(profile: Profile, loss: float) -> Profile:
 
 
 def stats_text(found: PingStats) -> str:
-    """One line of what a ping saw."""
+    """Describe a ping's statistics in one line."""
     return (
         f"{found.median_ms:.1f} / {found.p95_ms:.1f} / {found.p99_ms:.1f} ms, {found.loss:.2%} lost in runs of "
         f"{found.run:.2f}"
@@ -135,7 +135,7 @@ def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]
         table = _columns(file, ",", 0, 1, 1)
         name = f"victoria {file.stem.removeprefix('bent_pipe_victoria_').removesuffix('_latency')}"
         yield name, table, FromPings(), False
-        # Lost probes are absent rows there: what is silent for more than five probes is loss.
+        # Lost probes are absent rows there: a silence of more than five probes counts as loss.
         yield f"{name}, silences as loss", table, FromPings(silent_is_lost=True), False
     for file in sorted((data / "latency_seattle_250ms").glob("*ping*.txt")):
         yield (
@@ -153,7 +153,7 @@ def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> p
     try:
         found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:
-        raise UserError(f"{path}: {error}; wanted numbers in columns {time + 1} and {rtt + 1}") from None
+        raise UserError(f"{path}: {error}; expected numbers in columns {time + 1} and {rtt + 1}") from None
     lost = found[:, 1] < 0
     replied_ns = np.round(found[:, 0] * unit_ns).astype(np.int64)
     sent_ns = replied_ns - np.round(np.where(lost, 0, found[:, 1]) * 1e6).astype(np.int64)

@@ -85,7 +85,7 @@ def extend(file: Path, cell: Cell, runs: Sequence[Run], host: Mapping[str, int])
     if file.exists():
         there, before = len(read(file).met), json.loads(read_text(file))
         if before["host"] != dict(host):
-            raise UserError(f"{file}: its kernel has {before['host']}, this one {dict(host)}; wanted the same")
+            raise UserError(f"{file}: its kernel has {before['host']}, this one {dict(host)}; expected the same")
         old, again = before["runs"], before["repeated"]
     else:
         again = []
@@ -151,7 +151,9 @@ def read(file: Path) -> Kept:
             why_invalid=None if why is None else str(why),
         )
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UserError(f"{file}: no figures of the kernel's ({error!r}); wanted what sim-vs-kernel writes") from error
+        raise UserError(
+            f"{file}: no stored kernel results ({error!r}); expected a file that sim-vs-kernel writes"
+        ) from error
 
 
 def _versions(run: dict[str, Any]) -> str:

@@ -114,7 +114,7 @@ def _delays_ms(path: Path) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     try:
         ms = np.array([float(line) for line in lines], np.float64)
     except ValueError as error:
-        raise UserError(f"{path}: {error}; wanted one delay [ms] a line") from error
+        raise UserError(f"{path}: {error}; expected one delay [ms] per line") from error
     if not ms.size or not np.isfinite(ms).all() or ms.min() < 0:
-        raise UserError(f"{path}: wanted delays of at least 0 ms, one a line")
+        raise UserError(f"{path}: delays are missing or negative; expected delays of at least 0 ms, one per line")
     return ms

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.errors import UserError
-from bentpipe.execution.emulation.engine import START_BOUND_MS
+from bentpipe.execution.emulation.result import START_BOUND_MS
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 from bentpipe.execution.plan import drawn_phase_ns
 from bentpipe.execution.racing import OtherRunError, run_experiment

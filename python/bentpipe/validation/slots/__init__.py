@@ -1,6 +1,6 @@
-"""Slots are found where there are some, and not where there are none: false alarms, power, period and phase.
+"""Slot detection in series with and without slots: false alarms, power, period and phase.
 
-README.md beside this file says what is claimed and how it is tested.
+README.md beside this file states the claim and its tests.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 SERIES = 500
 #: Stretches of each source and length for the power.
 STRETCHES = 25
-#: Lengths of which the power is found [slots of 15 s].
+#: Lengths for which the power is measured [slots of 15 s].
 LENGTHS = (12, 20, 32, 52, 100, 200)
 #: Largest error of the phase [s].
 PHASE_ERROR_S = 0.3
-#: Where others put the edges, modulo 15 s.
+#: Published phase of the slot edges, modulo 15 s.
 KNOWN_PHASE_S = {"victoria 2": 11.75, "victoria 3": 11.75, "seattle": 12.0}
-#: Campaigns too poor for slots to be found: of a moving, obstructed terminal, for 15 minutes (p = 0.4).
+#: Campaigns too poor for slot detection: a moving, obstructed terminal for 15 minutes (p = 0.4).
 TOO_POOR = ("joint",)
 
 
 def as_table(pings: Pings) -> pl.DataFrame:
-    """Pings as `analyze_handovers` takes them."""
+    """Return pings as input of `analyze_handovers`."""
     t_s, rtt_ms = pings
     return pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt_ms})
 
 
 def thinned(pings: Pings, every_s: float) -> Pings:
-    """The first reply of each `every_s`."""
+    """Keep the first reply of each `every_s`."""
     cell = (pings[0] // every_s).astype(np.int64)
     first = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
     return pings[0][first], pings[1][first]
 
 
 def stretch(pings: Pings, length_s: float, rng: np.random.Generator) -> Pings:
-    """So much of a series, from anywhere; all of a shorter one."""
+    """Cut a random stretch of `length_s` from a series; all of a shorter one."""
     t_s, rtt_ms = pings
     start = t_s[0] + rng.uniform(0, max(0.0, float(t_s[-1] - t_s[0]) - length_s))
     inside = slice(*np.searchsorted(t_s, [start, start + length_s]))
@@ -57,7 +57,7 @@ def stretch(pings: Pings, length_s: float, rng: np.random.Generator) -> Pings:
 
 
 def load(data: Path) -> dict[str, Pings] | None:
-    """The campaigns of the access model's claim, whole, by name; None if one is absent."""
+    """Load the whole campaigns of the access model's claim by name; None if one is absent."""
     victoria = {k: data / "latency_victoria_10ms" / f"bent_pipe_victoria_{k}_latency.csv" for k in (2, 3)}
     seattle = data / "latency_seattle_250ms" / "no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt"
     joint = data / "joint_victoria_20250529" / "ping-10ms-2025-05-29-23-20-13.txt"
@@ -68,7 +68,7 @@ def load(data: Path) -> dict[str, Pings] | None:
 
 
 def sources(whole: Mapping[str, Pings]) -> dict[str, Callable[[np.random.Generator], Pings]]:
-    """Where null series come from: each campaign, and Seattle also short, and with one reply a second."""
+    """Return sources of null series: each campaign, and Seattle also shortened and thinned to one reply a second."""
     return {
         "victoria 2": lambda _: whole["victoria 2"],
         "victoria 3": lambda _: whole["victoria 3"],
@@ -80,7 +80,7 @@ def sources(whole: Mapping[str, Pings]) -> dict[str, Callable[[np.random.Generat
 
 
 def false_alarms(kind: str, whole: Mapping[str, Pings], series: int, on_progress: OnProgress) -> NDArray[np.float64]:
-    """p-values of null series of a kind, the sources by turns; 1 where it was too short to search."""
+    """Return p-values of null series of a kind, from the sources in turn; 1 where a series is too short."""
     rng = np.random.default_rng(sum(map(ord, kind)))
     makers = list(sources(whole).values())
     p_values = []
@@ -91,7 +91,7 @@ def false_alarms(kind: str, whole: Mapping[str, Pings], series: int, on_progress
 
 
 def power(pings: Pings, slots: int, stretches: int, seed: int) -> tuple[float, float]:
-    """Shares of stretches of so many slots in which the right period is found, and in which it is denied."""
+    """Return the shares of stretches of `slots` slots in which the right period is detected, and denied."""
     rng = np.random.default_rng(seed)
     found = [analyze_handovers(as_table(stretch(pings, slots * 15.0, rng))) for _ in range(stretches)]
     denied = [not handovers.found and not handovers.undecided for handovers in found]
@@ -107,7 +107,7 @@ def _part(on_progress: OnProgress, done: int, kinds: int, part: float) -> None:
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Period and phase of the campaigns, false alarms of null series of each kind, and the power; about ten minutes."""
+    """Check period and phase of the campaigns, false alarms of null series, and power; about ten minutes."""
     whole = load(data) if data is not None else None
     if whole is None:
         return Outcome("slots", skipped="needs the ping campaigns (--data DIR, see the claim's README)")

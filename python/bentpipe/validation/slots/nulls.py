@@ -1,4 +1,4 @@
-"""Series without a clock, made of measured ones: they keep the data's own steps, noise and gaps, not its phase."""
+"""Null series made from measured ones: they keep the data's steps, noise and gaps but not its phase."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bentpipe.validation.access_model.pings import SLOT_S, Floats
 Pings = tuple[Floats, Floats]
 _Part = tuple[Floats, Floats, float]
 
-#: Least length of what is kept together [s]: three slots.
+#: Least length of a stretch [s]: three slots.
 LEAST_S = 45.0
-#: Fewer replies than this give a slot no median.
+#: Least replies for a slot's median.
 _LEAST_REPLIES = 4
 
 
 def permuted(pings: Pings, rng: np.random.Generator, least_s: float = LEAST_S, most_s: float = 2 * LEAST_S) -> Pings:
-    """Cut into stretches of 45 to 90 s, or so long, in another order: each comes to lie at a phase of its own.
+    """Shuffle stretches of 45 to 90 s, or of the given lengths, so that each has a random phase.
 
-    No stretch keeps the one that followed it: of five in any order, one in 120 would be the record itself.
+    No stretch keeps its successor: of five in any order, one in 120 would be the original.
     """
     t_s, _ = pings
     parts, at = [], float(t_s[0])
@@ -37,7 +37,7 @@ def permuted(pings: Pings, rng: np.random.Generator, least_s: float = LEAST_S, m
 
 
 def redrawn(pings: Pings, rng: np.random.Generator) -> Pings:
-    """Stretches of 45 s and an exponential time (mean 20 s) more, each from anywhere in the series."""
+    """Join random stretches of the series, each 45 s plus an exponential time (mean 20 s) long."""
     t_s, _ = pings
     span, total = float(t_s[-1] - t_s[0]), 0.0
     parts = []
@@ -49,9 +49,9 @@ def redrawn(pings: Pings, rng: np.random.Generator) -> Pings:
 
 
 def rotated(pings: Pings, rng: np.random.Generator) -> Pings:
-    """Each stretch of 45 to 90 s turned around in its place by a random time.
+    """Rotate each stretch of 45 to 90 s in place by a random time.
 
-    Not of 45 s each: their joints would be a clock.
+    Lengths vary: joints every 45 s would be a clock.
     """
     t_s, _ = pings
     parts, at = [], float(t_s[0])
@@ -66,10 +66,10 @@ def rotated(pings: Pings, rng: np.random.Generator) -> Pings:
 
 
 def shifts(mean_s: float) -> Callable[[Pings, np.random.Generator], Pings]:
-    """Levels drawn from the slots' medians, changing at the times of a Poisson process; the noise is the data's own.
+    """Return a maker of series whose levels, drawn from the slots' medians, change by a Poisson process.
 
-    The noise is RTTs over their slot's median, in stretches as `permuted` has them, so that what it does at
-    edges is at no fixed phase either.
+    The noise is the data's: RTTs over their slot's median, `permuted`, so that its features at edges have no fixed
+    phase.
     """
 
     def make(pings: Pings, rng: np.random.Generator) -> Pings:
@@ -91,7 +91,7 @@ def shifts(mean_s: float) -> Callable[[Pings, np.random.Generator], Pings]:
 
 
 def drifting(pings: Pings, rng: np.random.Generator) -> Pings:
-    """`permuted`, and on it a slow swing over the whole series and a random walk, 30 % and 10 % of the delay."""
+    """Add to `permuted` a slow swing over the whole series and a random walk, 30 % and 10 % of the delay."""
     t_s, rtt_ms = permuted(pings, rng)
     span = float(t_s[-1] - t_s[0])
     swing = 0.3 * np.sin(np.pi * (t_s - t_s[0]) / span + rng.uniform(0, np.pi))
