@@ -42,7 +42,7 @@ fmt: .venv/deps.stamp ## format everything
 	ruff format --quiet .
 
 docs: native ## the documentation site, into out/docs; a broken link fails
-	DISABLE_MKDOCS_2_WARNING=true mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true mkdocs build --strict --quiet
 
 bench: native ## speed as ratios to named peers, into out/bench.json
 	python benchmarks/run.py
