@@ -32,7 +32,7 @@ def test_a_capture_that_fills_the_disk_leaves_room_for_the_run(dumbbell, small_d
     done = bentpipe("run", dumbbell, "-o", small_disk / "o", "--capture", "--", sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (7, "done\n")
     assert "Traceback" not in done.stderr
-    assert "the capture is not complete: it could not be written to its end, and is not kept" in done.stderr
+    assert "the capture is not complete: it could not be written to its end, and is not stored" in done.stderr
     run, _ = kept(small_disk / "o")
     assert (run.path / "program.out").read_text() == "done\n"
     assert run.links().height > 0
@@ -60,7 +60,7 @@ def test_a_disk_that_is_full_leaves_what_there_is_and_says_where(dumbbell, small
     assert (done.returncode, done.stdout) == (1, "done\n")
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert "no space left on device" in error.lower()
-    assert "; the program's exit code was 7; its partial output is in " in error
+    assert "; the program's exit code was 7; its output is in " in error
     assert "Traceback" not in done.stderr
     (folder,) = (small_disk / "o").glob(".unfinished-*")
     assert error.endswith(str(folder))

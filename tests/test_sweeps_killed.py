@@ -31,7 +31,7 @@ def table(run):
 
 
 def test_a_killed_worker_changes_no_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(clustering, "LOOK_S", 0.0)
+    monkeypatch.setattr(clustering, "CHECK_S", 0.0)
     path = preset_profile("dumbbell:rate=5mbit,rtt=30ms,queue=1bdp,loss=0.001", duration_s=6)
     jobs = race_jobs([path], ["cubic", "bbr2", "cubic+bbr"], duration_s=4, seeds=4, measure=measured_or_killed)
     here = run_sweep(jobs, out=tmp_path / "here")
