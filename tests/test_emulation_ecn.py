@@ -46,5 +46,5 @@ def test_packets_without_ecn_are_dropped(raced):
 
 def test_flows_with_different_ecn_modes_are_refused_on_one_kernel(tmp_path):
     path = preset_profile("dumbbell", 5.0)
-    with pytest.raises(UserError, match="flows with ecn and without"):
+    with pytest.raises(UserError, match="flows with and without ecn"):
         racing.race([path], ["cubic+cubic:ecn=classic"], out=tmp_path, duration_s=1.0, on_kernel=True)

@@ -157,4 +157,4 @@ def test_a_senders_wrong_checksum_stays_wrong(tmp_path):
     assert done.returncode == 0, done.stderr
     (log,) = (tmp_path / "out").rglob("server.log")
     assert int(log.read_text(encoding="utf-8")) == 200
-    assert record(tmp_path / "out")["summary"]["emulator"]["relay"]["joined"] == 0
+    assert record(tmp_path / "out")["summary"]["emulator"]["relay"]["coalesced"] == 0

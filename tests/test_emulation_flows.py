@@ -159,4 +159,4 @@ def test_unknown_bytes_give_no_goodput(fast, tmp_path):
     assert summary["flows"][0]["goodput_bps"] is None
     assert summary["flows"][0]["whole_run_bps"] is None
     assert not summary["valid"]
-    assert "what 1 TCP flows had carried when they closed (no such thing here)" in summary["why_invalid"]
+    assert "the bytes of 1 closed TCP flows are unknown (no such thing here)" in summary["why_invalid"]
