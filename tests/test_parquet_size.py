@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bentpipe import parquet_size as sizes
 from bentpipe.analysis.files import scan_file
-from bentpipe.damage import MEASURED_BOUND
+from bentpipe.damage import MEASURED_BOUND, check_size
 from bentpipe.errors import UserError
 from bentpipe.measurements.runs.imports import read_file
 from bentpipe.measurements.serving.inputs import read_maps
@@ -55,6 +56,29 @@ def test_the_size_is_that_of_the_table(options):
     assert size.rows == rows
     assert size.values == 7 * rows // 3  # an empty list is a value
     assert 8 * rows < size.unpacked_bytes < 40 * rows
+
+
+def test_a_wide_table_of_equal_values_is_refused():
+    wide = packed(pl.DataFrame({f"c{k}": pl.repeat("same", 600_000, eager=True) for k in range(80)}))
+    assert len(wide) < 200_000
+    with pytest.raises(ValueError, match="48000000 values in all columns"):
+        check_size(wide, MEASURED_BOUND)
+
+
+def test_column_chunks_that_are_together_larger_than_the_file_are_refused(monkeypatch):
+    """They overlap, so that the headers of the same pages would be read once for each of them."""
+    data = packed(pl.DataFrame({f"c{k}": range(200) for k in range(4)}))
+    number, chunks = sizes._int, []
+
+    def overlapping(struct, field):
+        if field == sizes._PACKED_BYTES and struct not in chunks:
+            chunks.append(struct)
+            return number(struct, field) if len(chunks) == 1 else len(data)
+        return number(struct, field)
+
+    monkeypatch.setattr(sizes, "_int", overlapping)
+    with pytest.raises(ValueError, match="its columns are larger than the file"):
+        size_of(data)
 
 
 SMALL = packed(pl.DataFrame({"t": range(50), "name": ["x", "yy"] * 25, "list": [[1], [2, 3]] * 25}))

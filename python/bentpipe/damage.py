@@ -47,6 +47,9 @@ MEASURED_BOUND = Bound(10_000_000, 2.0)
 HELD_BYTES = 256 << 20
 #: Limit of unpacked bytes in any case, and per byte of a larger file. Chosen here: real tables unpack to four times.
 _UNPACKED_BYTES, _UNPACKED_PER_BYTE = 512 << 20, 64
+#: Limit of the values of all columns in any case, and per byte of a larger file. Chosen here: 16 bytes a value are some
+#: 0.6 GB of memory; tables of a million rows have up to 20 columns.
+_CELLS, _CELLS_PER_BYTE = 40_000_000, 8
 
 #: Lock, because a process has only one descriptor 2.
 _HOLDING = threading.RLock()
@@ -121,6 +124,7 @@ def _check_size(read_at: Callable[[int, int], bytes], file_bytes: int, bound: Bo
     for count, most, unit in (
         (size.rows, max(bound.rows, int(bound.rows_per_byte * file_bytes)), "rows"),
         (size.values, max(bound.values, int(bound.rows_per_byte * file_bytes)), "values in a column"),
+        (size.cells, max(_CELLS, _CELLS_PER_BYTE * file_bytes), "values in all columns"),
         (size.unpacked_bytes, max(_UNPACKED_BYTES, _UNPACKED_PER_BYTE * file_bytes), "unpacked bytes"),
     ):
         if count > most:

@@ -22,6 +22,8 @@ _HEADER_BYTES, _FOOTER_BYTES = 1 << 20, 256 << 20
 _FIRST_BYTES = 512
 #: Largest nesting; real files have less.
 _MOST_DEPTH = 32
+#: Most pages of a file. Chosen here: writers make pages of some 20,000 rows or a megabyte.
+_MAX_PAGES = 1_000_000
 
 # parquet.thrift: FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData's members.
 _NUM_ROWS, _ROW_GROUPS, _COLUMNS, _META_DATA = 3, 4, 1, 3
@@ -39,11 +41,13 @@ class Size:
     Attributes:
         rows: Number of rows, from the footer.
         values: Number of values of the largest column, from the pages; lists have more values than rows.
+        cells: Number of values of all columns together.
         unpacked_bytes: Bytes of all pages, unpacked, before dictionaries are applied.
     """
 
     rows: int
     values: int
+    cells: int
     unpacked_bytes: int
 
 
@@ -59,18 +63,27 @@ def parquet_size(read_at: ReadAt, file_bytes: int) -> Size:
     if not 0 < footer_bytes <= min(file_bytes - 12, _FOOTER_BYTES):
         raise ValueError("the length of its footer is out of place")
     footer = _Thrift(read_at(file_bytes - 8 - footer_bytes, footer_bytes)).struct()
-    rows = values = unpacked = 0
+    rows = values = cells = unpacked = packed = pages = 0
     for group in _list(footer, _ROW_GROUPS):
         rows += _int(group, _GROUP_ROWS)
         most = 0
         for column in _list(group, _COLUMNS):
+            chunk = _struct(column, _META_DATA)
+            # Chunks that overlap would have the same pages read again and again.
+            packed += _int(chunk, _PACKED_BYTES)
+            if packed > file_bytes:
+                raise ValueError("its columns are larger than the file")
             column_values = 0
-            for page_values, page_bytes in _pages(read_at, _struct(column, _META_DATA), file_bytes):
+            for page_values, page_bytes in _pages(read_at, chunk, file_bytes):
                 column_values += page_values
                 unpacked += page_bytes
+                pages += 1
+                if pages > _MAX_PAGES:
+                    raise ValueError(f"it has more than {_MAX_PAGES} pages")
+            cells += column_values
             most = max(most, column_values)
         values += most
-    return Size(max(rows, _int(footer, _NUM_ROWS)), values, unpacked)
+    return Size(max(rows, _int(footer, _NUM_ROWS)), values, cells, unpacked)
 
 
 def _pages(read_at: ReadAt, chunk: dict[int, Any], file_bytes: int) -> Iterator[tuple[int, int]]:
