@@ -165,9 +165,13 @@ def test_runs_of_another_build_or_version_are_refused(tmp_path, key, message):
 def test_a_race_on_a_path_without_service_is_refused(tmp_path):
     path = outage()
     with pytest.raises(UserError, match=r"'mid-ocean' has no service from beginning to end.*--gateways") as caught:
-        race([dumbbell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0)
+        race([path], ["reno"], out=tmp_path / "out", duration_s=2.0)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
+    # Beside a path with service it is a result like any other.
+    with pytest.warns(PathWarning, match="'mid-ocean' has no service in its Runs"):
+        runs = race([dumbbell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0).runs
+    assert [run.flows[0]["goodput_bps"] > 0 for run in runs] == [True, False]
 
 
 def test_a_run_in_an_outage_counts_where_another_run_has_service(tmp_path):

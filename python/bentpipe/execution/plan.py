@@ -147,7 +147,7 @@ def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
 
 
 def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
-    """Refuse bulk flows in directions in which their Profile has no capacity, unless it is a permanent outage."""
+    """Refuse bulk flows in directions in which their Profile never has a capacity, unless it is a permanent outage."""
     for direction in directions:
         if not _has_capacity(base, direction):
             raise UserError(
@@ -159,7 +159,7 @@ def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
 @lru_cache(maxsize=16)  # a study plans many Experiments over one Profile
 def _has_capacity(base: Base, direction: ex.Direction) -> bool:
     view = PathView(base.profile)
-    return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).all())
+    return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).any())
 
 
 def seconds_to_ns(value_s: float, where: str, least_s: float = 0.0) -> int:

@@ -240,7 +240,7 @@ def _execute(
 
 
 def _check_service(work: Sequence[Work]) -> None:
-    """Refuse a Profile that is an outage during all its Runs.
+    """Refuse a race in which no Profile has service, and warn of each Profile without it.
 
     A Run in an outage is a result if other Runs of the Profile have service.
     """
@@ -254,7 +254,13 @@ def _check_service(work: Sequence[Work]) -> None:
                 routes[base.label] = PathView(base.profile).routes()
             has_route = any(hops and a < end and b > begin for a, b, hops in routes[base.label])
             served[base.label] = served.get(base.label, False) or has_route
-    for label in (label for label, has_service in served.items() if not has_service):
+    unserved = [label for label, has_service in served.items() if not has_service]
+    if len(unserved) < len(served):
+        for label in unserved:
+            message = f"the Profile {label!r} has no service in its Runs: nothing can be sent over it"
+            warnings.warn(message, PathWarning, stacklevel=4)
+        return
+    for label in unserved:
         if any(hops for _, _, hops in routes[label]):
             raise UserError(
                 f"the Profile {label!r} has no service in the time that is raced; expected a satellite in at least one "
