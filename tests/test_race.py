@@ -15,7 +15,7 @@ from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.execution.plan import drawn_phase_ns
-from bentpipe.execution.racing import RaceInterruptedError, race, run_experiment
+from bentpipe.execution.racing import PathWarning, RaceInterruptedError, race, run_experiment
 from bentpipe.experiments.file import read_experiment
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
