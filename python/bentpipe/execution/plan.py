@@ -159,7 +159,8 @@ def check_capacity(base: Base, directions: Sequence[ex.Direction]) -> None:
 @lru_cache(maxsize=16)  # a study plans many Experiments over one Profile
 def _has_capacity(base: Base, direction: ex.Direction) -> bool:
     view = PathView(base.profile)
-    return all(not hops for _, _, hops in view.routes()) or bool(np.isfinite(view.capacity(direction).value).any())
+    capacity_bps = view.capacity(direction).value  # infinite: no limit; 0: an interruption
+    return bool(np.isfinite(capacity_bps).all() or (np.isfinite(capacity_bps) & (capacity_bps > 0)).any())
 
 
 def seconds_to_ns(value_s: float, where: str, least_s: float = 0.0) -> int:
