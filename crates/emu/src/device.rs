@@ -4,14 +4,14 @@
 //! network card (GSO); it is split ([`crate::segments`]), so that every element sees packets of the path's MTU. In the other direction each packet is
 //! written alone when it is due, except packets due at nearly the same time ([`crate::gro`]).
 
+use crate::address::Addresses;
 use crate::error::{EmuError, system};
-use crate::gateway::replies::too_big;
 use crate::gro::GroBuffer;
-use crate::interface::Addresses;
+use crate::interface::Kind;
+use crate::packets::too_big;
 use crate::segments::{HEADER, LARGEST, Split, SplitBuffers, SplitError};
 use crate::veth::{DropCounter, Received, Veth};
 use nix::errno::Errno;
-use serde::Serialize;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -47,16 +47,6 @@ impl Buffer {
     pub fn packet_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADROOM..HEADROOM + self.length]
     }
-}
-
-/// Kind of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// `/dev/net/tun`.
-    Tun,
-    /// A pair of virtual Ethernet devices and a packet socket.
-    Veth,
 }
 
 enum Backend {

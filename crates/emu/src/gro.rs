@@ -8,7 +8,7 @@
 //! As in the kernel's `tcp_gro_receive`, only segments that can be split again exactly are coalesced: the next bytes of the same connection, in order,
 //! with the same acknowledgement, window, options and marks.
 
-use crate::gateway::rewrite::TCP;
+use crate::header::TCP;
 use crate::segments::{HEADER, NEEDS_CHECKSUM};
 use bentpipe_profile::{Nanos, Time};
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VirtioNetHdr, checksum};

@@ -1,8 +1,10 @@
 //! An end host: a thread in its own network namespace, with one of the relay's devices. Sockets and processes made by the thread live there.
 
-use crate::device::{Device, Kind};
+use crate::address::{Addresses, router};
+use crate::device::Device;
 use crate::error::EmuError;
-use crate::interface::{Addresses, Dropped, configure, dropped, router};
+use crate::interface::{Dropped, Kind, configure, dropped};
+use crate::sysctl::{set_sysctl, try_set_sysctl};
 use crate::veth::DropCounter;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
@@ -125,21 +127,3 @@ fn enter_network_namespace() -> Result<(), EmuError> {
 
 /// Name of the device in both namespaces.
 pub const DEVICE: &str = "bentpipe";
-
-/// Writes a network setting of the calling thread's namespace; ignores a setting that is missing or read-only.
-pub fn try_set_sysctl(name: &str, value: &str) {
-    let _ = set_sysctl(name, value);
-}
-
-/// Writes a network setting of the calling thread's namespace, which the request needs.
-///
-/// # Errors
-/// [`EmuError::Isolation`].
-pub fn set_sysctl(name: &str, value: &str) -> Result<(), EmuError> {
-    let place = format!("/proc/sys/net/{name}");
-    fs::write(&place, value).map_err(|e| EmuError::Isolation {
-        operation: "settings of the hosts",
-        reason: format!("{place} = {value}: {e}"),
-        hint: "use a kernel that has this setting, where /proc/sys may be written in a network namespace of its own".to_owned(),
-    })
-}

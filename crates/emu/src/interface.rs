@@ -1,7 +1,8 @@
-//! Addresses, routes and counters of a host's device, by rtnetlink.
+//! A host's device as a network interface: addresses, routes and counters, by rtnetlink.
 
-use crate::device::Kind;
-use crate::error::{EmuError, system};
+use crate::address::{Addresses, IPV6_MTU};
+use crate::error::EmuError;
+use crate::netlink::{index, with_netlink};
 use futures_util::{StreamExt, TryStreamExt};
 use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
@@ -9,7 +10,7 @@ use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::RouteType;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
-use std::future::Future;
+use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Queue length of a TUN device [packets]. With the default of 500, bursts were dropped silently at 500 Mbit/s.
@@ -19,45 +20,14 @@ const QUEUE_PACKETS: u32 = 20_000;
 /// drop early or pace, and so change the path.
 const TUN_QDISC: &str = "pfifo_fast";
 
-/// Smallest MTU for IPv6 (RFC 8200 §5) [bytes].
-pub const IPV6_MTU: u16 = 1280;
-
-/// Addresses of one end of the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// In a /24.
-    pub v4: Ipv4Addr,
-    /// In a /64.
-    pub v6: Ipv6Addr,
-}
-
-/// Addresses of client and server, from the shared address space (RFC 6598), as terminals see the provider. `depth` separates nested emulations.
-#[must_use]
-pub fn addresses(depth: u8) -> (Addresses, Addresses) {
-    let end = |host: u8| Addresses {
-        v4: Ipv4Addr::new(100, 64, depth, host),
-        v6: Ipv6Addr::new(0xfd62, 0x656e, 0x7470, u16::from(depth), 0, 0, 0, u16::from(host)),
-    };
-    (end(2), end(1))
-}
-
-/// Source addresses of the path's ICMP "packet too big" messages: unused addresses in the networks of both ends.
-#[must_use]
-pub fn router(depth: u8) -> Addresses {
-    Addresses { v4: Ipv4Addr::new(100, 64, depth, 254), v6: Ipv6Addr::new(0xfd62, 0x656e, 0x7470, u16::from(depth), 0, 0, 0, 254) }
-}
-
-/// The smallest depth that the calling thread's namespace does not use: inside an emulation, the next one.
-///
-/// # Errors
-/// [`EmuError::System`].
-pub fn free_depth() -> Result<u8, EmuError> {
-    let used: Vec<IpAddr> = nix::ifaddrs::getifaddrs()
-        .map_err(system("addresses of the machine"))?
-        .filter_map(|i| Some(i.address?.as_sockaddr_in()?.ip().into()))
-        .collect();
-    let taken = |depth: u8| used.iter().any(|a| matches!(a, IpAddr::V4(a) if a.octets()[..3] == [100, 64, depth]));
-    Ok((0..=254).find(|&depth| !taken(depth)).unwrap_or(255))
+/// Kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `/dev/net/tun`.
+    Tun,
+    /// A pair of virtual Ethernet devices and a packet socket.
+    Veth,
 }
 
 /// Brings the loopback and `device` up in the calling thread's namespace; returns its queueing discipline.
@@ -165,26 +135,6 @@ pub fn dropped(end: &'static str, device: &str, kind: Kind) -> Result<Dropped, E
             _ => None,
         });
         Ok(stats.unwrap_or_default())
-    })
-}
-
-/// The index of the device `name`; 0 if there is none.
-pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
-    let link = handle.link().get().match_name(name.to_owned()).execute().try_next().await?;
-    Ok(link.map_or(0, |l| l.header.index))
-}
-
-/// Runs `request_fn` with a netlink connection to the calling thread's namespace.
-pub(crate) fn with_netlink<T, F: Future<Output = Result<T, EmuError>>>(
-    end: &'static str,
-    request_fn: impl FnOnce(Handle) -> F,
-) -> Result<T, EmuError> {
-    let failed = |e: std::io::Error| EmuError::Interface { end, operation: "netlink", reason: e.to_string() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
-    runtime.block_on(async {
-        let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
-        tokio::spawn(connection);
-        request_fn(handle).await
     })
 }
 

@@ -3,7 +3,10 @@
 //! | module | contents |
 //! |---|---|
 //! | [`isolation`] | user, mount and PID namespaces |
-//! | [`host`] | a network namespace with one end of the path's device, and the thread that runs jobs in it ([`interface`]) |
+//! | [`host`] | a network namespace with one end of the path's device, and the thread that runs jobs in it |
+//! | [`interface`], [`netlink`], [`sysctl`] | the device as the kernel's interface, requests to the kernel, settings of the namespace |
+//! | [`address`] | addresses of the path's ends |
+//! | [`header`], [`packets`] | IP headers read, packets built |
 //! | [`device`] | a TUN device or a [`veth`] pair ([`ring`], [`offload`]); segmentation ([`segments`]) and coalescing ([`gro`]) |
 //! | [`relay`] | the event loop between the two devices ([`clock`], [`flows`], [`fragments`], [`lateness`]) |
 //! | `scheduling` | real-time priority and timer precision of the relay's thread |
@@ -20,6 +23,7 @@
 //! | [`spec`], [`messages`] | the request from the parent process, and the messages to it |
 //! | [`session`] | one emulation from start to end |
 
+pub mod address;
 pub mod capture;
 pub mod clock;
 pub mod close_events;
@@ -33,14 +37,17 @@ pub mod flows;
 pub mod fragments;
 pub mod gateway;
 pub mod gro;
+pub mod header;
 pub mod host;
 pub mod interface;
 pub mod isolation;
 pub mod lateness;
 pub mod messages;
 pub mod names;
+pub mod netlink;
 pub mod observation;
 pub mod offload;
+pub mod packets;
 mod passages;
 pub mod programs;
 pub mod race_flows;
@@ -53,6 +60,7 @@ pub mod segments;
 pub mod server;
 pub mod session;
 pub mod spec;
+pub mod sysctl;
 pub mod veth;
 
 pub use error::EmuError;

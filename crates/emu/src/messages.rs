@@ -3,11 +3,11 @@
 //! A separate thread writes, so that a stopped parent (Ctrl-Z) blocks neither the sampling nor the end of the program. At most [`MAX_QUEUED_BYTES`]
 //! of table rows wait for it; further rows are dropped and counted.
 
+use crate::address::Addresses;
 use crate::capture::CaptureReport;
 use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
 use crate::host::Host;
-use crate::interface::Addresses;
 use crate::isolation::Privilege;
 use crate::programs::ExitReason;
 use crate::relay::RelayReport;

@@ -1,7 +1,7 @@
 //! The host name `server`: a modified `/etc/hosts`, mounted over the machine's inside the namespace only.
 
+use crate::address::Addresses;
 use crate::error::{EmuError, system};
-use crate::interface::Addresses;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -3,7 +3,7 @@
 //! With segmentation offload (TSO, USO) a kernel hands over up to 64 KB of a flow in one buffer and leaves checksums to the device. A virtio header in
 //! front lists the remaining work (virtio 1.2, 5.1.6), from a TUN device and from a packet socket alike.
 
-use crate::gateway::rewrite::TCP;
+use crate::header::TCP;
 use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4};
 use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split};
 

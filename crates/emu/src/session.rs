@@ -2,6 +2,7 @@
 //!
 //! Everything that happens arrives as an [`Event`] on one channel. Messages to the parent are one JSON object a line ([`crate::messages`]).
 
+use crate::address::{self, Addresses};
 use crate::capture::{self, Anchor, CaptureReport, Files};
 use crate::clock::Clock;
 use crate::close_events::CloseEvents;
@@ -11,8 +12,8 @@ use crate::error::{EmuError, system};
 use crate::flows::Span;
 use crate::gateway::counters::Counters;
 use crate::gateway::event_loop;
-use crate::host::{self, Host};
-use crate::interface::{self, Addresses, Dropped};
+use crate::host::Host;
+use crate::interface::Dropped;
 use crate::isolation::{Privilege, set_up_init};
 use crate::messages::{Done, MessageWriter, Stopped};
 use crate::names::name_server;
@@ -24,6 +25,7 @@ use crate::result::{EmulationResult, FlowResult};
 use crate::sampler::{ObservedFlow, Sampler};
 use crate::server::{self, Processes};
 use crate::spec::{Spec, Workload, read_spec};
+use crate::sysctl;
 use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, HostSpec, ProfileRef};
 use bentpipe_profile::run::{Events, Samples};
 use bentpipe_profile::{Nanos, Profile, Streams, Time};
@@ -137,10 +139,10 @@ fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result
     watch_pipe(supervisor, |_| {})?;
     let exit_events = events.clone();
     let reaper = ChildReaper::start(move |pid, ending| drop(exit_events.send(Event::Ended(pid, ending))))?;
-    let (client, server) = interface::addresses(interface::free_depth()?);
+    let (client, server) = address::addresses(address::free_depth()?);
     let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
     let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
-    name_server(server, spec.mtu >= interface::IPV6_MTU)?;
+    name_server(server, spec.mtu >= address::IPV6_MTU)?;
     let hosts = [client_host, server_host];
     for host in &hosts {
         let settings = spec.hosts.clone();
@@ -259,7 +261,7 @@ fn watch_pipe(mut pipe: File, on_byte: impl Fn(u8) + Send + 'static) -> Result<(
 fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<EcnMode>) -> Result<(), EmuError> {
     if !keep_metrics {
         // Cached metrics of this run must not influence the next.
-        host::set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
+        sysctl::set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
     }
     if let Some(ecn) = ecn {
         // 1: request and accept ECN; 3: AccECN too, which kernels before Linux 6.18 refuse.
@@ -268,11 +270,11 @@ fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Opt
             EcnMode::Classic => "1",
             EcnMode::Accurate => "3",
         };
-        host::set_sysctl("ipv4/tcp_ecn", setting)?;
+        sysctl::set_sysctl("ipv4/tcp_ecn", setting)?;
     }
     if let Some(settings) = settings {
-        host::set_sysctl("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
-        host::set_sysctl("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
+        sysctl::set_sysctl("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
+        sysctl::set_sysctl("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
     }
     Ok(())
 }

@@ -4,10 +4,11 @@
 //! The host's end has a TUN device's features: no ARP, TCP segmentation offload, checksum offload.
 
 use crate::error::{EmuError, system};
-use crate::interface::{index, with_netlink};
+use crate::netlink::{index, with_netlink};
 use crate::offload;
 use crate::ring::{Frame, GSO_BYTES, Ring};
 use crate::segments::HEADER;
+use crate::sysctl::try_set_sysctl;
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::libc;
@@ -106,7 +107,7 @@ impl Veth {
             // The largest MTU: if a program raises its own end's MTU, the relay answers oversized packets, and the pair does not drop them.
             let pair = LinkVeth::new(FAR, name).address(FAR_ADDRESS.to_vec()).mtu(LARGEST_MTU).arp(false).build();
             handle.link().add(pair).execute().await.map_err(failed("veth pair"))?;
-            crate::host::try_set_sysctl(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
+            try_set_sysctl(&format!("ipv6/conf/{FAR}/disable_ipv6"), "1");
             let refused = offload::disable_unsupported(name).err().map(|e| e.to_string());
             let near = index(&handle, name).await.map_err(failed("veth pair"))?;
             let near = LinkUnspec::new_with_index(near)

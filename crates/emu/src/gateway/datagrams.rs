@@ -6,9 +6,9 @@ use super::destinations::{Destinations, Refusal};
 use super::events::EventSender;
 use super::proxy::{is_limit, unreachable_by};
 use super::reassembly::{IpPayload, Reassembly, ReassemblyError};
-use super::replies::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
-use crate::flows::FlowKey;
-use crate::interface::Addresses;
+use crate::address::Addresses;
+use crate::header::FlowKey;
+use crate::packets::{Echo, QUOTE_BYTES, datagram, echo_reply, fragments, unreachable};
 use etherparse::{IpNumber, UdpSlice};
 use nix::errno::Errno;
 use std::cell::{Cell, RefCell};
@@ -240,9 +240,9 @@ fn flow_of(datagram_payload: &IpPayload) -> Option<(FlowKey, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::addresses;
     use crate::gateway::destinations::{Reach, resolver};
     use crate::gateway::events::{GatewayEvent, channel};
-    use crate::interface::addresses;
     use proptest::prelude::*;
 
     fn datagram_payload(protocol: IpNumber, payload: Vec<u8>) -> IpPayload {

@@ -1,6 +1,6 @@
 //! Policy on the client's destinations, and their addresses on the machine's network.
 
-use crate::interface::Addresses;
+use crate::address::Addresses;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 use serde::Deserialize;
@@ -142,7 +142,7 @@ fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::addresses;
+    use crate::address::addresses;
 
     #[test]
     fn reserved_addresses_are_not_allowed() {

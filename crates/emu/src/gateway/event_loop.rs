@@ -3,15 +3,15 @@
 use super::counters::Counters;
 use super::datagrams::Datagrams;
 use super::destinations::{Destinations, Reach, resolver};
-use super::events::{EventSender, channel};
+use super::events::{EventSender, Request, channel};
 use super::proxy::{Proxy, listeners};
 use super::{Gateway, resolver as resolver_file};
+use crate::address::Addresses;
 use crate::descriptors;
 use crate::error::{EmuError, system};
 use crate::host::Host;
-use crate::interface::{Addresses, reject_destination};
+use crate::interface::reject_destination;
 use crate::scheduling;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
@@ -25,20 +25,6 @@ const MAX_REQUESTS: usize = 20_000;
 
 /// Most TCP connections, and most datagram flows, at any descriptor limit. Chosen here: a busy host of one user.
 const MAX_FLOWS: u64 = 4096;
-
-/// Request from the relay to the thread.
-#[derive(Debug)]
-pub enum Request {
-    /// Connect to `destination` for the client known as `alias`.
-    Connect {
-        /// The client's end at the server's kernel.
-        alias: SocketAddr,
-        /// The client's destination.
-        destination: SocketAddr,
-    },
-    /// Forward a packet other than TCP.
-    Packet(Vec<u8>),
-}
 
 /// Starts the gateway behind `host`, whose address is `ends[1]`. Call it from the machine's network namespace. Returns the relay's side and the counters.
 ///

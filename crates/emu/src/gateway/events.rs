@@ -1,8 +1,8 @@
-//! Events from the gateway's thread to the relay: packets for the client, and connections' progress. An eventfd wakes the relay.
+//! The relay's requests to the gateway's thread, and its events for the relay: packets for the client, and connections' progress. An eventfd wakes the relay.
 
 use super::counters::Counters;
-use super::replies::Unreachable;
 use crate::error::{EmuError, system};
+use crate::packets::Unreachable;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,6 +12,20 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Most queued events, as many as packets in a device's queue.
 const MAX_QUEUED: usize = 20_000;
+
+/// Request from the relay to the thread.
+#[derive(Debug)]
+pub enum Request {
+    /// Connect to `destination` for the client known as `alias`.
+    Connect {
+        /// The client's end at the server's kernel.
+        alias: SocketAddr,
+        /// The client's destination.
+        destination: SocketAddr,
+    },
+    /// Forward a packet other than TCP.
+    Packet(Vec<u8>),
+}
 
 /// Why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`rewrite`], [`connections`], [`proxy`] | TCP as a split connection, terminated by the kernel in the server's namespace |
-//! | [`datagrams`], [`datagram_socket`], [`reassembly`], [`replies`] | UDP and ICMP echo, packet by packet |
+//! | [`datagrams`], [`datagram_socket`], [`reassembly`] | UDP and ICMP echo, packet by packet |
 //! | [`destinations`], [`resolver`] | the policy on destinations, and DNS |
 //! | [`event_loop`], [`events`] | the thread that owns the sockets, and its channel to the relay |
 //! | [`counters`] | counts of forwarded, refused and dropped traffic |
@@ -20,18 +20,16 @@ pub mod event_loop;
 pub mod events;
 pub mod proxy;
 pub mod reassembly;
-pub mod replies;
 pub mod resolver;
 pub mod rewrite;
 
-use crate::flows::{FlowKey, Header};
-use crate::interface::Addresses;
+use crate::address::Addresses;
+use crate::header::{FlowKey, Header, TCP};
+use crate::packets::{reset, unreachable};
 use connections::{Connections, Flow, Stage};
 use counters::Counters;
-use event_loop::Request;
-use events::{EventReceiver, Failure, GatewayEvent};
-use replies::{reset, unreachable};
-use rewrite::{Ends, TCP, redirect, tcp_offset};
+use events::{EventReceiver, Failure, GatewayEvent, Request};
+use rewrite::{Ends, redirect, tcp_offset};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -4,10 +4,10 @@
 use super::counters::Counters;
 use super::destinations::{Destinations, Refusal};
 use super::events::{EventSender, Failure, GatewayEvent};
-use super::replies::Unreachable;
+use crate::address::Addresses;
 use crate::error::EmuError;
 use crate::host::Host;
-use crate::interface::Addresses;
+use crate::packets::Unreachable;
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
@@ -232,7 +232,7 @@ mod tests {
     fn connections_beyond_the_limit_do_not_count_as_unanswered() {
         let counters = Arc::<Counters>::default();
         let (events, listener) = crate::gateway::events::channel(Arc::clone(&counters)).unwrap();
-        let (_, server) = crate::interface::addresses(0);
+        let (_, server) = crate::address::addresses(0);
         let proxy = Proxy::new(Destinations::new(server, "127.0.0.1:53".parse().unwrap(), Reach::Any), events, Arc::clone(&counters), 0);
         proxy.connect("100.64.0.2:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
         assert!(matches!(listener.next(), Some(GatewayEvent::Failed(_, Failure::NoReply))));

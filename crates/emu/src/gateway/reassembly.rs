@@ -113,8 +113,9 @@ fn identification(ip: Option<&NetSlice>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::replies::{datagram, fragments};
+    use crate::packets::{datagram, fragments};
     use proptest::prelude::*;
+    use std::net::SocketAddr;
 
     #[test]
     fn too_many_fragments_are_discarded() {
@@ -147,6 +148,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn fragments_fit_the_mtu_and_reassemble(
+            v6 in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..20_000), mtu in 1280..1501_usize, reversed in any::<bool>(),
+        ) {
+            let ends = if v6 { ["[2001:db8::1]:53", "[fd00::2]:4000"] } else { ["192.0.2.1:53", "100.64.0.2:4000"] };
+            let [from, to] = ends.map(|end| end.parse::<SocketAddr>().unwrap());
+            let whole = datagram(from, to, 77, &payload).unwrap();
+            let mut parts = fragments(whole.clone(), mtu, 77);
+            prop_assert!(parts.iter().all(|p| p.len() <= mtu));
+            if reversed {
+                parts.reverse();
+            }
+            let mut reassembly = Reassembly::default();
+            let mut datagrams: Vec<_> = parts.iter().filter_map(|part| reassembly.take(part).ok().flatten()).collect();
+            prop_assert_eq!(datagrams.len(), 1);
+            let datagram = datagrams.remove(0);
+            let udp = etherparse::UdpSlice::from_slice(&datagram.payload).unwrap();
+            prop_assert_eq!(udp.payload(), &payload[..]);
+            prop_assert_eq!((datagram.source, datagram.destination), (from.ip(), to.ip()));
+        }
+
         #[test]
         fn arbitrary_packets_do_not_panic(version in prop::sample::select(vec![0x45_u8, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..120)) {
             let mut packet = vec![version];

@@ -1,8 +1,8 @@
 //! DNS: inside, `/etc/resolv.conf` names the gateway, which forwards queries to the machine's nameserver on the machine's network.
 
 use super::destinations::resolver;
+use crate::address::{Addresses, IPV6_MTU};
 use crate::error::EmuError;
-use crate::interface::{Addresses, IPV6_MTU};
 use crate::names::mount_over;
 use nix::net::if_::if_nametoindex;
 use std::fs;
@@ -56,7 +56,7 @@ fn first_nameserver(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::addresses;
+    use crate::address::addresses;
     use proptest::prelude::*;
 
     const MACHINES: &str = "# made by a program\nnameserver 127.0.0.53\n  nameserver 192.0.2.1\noptions edns0\nsearch example.org\n";

@@ -1,9 +1,7 @@
 //! Rewrites addresses and ports of a TCP packet and updates its checksums (RFC 1624, equation 3): a wrong checksum stays wrong.
 
+use crate::header::TCP;
 use std::net::{IpAddr, SocketAddr};
-
-/// IP protocol number.
-pub const TCP: u8 = 6;
 
 /// New endpoints of a packet.
 #[derive(Clone, Copy, Debug)]

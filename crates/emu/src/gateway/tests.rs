@@ -1,9 +1,9 @@
 //! Tests of the relay's side; the test takes the part of the gateway's thread.
 
 use super::events::{EventSender, channel};
-use super::replies::{Unreachable, datagram};
 use super::*;
-use crate::interface::addresses;
+use crate::address::addresses;
+use crate::packets::{Unreachable, datagram};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use tokio::sync::mpsc::Receiver;

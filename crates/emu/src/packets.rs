@@ -1,7 +1,7 @@
-//! Packets that the gateway builds for the client: datagrams, echo replies, TCP resets and ICMP errors.
+//! Packets that the emulator builds: datagrams, fragments, echo replies, TCP resets and ICMP errors.
 
-use crate::flows::Header;
-use crate::interface::Addresses;
+use crate::address::Addresses;
+use crate::header::Header;
 use etherparse::{
     IcmpEchoHeader, Icmpv4Type, Icmpv6Type, IpFragOffset, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv6Extensions,
     Ipv6FragmentHeader, Ipv6Header, PacketBuilder, PacketBuilderStep, SlicedPacket, TransportSlice, icmpv4, icmpv6,
@@ -205,7 +205,6 @@ fn fragment(packet: &[u8], mtu: usize, identification: u32) -> Option<Vec<Vec<u8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::reassembly::Reassembly;
     use proptest::prelude::*;
 
     fn pair(v6: bool) -> [SocketAddr; 2] {
@@ -214,26 +213,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn fragments_fit_the_mtu_and_reassemble(
-            v6 in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..20_000), mtu in 1280..1501_usize, reversed in any::<bool>(),
-        ) {
-            let [from, to] = pair(v6);
-            let whole = datagram(from, to, 77, &payload).unwrap();
-            let mut parts = fragments(whole.clone(), mtu, 77);
-            prop_assert!(parts.iter().all(|p| p.len() <= mtu));
-            if reversed {
-                parts.reverse();
-            }
-            let mut reassembly = Reassembly::default();
-            let mut datagrams: Vec<_> = parts.iter().filter_map(|part| reassembly.take(part).ok().flatten()).collect();
-            prop_assert_eq!(datagrams.len(), 1);
-            let datagram = datagrams.remove(0);
-            let udp = etherparse::UdpSlice::from_slice(&datagram.payload).unwrap();
-            prop_assert_eq!(udp.payload(), &payload[..]);
-            prop_assert_eq!((datagram.source, datagram.destination), (from.ip(), to.ip()));
-        }
-
         #[test]
         fn arbitrary_segments_do_not_panic_reset(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = reset(&bytes);
@@ -258,7 +237,7 @@ mod tests {
 
     #[test]
     fn packet_too_big_carries_the_mtu() {
-        let routers = crate::interface::router(0);
+        let routers = crate::address::router(0);
         for v6 in [false, true] {
             let [_, client] = pair(v6);
             let to = if v6 { "[2001:db8::1]:53" } else { "192.0.2.1:53" }.parse().unwrap();
@@ -293,7 +272,7 @@ mod tests {
         #[test]
         fn arbitrary_packets_do_not_panic_too_big(first in prop::sample::select(vec![0x45_u8, 0x4f, 0x60, 0]), rest in prop::collection::vec(any::<u8>(), 0..100)) {
             let packet: Vec<u8> = std::iter::once(first).chain(rest).collect();
-            let _ = too_big(crate::interface::router(0), 576, &packet);
+            let _ = too_big(crate::address::router(0), 576, &packet);
         }
     }
 
