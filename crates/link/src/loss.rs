@@ -1,8 +1,9 @@
 //! Random loss in loss episodes.
 
-use crate::element::{DropCause, DropCounts, Element, Exit, Port};
+use crate::cause::{DropCause, DropCounts};
+use crate::element::{Element, Exit, Port};
 use crate::packet::Packet;
-use bentpipe_profile::path::LOSS_ONE;
+use bentpipe_profile::LOSS_ONE;
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Series, Time, keyed_u64};
 use std::collections::VecDeque;

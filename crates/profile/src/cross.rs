@@ -9,9 +9,8 @@
 //! ```
 //! The offered load does not depend on the goodput: on a slow path more transfers are open at once.
 
+use crate::direction::Direction;
 use crate::error::ProfileError;
-use crate::experiment::Experiment;
-use crate::path::Direction;
 use crate::rng::{Stream, Streams};
 use crate::units::{Bytes, Nanos, Rate, Time};
 use serde::{Deserialize, Serialize};
@@ -85,22 +84,14 @@ impl TransferSizes {
 }
 
 impl CrossTraffic {
-    /// Check that the source can be drawn and that its names exist in the Experiment.
+    /// Check that the source can be drawn in a run of this duration.
     ///
     /// # Errors
     /// The first invalid field. `index`: position of the source in the Experiment.
-    pub fn check(&self, index: usize, experiment: &Experiment) -> Result<(), ProfileError> {
+    pub fn check(&self, index: usize, duration: Nanos) -> Result<(), ProfileError> {
         let bad = |name: &str, value: String, expected: &str| {
             Err(ProfileError::Experiment { field: format!("cross[{index}].{name}"), value, expected: expected.to_owned() })
         };
-        if !experiment.profiles.iter().any(|p| p.role == self.profile) {
-            return bad("profile", self.profile.clone(), "the role of one of the Experiment's Profiles");
-        }
-        for (field, host) in [("sender", &self.sender), ("receiver", &self.receiver)] {
-            if let Some(name) = host.as_ref().filter(|n| !experiment.hosts.contains_key(*n)) {
-                return bad(field, name.clone(), "a name in hosts");
-            }
-        }
         let sizes = &self.sizes;
         if sizes.least_bytes == Bytes(0) || sizes.most_bytes < sizes.least_bytes {
             return bad("sizes", format!("{} to {} bytes", sizes.least_bytes.0, sizes.most_bytes.0), "bounds from 1 byte, in order");
@@ -111,7 +102,7 @@ impl CrossTraffic {
         if self.offered_bps == Rate(0) {
             return bad("offered_bps", "0".to_owned(), "a rate above zero");
         }
-        let transfers = experiment.duration_ns.as_secs_f64() / self.mean_gap_s();
+        let transfers = duration.as_secs_f64() / self.mean_gap_s();
         if transfers > MAX_TRANSFERS {
             return bad("offered_bps", format!("{transfers:.3e} transfers"), "at most a million in a run: larger transfers, or fewer");
         }

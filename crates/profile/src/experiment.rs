@@ -1,9 +1,10 @@
 //! The Experiment: what is done on a path. Every Run stores it completely, so that the Run can be repeated.
 
 use crate::cross::CrossTraffic;
+use crate::direction::Direction;
 use crate::error::ProfileError;
-use crate::path::{Direction, Profile};
-use crate::queue::QueueRule;
+use crate::profile::Profile;
+use crate::queue_rule::QueueRule;
 use crate::units::{Bytes, Nanos, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -240,7 +241,19 @@ impl Experiment {
                 }
             }
         }
-        self.cross.iter().enumerate().try_for_each(|(i, cross)| cross.check(i, self))
+        for (i, cross) in self.cross.iter().enumerate() {
+            let field = |name: &str| format!("cross[{i}].{name}");
+            if !self.profiles.iter().any(|p| p.role == cross.profile) {
+                return bad(field("profile"), cross.profile.clone(), "the role of one of the Experiment's Profiles");
+            }
+            for (end, host) in [("sender", &cross.sender), ("receiver", &cross.receiver)] {
+                if let Some(name) = host.as_ref().filter(|n| !self.hosts.contains_key(*n)) {
+                    return bad(field(end), name.clone(), "a name in hosts");
+                }
+            }
+            cross.check(i, self.duration_ns)?;
+        }
+        Ok(())
     }
 }
 

@@ -8,30 +8,43 @@
 //! | [`units`] | time, spans, rates, bytes, angles, wall clock: integers, so that a Run is the same on every machine |
 //! | [`rng`] | named random streams from one seed, and draws keyed by hop and time |
 //! | [`series`] | a value over time, linear or stepped, with its valid intervals |
-//! | [`path`] | hops, queues, routes, events: the Profile |
+//! | [`direction`] | direction of a packet |
+//! | [`queue`] | size and discipline of a queue |
+//! | [`hop`] | series and queues of a hop |
+//! | [`event`] | handovers, outages and the fate of packets |
+//! | [`profile`] | hops, routes and events: the Profile |
+//! | [`queue_rule`] | rules that replace a Profile's queues |
 //! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
 //! | [`cross`] | cross traffic on the same path |
 //! | [`run`] | tables and summary of a Run: samples, links, events |
 
 pub mod cross;
+pub mod direction;
 pub mod error;
+pub mod event;
 pub mod experiment;
+pub mod hop;
 mod lone;
-pub mod path;
+pub mod profile;
 pub mod queue;
+pub mod queue_rule;
 pub mod rng;
 pub mod run;
 pub mod series;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod units;
+mod validation;
 
+pub use direction::Direction;
 pub use error::{ProfileError, shown, shown_message};
-pub use path::{
-    Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Migration, OrderFate, Profile, Provenance, QueueFate,
-    RouteEntry,
-};
-pub use queue::{Codel, FqCodel, QueueDiscipline, QueueLimit, QueueRule, QueueSpec, Red, Step};
+pub use event::{Event, EventKind, Fate, InFlightFate, Migration, OrderFate, QueueFate};
+pub use hop::{Hop, HopDirection, LOSS_ONE};
+pub use profile::{Basis, Profile, Provenance, RouteEntry};
+pub use queue::{Codel, FqCodel, QueueDiscipline, QueueLimit, QueueSpec, Red, Step};
+pub use queue_rule::QueueRule;
 pub use rng::{Streams, keyed_u64, unit_f64};
 pub use series::{Interpolation, JitterSeries, Series};
 pub use units::{Angle, Bytes, Nanos, Rate, Time, Utc};

@@ -1,7 +1,8 @@
 //! The delay of one small packet on an empty path: comparable with a ping, and between two Profiles.
 
+use crate::direction::Direction;
 use crate::error::ProfileError;
-use crate::path::{Direction, Profile};
+use crate::profile::Profile;
 use crate::series::Cursor;
 use crate::units::{Nanos, Time};
 
@@ -46,8 +47,8 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use crate::path::tests::{hop, provenance};
     use crate::series::JitterSeries;
+    use crate::testing::{hop, provenance};
     use crate::*;
 
     #[test]

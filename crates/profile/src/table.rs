@@ -3,14 +3,20 @@
 //! Columns: `t_s, hop, direction, kind, value, valid`. Units of `value` follow `kind`: [`Kind`]. Everything that is not a series (routes, events,
 //! queues, provenance) is in the metadata.
 
+use crate::direction::Direction;
 use crate::error::ProfileError;
-use crate::path::{Basis, Direction, Event, FORMAT, Hop, HopDirection, LOSS_ONE, Profile, Provenance, RouteEntry};
+use crate::event::Event;
+use crate::hop::{Hop, HopDirection, LOSS_ONE};
+use crate::profile::{Basis, Profile, Provenance, RouteEntry};
 use crate::queue::{QueueDiscipline, QueueSpec};
 use crate::series::{Interpolation, JitterSeries, Series};
 use crate::units::{Nanos, Time, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
+
+/// Newest metadata format that this build writes and reads. A Profile whose queues are all drop-tail is written as format 1.
+pub const FORMAT: u32 = 2;
 
 /// The quantity in a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -296,8 +302,9 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::tests::{hop, provenance};
-    use crate::queue::{Codel, FqCodel, QueueLimit, QueueRule, Red, Step};
+    use crate::queue::{Codel, FqCodel, QueueLimit, Red, Step};
+    use crate::queue_rule::QueueRule;
+    use crate::testing::{hop, provenance};
     use crate::units::Bytes;
     use proptest::prelude::*;
 

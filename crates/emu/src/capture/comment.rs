@@ -86,7 +86,7 @@ fn event(profile: &Profile, hop: Option<usize>, at: Time) -> &'static str {
 mod tests {
     use super::*;
     use bentpipe_link::{Network, Outcome, Packet};
-    use bentpipe_profile::path::LOSS_ONE;
+    use bentpipe_profile::LOSS_ONE;
     use bentpipe_profile::{
         Basis, Direction, Event, Fate as EventFate, Hop, HopDirection, InFlightFate, Provenance, QueueDiscipline, QueueFate, QueueLimit,
         QueueSpec, RouteEntry, Series, Streams, Utc,

@@ -14,7 +14,7 @@ use super::params::AccessParams;
 use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
-use bentpipe_profile::queue::with_queues_of;
+use bentpipe_profile::queue_rule::with_queues_of;
 use bentpipe_profile::{
     Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Migration, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit,
     QueueSpec, Rate, RouteEntry, Series, Streams, Time, Utc,

@@ -7,7 +7,7 @@
 //! differ in their rates. Sources of the constants: [`super::params`].
 
 use super::params::{LossParams, LossSide};
-use bentpipe_profile::path::LOSS_ONE;
+use bentpipe_profile::LOSS_ONE;
 use bentpipe_profile::rng::Stream;
 
 /// Draw the episodes of one direction over a slot: stepped probability `(ns, 1e-9)` from the slot's start, zero between episodes. The last point is zero,

@@ -1,7 +1,8 @@
 //! The tables of a Run: columns, as they are written to Parquet. Names end in their units. Counters are cumulative: they count from the beginning of
 //! the run. Times are in seconds since the beginning of the run.
 
-use crate::path::{Event, EventKind, Profile};
+use crate::event::{Event, EventKind};
+use crate::profile::Profile;
 use crate::units::Time;
 use sha2::{Digest, Sha256};
 
