@@ -1,7 +1,8 @@
 //! One direction of a hop: its elements in the order in which packets pass them.
 
 use crate::delay::Delay;
-use crate::element::{Element, Exit, PathEvent, Port};
+use crate::element::{Element, Exit, Port};
+use crate::event::PathEvent;
 use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::packet::Packet;

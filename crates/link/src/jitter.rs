@@ -1,6 +1,8 @@
 //! The grant schedule: jitter as a function of time.
 
-use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+use crate::cause::{DropCause, DropCounts};
+use crate::element::{Element, Exit, Port};
+use crate::event::PathEvent;
 use crate::packet::Packet;
 use crate::stages::Part;
 use bentpipe_profile::series::Cursor;

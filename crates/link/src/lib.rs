@@ -6,7 +6,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`packet`] | a packet's header fields and position, without its content |
-//! | [`element`] | the `Element` trait: ports, exits, events, drops by cause |
+//! | [`cause`] | why packets are dropped or marked |
+//! | [`event`] | changes of the path |
+//! | [`element`] | the `Element` trait: ports and exits |
 //! | [`server`] | a queue in front of a capacity ([`rate`], [`gate`]) |
 //! | [`queue`] | queue disciplines: drop-tail, `CoDel`, FQ-CoDel, RED, step |
 //! | [`jitter`] | the grant schedule |
@@ -19,9 +21,12 @@
 //! | [`stages`] | time that a packet spent in each part of a hop (optional) |
 //! | [`windows`] | rows of the Run's `links` table |
 
+pub mod cause;
 pub mod chain;
 pub mod delay;
 pub mod element;
+pub mod error;
+pub mod event;
 pub mod gate;
 pub mod jitter;
 pub mod loss;
@@ -38,6 +43,9 @@ pub mod windows;
 #[cfg(test)]
 mod properties;
 
-pub use element::{DropCause, DropCounts, Element, Exit, MarkCause, MarkCounts, PathEvent, Port};
-pub use network::{Network, NetworkError, Outcome};
+pub use cause::{DropCause, DropCounts, MarkCause, MarkCounts};
+pub use element::{Element, Exit, Port};
+pub use error::NetworkError;
+pub use event::PathEvent;
+pub use network::{Network, Outcome};
 pub use packet::{Ecn, Packet};

@@ -13,8 +13,10 @@ mod changes;
 mod path;
 
 use self::path::{ABSENT, HopChains, Path, Route};
+use crate::cause::DropCause;
 use crate::chain::Chain;
-use crate::element::{DropCause, Exit, Port};
+use crate::element::{Exit, Port};
+use crate::error::NetworkError;
 use crate::packet::Packet;
 use crate::shared::SharedHops;
 use crate::stages::Stage;
@@ -22,38 +24,6 @@ use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, EventKind, Profile, QueueFate, Streams, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-
-/// Why Profiles cannot form one network.
-#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NetworkError {
-    /// Two hops with one shared id differ in capacity or queue.
-    #[error("shared id {id:?}: hops differ in capacity or queue ({direction}); expected the same in every Profile that shares the hop")]
-    SharedDiffers {
-        /// The shared id.
-        id: String,
-        /// The direction in which they differ.
-        direction: &'static str,
-    },
-    /// A handover or outage of one user would strike the queue that all users share.
-    #[error("hop {hop:?} is shared ({id:?}) and events strike it; expected a shared hop that no handover or outage names")]
-    SharedWithEvents {
-        /// The hop.
-        hop: String,
-        /// Its shared id.
-        id: String,
-    },
-    /// More Profiles, hops or routes than the index fields of a packet can hold.
-    #[error("{items}: {count} given; expected at most {max}")]
-    TooMany {
-        /// Profiles, hops or routes.
-        items: &'static str,
-        /// How many there are.
-        count: usize,
-        /// The limit.
-        max: usize,
-    },
-}
 
 /// The outcome of a packet that has left the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

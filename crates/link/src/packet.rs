@@ -1,6 +1,6 @@
 //! A packet as elements see it: header fields, size and position, without its content.
 
-use crate::element::MarkCause;
+use crate::cause::MarkCause;
 use bentpipe_profile::{Direction, Time};
 
 /// Explicit congestion notification, RFC 3168 §5.

@@ -1,6 +1,8 @@
 //! A queue in front of a capacity, with a gate that events close.
 
-use crate::element::{DropCause, DropCounts, Element, Exit, PathEvent, Port};
+use crate::cause::{DropCause, DropCounts};
+use crate::element::{Element, Exit, Port};
+use crate::event::PathEvent;
 use crate::gate::Gate;
 use crate::packet::Packet;
 use crate::queue::{Dropped, Queue};

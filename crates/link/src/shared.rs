@@ -1,6 +1,6 @@
 //! Hops that several Profiles share: users of one beam, flows of different RTTs behind one bottleneck, many origins of one web page.
 
-use crate::network::NetworkError;
+use crate::error::NetworkError;
 use bentpipe_profile::{Direction, Hop};
 use std::collections::BTreeMap;
 

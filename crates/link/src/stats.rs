@@ -1,6 +1,6 @@
 //! Counters and delay distributions of one direction of a hop, taken where packets leave it. They mean the same in every world.
 
-use crate::element::{DropCause, DropCounts, MarkCounts};
+use crate::cause::{DropCause, DropCounts, MarkCounts};
 use crate::packet::Packet;
 use bentpipe_profile::Nanos;
 

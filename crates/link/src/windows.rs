@@ -1,6 +1,6 @@
 //! Rows of the Run's `links` table: one hop's traffic in one window. Both drivers write them the same way.
 
-use crate::element::{DropCause, MarkCause, MarkCounts};
+use crate::cause::{DropCause, MarkCause, MarkCounts};
 use crate::network::Network;
 use crate::stats::DelayHistogram;
 use bentpipe_profile::run::{Links, NO_ROUTE};

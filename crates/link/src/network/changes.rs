@@ -11,7 +11,7 @@
 
 use super::Network;
 use super::path::{Path, Stragglers};
-use crate::element::PathEvent;
+use crate::event::PathEvent;
 use crate::packet::Packet;
 use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, OrderFate, QueueFate, Time};
 use std::collections::BTreeSet;

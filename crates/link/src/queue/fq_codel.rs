@@ -5,7 +5,7 @@
 
 use super::codel::{CodelState, Source};
 use super::{Dropped, fits};
-use crate::element::DropCause;
+use crate::cause::DropCause;
 use crate::packet::Packet;
 use bentpipe_profile::{FqCodel, QueueLimit, Rate, Time, keyed_u64};
 use std::collections::VecDeque;

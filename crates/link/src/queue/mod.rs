@@ -18,7 +18,7 @@ pub mod fq_codel;
 pub mod red;
 pub mod step;
 
-use crate::element::{DropCause, MarkCause};
+use crate::cause::{DropCause, MarkCause};
 use crate::packet::{Ecn, Packet};
 use bentpipe_profile::{Bytes, QueueDiscipline, QueueLimit, QueueSpec, Rate, Time};
 use codel::CodelQueue;

@@ -7,7 +7,7 @@
 
 use super::droptail::DropTail;
 use super::{Dropped, mark};
-use crate::element::{DropCause, MarkCause};
+use crate::cause::{DropCause, MarkCause};
 use crate::packet::Packet;
 use bentpipe_profile::queue::PROBABILITY_ONE;
 use bentpipe_profile::{Bytes, QueueLimit, Rate, Red, Time, keyed_u64};

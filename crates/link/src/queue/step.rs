@@ -5,7 +5,7 @@
 
 use super::droptail::DropTail;
 use super::{Dropped, mark};
-use crate::element::{DropCause, MarkCause};
+use crate::cause::{DropCause, MarkCause};
 use crate::packet::Packet;
 use bentpipe_profile::{QueueLimit, Rate, Step, Time};
 
