@@ -119,7 +119,7 @@ def test_a_failed_controller_is_reported_and_others_continue(path, mine, name, m
 
 
 ENDS = """
-import ctypes, os
+import ctypes, os, time
 from mine import Reno
 
 class Exits(Reno):
@@ -132,6 +132,22 @@ class Exits(Reno):
 class Crashes(Reno):
     def on_ack(self, ack):
         ctypes.string_at(0)
+
+class Signals(Reno):
+    def on_ack(self, ack):
+        os.kill(os.getpid(), 40)
+
+class Closes(Reno):
+    def on_ack(self, ack):
+        os.closerange(3, 200)
+
+class Forks(Reno):
+    def on_ack(self, ack):
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        open("child", "w").write(str(child))
+        os._exit(4)
 
 class Sleeps(Reno):
     def on_ack(self, ack):
@@ -147,6 +163,8 @@ class Sleeps(Reno):
         ("Exits", "ended its process with exit code 3"),
         ("Exits:code=0", "ended its process with exit code 0"),
         ("Crashes", r"ended its process by signal 11 \(SIGSEGV\)"),
+        ("Signals", r"ended its process by signal 40; expected"),
+        ("Closes", "ended its process with exit code 1"),
     ],
 )
 def test_a_controller_that_ends_its_process_is_reported_and_other_runs_are_stored(path, mine, name, message):
@@ -161,6 +179,37 @@ def test_a_controller_that_ends_its_process_is_reported_and_other_runs_are_store
     assert re.search(rf"\./ends\.py:{name}: 1 Run ended early; seed 0 on .*: {message}", errors[0]), errors
     assert sorted(run.scheme for run in find_runs(mine / "out")) == ["./mine.py:Reno", "reno"]
     assert "Traceback" not in ended.stderr
+
+
+def test_a_controller_that_forks_and_ends_its_process_is_reported(path, mine):
+    """The other process keeps the channel open."""
+    (mine / "ends.py").write_text(RENO + ENDS.replace("from mine import Reno", ""))
+    try:
+        raced = race([path], ["./ends.py:Forks", "reno"], duration_s=1, out=mine / "out")
+    finally:
+        os.kill(int((mine / "child").read_text()), signal.SIGKILL)
+    assert [run.scheme for run in raced.runs] == ["reno"]
+    assert raced.failed[0].why.startswith("controller ./ends.py:Forks: ended its process with exit code 4; expected")
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ("os._exit(0)", "with exit code 0"),
+        ("os._exit(3)", "with exit code 3"),
+        ("sys.exit()", "with exit code 0"),
+        ("ctypes.string_at(0)", r"by signal 11 \(SIGSEGV\)"),
+    ],
+)
+def test_a_controller_whose_file_ends_the_process_is_one_line(path, mine, line, how):
+    (mine / "ends.py").write_text(f"import ctypes, os, sys\n{line}\n{RENO}")
+    write_profile(path, mine / "p.parquet")
+    command = [sys.executable, "-m", "bentpipe", "race", "p.parquet", "--cc", "./ends.py:Reno", "-o", "out"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=mine)
+    assert re.fullmatch(
+        rf"error: --cc: \./ends\.py:Reno cannot be loaded: it ended its process {how}; expected a class\n", ended.stderr
+    ), ended
+    assert ended.returncode == 2
 
 
 def test_ctrl_c_ends_a_controller_that_never_returns(path, mine):

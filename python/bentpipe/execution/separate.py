@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import ControllerError, UserError
+from bentpipe.experiments.plugins import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 """Interval at which the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
+
+END_S = 5.0
+"""Time within which a process that no longer sends must end before it is killed [s]. Chosen here."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ def simulate(
             return _result(ours, process, experiment, paths, controllers, on_progress)
         finally:
             process.kill()
-            process.wait()
+            with suppress(subprocess.TimeoutExpired):  # in the kernel, for example on a dead network file system
+                process.wait(END_S)
 
 
 def _result(
@@ -92,12 +97,18 @@ def _result(
     on_progress: Callable[[float], None],
 ) -> SeparateRun:
     share = 0.0
+    named = " or ".join(controllers)
     try:
         channel.send(
             (experiment.to_json(), list(controllers), [(path.metadata_json(), path.table()) for path in paths])
         )
         while True:
-            if not channel.poll(POLL_S):
+            # Before the poll: what the process sent before its end is then received. Its end alone does not close the
+            # channel if a controller started other processes.
+            ended = process.poll() is not None
+            if not channel.poll(0 if ended else POLL_S):
+                if ended:
+                    raise EOFError
                 on_progress(share)
                 continue
             kind, value = channel.recv()
@@ -108,13 +119,12 @@ def _result(
                 return SeparateRun(*value)
             else:
                 raise (ControllerError if kind == "controller" else UserError)(value)
-    except (EOFError, ConnectionError, pickle.UnpicklingError):
-        code = process.wait()
-        how = f"with exit code {code}" if code >= 0 else f"by signal {-code} ({signal.Signals(-code).name})"
-        named = " or ".join(controllers)
-        raise ControllerError(
-            f"controller {named}: ended its process {how}; expected methods that return or raise"
-        ) from None
+    except (EOFError, OSError, pickle.UnpicklingError):
+        try:
+            how = f"ended its process {exit_text(process.wait(END_S))}"
+        except subprocess.TimeoutExpired:
+            how = "closed a file of its process that it did not open"
+        raise ControllerError(f"controller {named}: {how}; expected methods that return or raise") from None
 
 
 def main() -> None:
@@ -126,6 +136,7 @@ def main() -> None:
     from bentpipe.experiments.plugins import simulate_json
 
     channel = Connection(int(sys.argv[1]))
+    os.register_at_fork(after_in_child=channel.close)  # a process that a controller forks sends no results
     experiment, controllers, tables = channel.recv()
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
     paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
@@ -135,6 +146,8 @@ def main() -> None:
         channel.send(("controller", str(error)))
     except UserError as error:
         channel.send(("user", str(error)))
+    except OSError as error:  # of `channel`: a controller's own is a ControllerError
+        sys.exit(f"controller {' or '.join(controllers)}: the connection to the race is lost: {error}")
     else:
         parts = {"samples": run.samples(), "links": run.links(), "events": run.events()}
         channel.send(("run", (parts, run.summary_json(), run.content_hash())))

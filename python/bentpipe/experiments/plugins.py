@@ -10,8 +10,12 @@ import hashlib
 import importlib.util
 import inspect
 import math
+import os
 import re
+import signal
+import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
 GROUP = "bentpipe.controllers"
 """Group of entry points of packages with controllers."""
+
+LOADED = 77
+"""Exit code of the process that tries to load a controller, if loading returns. Chosen here: no usual exit code."""
 
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
 
@@ -58,7 +65,49 @@ def plugin_names() -> list[str]:
 
 
 def find_python_controller(name: str) -> PythonController:
-    """Load the controller with this name. Raises `UserError` if its file, class or required method is missing."""
+    """Load the controller with this name, first in a separate process: a module may end the process that loads it.
+
+    Raises:
+        UserError: Its file, class or required method is missing, or its module ends the process.
+    """
+    match = _IN_FILE.match(name)
+    _try_to_load(name, b"" if match is None else read_bytes(match["file"]))
+    return _load(name)
+
+
+@cache
+def _try_to_load(name: str, _content: bytes) -> None:
+    """Load a controller in a separate process, once for each content of its file. Raises `UserError` if that fails."""
+    # Without pipes: a process that the module starts would keep them open. `main` ends the process in any case.
+    code = subprocess.run(
+        [sys.executable, "-P", "-m", __name__, name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).returncode
+    if code != LOADED:
+        raise UserError(f"--cc: {name} cannot be loaded: it ended its process {exit_text(code)}; expected a class")
+
+
+def main() -> None:
+    """Load the controller that is the argument, and end with `LOADED`, also if it cannot be loaded."""
+    with suppress(UserError):
+        _load(sys.argv[1])
+    os._exit(LOADED)
+
+
+def exit_text(code: int) -> str:
+    """Describe how a process ended, from its `subprocess.Popen.returncode`."""
+    if code >= 0:
+        return f"with exit code {code}"
+    name = next((f" ({known.name})" for known in signal.Signals if known == -code), "")  # real-time signals: no name
+    return f"by signal {-code}{name}"
+
+
+def _load(name: str) -> PythonController:
+    """Load the controller with this name in this process. Raises as `find_python_controller` does."""
     match = _IN_FILE.match(name)
     if match is None:
         return _of_package(name)
@@ -108,7 +157,7 @@ def simulate_json(
     on_progress: Callable[[float], None] | None = None,
 ) -> RunData:
     """Simulate an Experiment given as JSON with these Python `controllers`. Raises as `simulate` does."""
-    makers = {name: partial(make, find_python_controller(name).kind) for name in controllers}
+    makers = {name: partial(make, _load(name).kind) for name in controllers}
     return _native.simulate(experiment, paths, on_progress, makers)
 
 
@@ -164,3 +213,7 @@ def _checked(name: str, kind: type, sha256: str) -> PythonController:
             "try on_congestion for reacting to loss, or a helper's name without on_"
         )
     return PythonController(name, kind, tunables(kind), sha256)
+
+
+if __name__ == "__main__":
+    main()
