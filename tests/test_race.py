@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +16,12 @@ from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.execution.plan import drawn_phase_ns
-from bentpipe.execution.racing import PathWarning, RaceInterruptedError, race, run_experiment
+from bentpipe.execution.racing import RaceInterruptedError, race, run_experiment
+from bentpipe.execution.service import PathWarning
 from bentpipe.experiments.file import read_experiment
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.profiles.table import DIRECTIONS, KINDS
 from bentpipe.report.build import write_report
 from bentpipe.runs import store
 from bentpipe.runs.store import DamagedRunWarning, find_runs, read_run
@@ -172,6 +175,33 @@ def test_a_race_on_a_path_without_service_is_refused(tmp_path):
     with pytest.warns(PathWarning, match="'mid-ocean' has no service in its Runs"):
         runs = race([dumbbell(), path], ["reno"], out=tmp_path / "out", duration_s=2.0).runs
     assert [run.flows[0]["goodput_bps"] > 0 for run in runs] == [True, False]
+
+
+def stepped(direction, kind, times_s, values):
+    """A dumbbell with another series."""
+    whole = dumbbell()
+    metadata, table = whole.metadata_json(), whole.table()
+    codes = (DIRECTIONS.index(direction), KINDS.index(kind))
+    others = (table["direction"] != codes[0]) | (table["kind"] != codes[1])
+    added = {"t_s": times_s, "direction": codes[0], "kind": codes[1], "value": values, "hop": 0, "valid": True}
+    rows = {
+        name: np.concatenate([column[others], np.broadcast_to(added[name], len(times_s)).astype(column.dtype)])
+        for name, column in table.items()
+    }
+    order = np.lexsort([rows["t_s"], rows["kind"], rows["direction"], rows["hop"]])
+    return Profile.from_table(metadata, **{name: column[order] for name, column in rows.items()})
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize(("kind", "closed", "opened"), [("capacity_bps", 0.0, 1e7), ("loss_probability", 1.0, 0.0)])
+def test_a_race_while_a_direction_passes_nothing_is_refused(tmp_path, direction, kind, closed, opened):
+    path = stepped(direction, kind, [0.0, 2.0], [closed, opened])
+    refused = rf"has no service in the time that is raced: it has capacity 0 or loses every packet {direction}wards"
+    for phase_s in (0.0, 1.0):
+        with pytest.raises(UserError, match=refused):
+            race([path], ["reno"], out=tmp_path / "none", duration_s=1.0, phase_s=phase_s)
+    assert not (tmp_path / "none").exists()
+    race([path], ["reno"], out=tmp_path / "some", duration_s=1.0, phase_s=1.1)
 
 
 def test_a_run_in_an_outage_counts_where_another_run_has_service(tmp_path):

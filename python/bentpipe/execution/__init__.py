@@ -14,17 +14,17 @@ from bentpipe import lazy
 if TYPE_CHECKING:
     from bentpipe.execution.racing import (
         KernelWarning,
-        PathWarning,
         RaceInterruptedError,
         RaceResult,
         race,
         run_experiment,
     )
+    from bentpipe.execution.service import PathWarning
 
 #: Public name → the module that defines it.
 _HOMES = {
     "KernelWarning": "bentpipe.execution.racing",
-    "PathWarning": "bentpipe.execution.racing",
+    "PathWarning": "bentpipe.execution.service",
     "RaceInterruptedError": "bentpipe.execution.racing",
     "RaceResult": "bentpipe.execution.racing",
     "race": "bentpipe.execution.racing",

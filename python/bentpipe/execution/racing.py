@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bentpipe.errors import ControllerError, StoppedError, StoreError, UserError
 from bentpipe.execution import captures, kernel, separate
 from bentpipe.execution import plan as planning
@@ -20,8 +18,8 @@ from bentpipe.execution.drawn import DrawnProfiles, with_references
 from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
+from bentpipe.execution.service import check_service, warn_of_paths
 from bentpipe.experiments import plugins
-from bentpipe.profiles.path import PathView
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failures
 from bentpipe.runs import manifest, record, store, text
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 """Interval at which the waiting thread reports progress and handles Ctrl-C [s]. Chosen here: unnoticeable."""
-
-
-class PathWarning(UserWarning):
-    """A Profile that limits what a race over it can show."""
 
 
 class KernelWarning(UserWarning):
@@ -189,7 +183,7 @@ def _execute(
         jobs = 1
     elif capture:
         raise UserError("--capture: the simulator's packets have no content; expected --on-kernel with it")
-    _check_service(work)
+    check_service(work)
     store.check_folder(out)
     with holding(out, "another race writes there; wait for its end, or choose another folder with -o"):
         store.remove_partial(item.folder.parent for item in work)
@@ -201,7 +195,7 @@ def _execute(
                     folder: run for folder, run in existing.items() if not capture or captures.are_stored(folder)
                 }
             resumed = len(finished)
-            _warn_of_paths(work)
+            warn_of_paths(work)
             store_profiles(bases, out, fresh=fresh)
             manifest.add(out, work, fresh=fresh)
             pending = [item for item in work if item.folder not in finished]
@@ -237,57 +231,6 @@ def _execute(
         if not runs:
             raise ControllerError("; ".join(failures.by_scheme(failed)))
         return RaceResult(out, runs, resumed, failed)
-
-
-def _check_service(work: Sequence[Work]) -> None:
-    """Refuse a race in which no Profile has service, and warn of each Profile without it.
-
-    A Run in an outage is a result if other Runs of the Profile have service.
-    """
-    routes: dict[str, list[tuple[float, float, list[int]]]] = {}
-    served: dict[str, bool] = {}
-    for item in work:
-        begin, end = item.experiment.offset_ns / 1e9, (item.experiment.offset_ns + item.experiment.duration_ns) / 1e9
-        used = {flow.profile for flow in item.experiment.flows}
-        for base in (base for base in item.bases if base.role in used):
-            if base.label not in routes:
-                routes[base.label] = PathView(base.profile).routes()
-            has_route = any(hops and a < end and b > begin for a, b, hops in routes[base.label])
-            served[base.label] = served.get(base.label, False) or has_route
-    unserved = [label for label, has_service in served.items() if not has_service]
-    if len(unserved) < len(served):
-        for label in unserved:
-            message = f"the Profile {label!r} has no service in its Runs: nothing can be sent over it"
-            warnings.warn(message, PathWarning, stacklevel=4)
-        return
-    for label in unserved:
-        if any(hops for _, _, hops in routes[label]):
-            raise UserError(
-                f"the Profile {label!r} has no service in the time that is raced; expected a satellite in at least one "
-                "Run; try a longer --duration or another --phase"
-            )
-        raise UserError(
-            f"the Profile {label!r} has no service from beginning to end; expected a satellite in at least one slot; "
-            "try a site that `bentpipe sites` shows covered, or make the Profile with --gateways FILE"
-        )
-
-
-def _warn_of_paths(work: Sequence[Work]) -> None:
-    """Warn, once for each Profile, that it has no capacity limit in the direction of its data."""
-    directions = {
-        (base.label, flow.direction): base.profile
-        for item in work
-        for base in item.bases
-        for flow in item.experiment.flows
-        if flow.profile == base.role
-    }
-    for (label, direction), profile in directions.items():
-        if not np.isfinite(PathView(profile).capacity(direction).value).all():
-            warnings.warn(
-                f"the Profile {label!r} has no capacity {direction}wards: only windows and buffers limit its flows",
-                PathWarning,
-                stacklevel=4,
-            )
 
 
 def _warn_of_machine() -> None:

@@ -149,6 +149,13 @@ class PathView:
 
         return self._steps(direction, ["loss_probability"], combine)
 
+    def service(self, direction: Direction) -> Steps:
+        """Return 1 where packets can pass: there is a path with a capacity above 0 and a loss below 1; elsewhere 0."""
+        capacity, loss = self.capacity(direction), self.loss(direction)
+        t_s = np.union1d(capacity.t_s, loss.t_s)
+        passes = (held(capacity.t_s, capacity.value, t_s) > 0) & (held(loss.t_s, loss.value, t_s) < 1)
+        return Steps(t_s, passes.astype(np.float64), self.duration_s)
+
     def valid(self, direction: Direction) -> Steps:
         """Return 1 where every series in use is known, and 0 in gaps."""
         kinds = ["delay_s", "capacity_bps", "loss_probability"]

@@ -37,7 +37,11 @@ class Base:
         A Profile without random processes (a preset, a measurement) is returned unchanged.
         """
         own = self.profile.seed
-        return self.profile if seed == 0 or own is None else self.profile.reseed((own + seed) % 2**64)
+        return self.profile.reseed((own + seed) % 2**64) if own is not None and self.is_redrawn(seed) else self.profile
+
+    def is_redrawn(self, seed: int) -> bool:
+        """Return whether the path of a Run with `seed` differs from the given Profile."""
+        return seed != 0 and self.profile.seed is not None
 
 
 @dataclass(frozen=True)
