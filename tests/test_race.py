@@ -441,6 +441,35 @@ def test_ctrl_c_while_locks_of_futures_are_held_ends_the_race(pool, tmp_path):
     assert done.stdout.startswith("interrupted: ")
 
 
+FRESH = textwrap.dedent("""
+    import os, signal, sys
+    from pathlib import Path
+    from bentpipe.execution.racing import race
+    from bentpipe.profiles import preset_profile
+    rename, after = Path.rename, int(sys.argv[2])
+    def renamed(self, target):
+        global after
+        after -= 1
+        if after < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(self, target)
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="dumbbell")
+    race([path], ["reno"], out=Path(sys.argv[1]), duration_s=2.0)
+    Path.rename = renamed
+    race([path], ["reno"], out=Path(sys.argv[1]), duration_s=2.0, fresh=True)
+""")
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_fresh_race_killed_while_it_replaces_a_run_loses_none(tmp_path, renames):
+    out = tmp_path / "out"
+    killed = subprocess.run([sys.executable, "-c", FRESH, str(out), str(renames)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    path = preset_profile("dumbbell:rate=10mbit", 4.0, start_unix_ns=0, name="dumbbell")
+    assert race([path], ["reno"], out=out, duration_s=2.0).resumed == 1
+    assert not list(out.glob("race-down/*/*/.partial-*"))
+
+
 def test_a_full_disk_keeps_finished_runs(tmp_path):
     # A limit on the size of files stands in for the full disk: Runs of two flows are over it, Runs of one are not. One
     # job, so that a Run of one flow is finished when the first of two strikes.

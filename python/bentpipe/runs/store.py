@@ -49,6 +49,9 @@ MEASURED = "measured"
 PARTIAL = ".partial-"
 """Prefix of a Run's folder while it is being written."""
 
+BEFORE = f"{PARTIAL}before-"
+"""Prefix of a Run's folder while it is being replaced, before its name."""
+
 REQUIRED = {
     "format": int,
     "world": str,
@@ -235,8 +238,9 @@ def _move_in(partial: Path, folder: Path) -> None:
     if not folder.exists():
         partial.rename(folder)
         return
-    # Not inside the new Run, where it would remain if the process were killed now.
-    before = partial.with_name(f"{partial.name}-before")
+    # Its name tells `remove_partial` the Run's place if the process is killed between the two renames.
+    before = folder.with_name(f"{BEFORE}{folder.name}")
+    shutil.rmtree(before, ignore_errors=True)  # of a process that was killed after them
     folder.rename(before)
     try:
         partial.rename(folder)
@@ -247,10 +251,15 @@ def _move_in(partial: Path, folder: Path) -> None:
 
 
 def remove_partial(folders: Iterable[Path]) -> None:
-    """Remove partial Runs of killed processes in `folders`; the caller holds the lock of the race."""
+    """Remove partial Runs of killed processes in `folders`, and put back a Run that was not replaced yet.
+
+    The caller holds the lock of the race.
+    """
     for folder in dict.fromkeys(folders):
-        for left in folder.iterdir() if folder.is_dir() else ():
-            if left.name.startswith(PARTIAL):
+        for left in list(folder.iterdir()) if folder.is_dir() else ():
+            if left.name.startswith(BEFORE) and not (place := folder / left.name.removeprefix(BEFORE)).exists():
+                left.rename(place)
+            elif left.name.startswith(PARTIAL):
                 shutil.rmtree(left, ignore_errors=True)
 
 
