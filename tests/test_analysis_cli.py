@@ -85,7 +85,7 @@ def test_figures_of_loss_and_spikes_state_the_result():
     )
     slots = analyze_handovers(rows)
     lost = loss_episodes(rows, slots.period_s, slots.edge_unix_ns)
-    over_time, lengths, phases = plot_loss(only_series(rows), lost, slots.period_s).axes
+    over_time, lengths, phases = plot_loss(only_series(rows), lost, period_s=slots.period_s).axes
     title = f"{lost.lost} of {lost.probes} probes lost in {lost.episodes.height} episodes"
     assert over_time.get_title("left") == title
     assert over_time.lines[0].get_ydata().sum() == lost.lost
@@ -94,7 +94,7 @@ def test_figures_of_loss_and_spikes_state_the_result():
     spikes = latency_spikes(rows, slots.period_s)
     lasting = spikes.spikes.filter("lasting")
     assert lasting.height >= 1
-    left, right = plot_spikes(only_series(rows), spikes, slots.period_s).axes
+    left, right = plot_spikes(only_series(rows), spikes, period_s=slots.period_s).axes
     assert left.get_title("left") == f"{spikes.spikes.height} spikes, of which {lasting.height} last"
     shaded_s = [60 * patch.get_width() for patch in left.patches]
     assert shaded_s == pytest.approx(lasting["duration_s"].to_list())

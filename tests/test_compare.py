@@ -187,7 +187,7 @@ def test_a_second_without_packets_is_left_out_of_page_and_figure(tmp_path, monke
     assert pairing.seconds_without_delay() == (1, 1)
     sentence = "a: 1 second in which no packet was delivered left out of the delay"
     assert sentence in compare.left_out(pairing, ("a", "b"))
-    axis = plot_worlds([("a", runs[0]), ("b", runs[0])], runs[0].warmup_s).axes[2]
+    axis = plot_worlds([("a", runs[0]), ("b", runs[0])], warmup_s=runs[0].warmup_s).axes[2]
     assert np.flatnonzero(np.isnan(axis.lines[0].get_ydata())).tolist() == [4]
     compare.write_page(pairing, ("a", "b"), tmp_path / "page.html")
     assert sentence in (tmp_path / "page.html").read_text(encoding="utf-8")

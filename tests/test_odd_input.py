@@ -21,7 +21,7 @@ from bentpipe.measurements.probing.recording import held
 from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.runs.imports import import_files, read_file
 from bentpipe.orbits import routes
-from bentpipe.plots.profile import profile_figure
+from bentpipe.plots.profile import plot_profile
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.origin import slots
 from bentpipe.profiles.parquet import read_profile, write_profile
@@ -99,7 +99,7 @@ def test_provenances_that_were_faults_are_refused(computed, place, value):
     at[place[-1]] = value
     profile = profile_from_frame(profile_to_frame(computed), json.dumps(metadata))
     with pytest.raises(UserError):
-        (as_rows(summarise(profile)), slots(json.loads(profile.metadata_json())), profile_figure(profile))
+        (as_rows(summarise(profile)), slots(json.loads(profile.metadata_json())), plot_profile(profile))
 
 
 @pytest.fixture(scope="module")

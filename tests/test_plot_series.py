@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 from bentpipe.execution.racing import race
 from bentpipe.plots import series, style
-from bentpipe.plots.profile import profile_figure, save_profile_figure
+from bentpipe.plots.profile import plot_profile, save_profile_figure
 from bentpipe.plots.timeline import plot_timeline
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import make_profile
@@ -124,16 +124,16 @@ def test_widened_spans_contain_the_originals_and_stay_on_the_axis(spans, length)
 def test_a_dollar_in_a_name_starts_no_formula(tmp_path, name):
     path = preset_profile("dumbbell:rate=20mbit", 3.0, start_unix_ns=START_UNIX_NS, name=name)
     save_profile_figure(path, tmp_path / "profile.svg")
-    assert profile_figure(path).axes[0].get_title(loc="left") == name
-    assert not profile_figure(path).axes[0].title.get_parse_math()
+    assert plot_profile(path).axes[0].get_title(loc="left") == name
+    assert not plot_profile(path).axes[0].title.get_parse_math()
     points = [Point(name, name, 1.0, 2.0)]
-    figure = plot_tradeoffs(points, name)
+    figure = plot_tradeoffs(points, title=name)
     style.save(figure, tmp_path / "tradeoffs.png")
     assert not any(text.get_parse_math() for text in figure.findobj(Text) if "$" in text.get_text())
 
 
 def test_ticks_of_a_logarithmic_axis_are_plain_numbers(tmp_path):
-    figure = plot_tradeoffs([Point("cubic", "a", 0.5, 2.0), Point("bbr", "a", 2000.0, 2.0)], "")
+    figure = plot_tradeoffs([Point("cubic", "a", 0.5, 2.0), Point("bbr", "a", 2000.0, 2.0)], title="")
     style.save(figure, tmp_path / "tradeoffs.png")
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert {"1", "10", "100", "1000"} <= set(labels)

@@ -15,7 +15,7 @@ from bentpipe.errors import UserError
 from bentpipe.measurements.profile import profile_from
 from bentpipe.measurements.runs.imports import import_files
 from bentpipe.measurements.runs.store import Source, write_measured
-from bentpipe.plots.profile import profile_figure
+from bentpipe.plots.profile import plot_profile
 from bentpipe.profiles.measured.agreement import ping_stats, regular_times, simulated_ping_stats
 from bentpipe.profiles.measured.capacity import read_capacity
 from bentpipe.profiles.measured.make import FromPings, profile_from_pings
@@ -178,7 +178,7 @@ def test_edges_have_one_name(made):
     assert made.handovers.reason.startswith("a reconfiguration every 15 s")
     facts, _, _ = as_rows(summarise(made.profile))
     assert dict(facts)["handovers"] == f"0, and {count} reconfigurations without one"
-    assert profile_figure(made.profile).axes[0].get_title("left").endswith(f"({count} reconfigurations)")
+    assert plot_profile(made.profile).axes[0].get_title("left").endswith(f"({count} reconfigurations)")
     path = RacedPath(view, 0.0, view.duration_s)
     assert (path.handovers().size, path.reconfigurations().size) == (0, count)
 

@@ -214,13 +214,13 @@ def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emu
     assert [line.cwnd for line in section.limits if line.scheme == "cubic"] == [NONE]
     assert [line.tail_drop for line in section.losses if line.scheme == "cubic"] == [NONE]
     valid = [run for run in runs if run.record["valid"]]
-    overview = plot_overview(valid, left_out(runs)).axes[0]
+    overview = plot_overview(valid, left=left_out(runs)).axes[0]
     assert [tick.get_text() for tick in overview.get_yticklabels()] == ["bbr", "reno", "cubic"]
     assert [label.get_text() for label in overview.texts] == ["no valid Run"]
     for figure in (
-        plot_timeline([run for run in valid if run.seed == 0], ["cubic"]),
-        plot_cdfs(valid, ["cubic"]),
-        plot_destinations(valid, ["cubic"]),
+        plot_timeline([run for run in valid if run.seed == 0], absent=["cubic"]),
+        plot_cdfs(valid, absent=["cubic"]),
+        plot_destinations(valid, absent=["cubic"]),
     ):
         assert "CUBIC: not valid" in labels(figure)
 

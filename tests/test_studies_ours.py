@@ -11,7 +11,8 @@ import pytest
 from bentpipe.errors import UserError
 from bentpipe.execution.sweeps import cluster
 from bentpipe.experiments.schemes import known_controllers, parse_scheme
-from bentpipe.plots import error_curves, pareto
+from bentpipe.plots.error_curves import plot_error_curves
+from bentpipe.plots.pareto import plot_pareto
 from bentpipe.studies import field, hint_error, leo_field
 from bentpipe.studies.flows import RunBatch
 from bentpipe.studies.scenario import load_scenario
@@ -157,7 +158,9 @@ def test_an_error_is_written_into_the_scheme() -> None:
 
 @pytest.mark.parametrize("name", ["bbr", "bbr3-leo"])
 def test_figures_show_every_scheme(name: str) -> None:
-    figure = pareto.plot({name: ([10.0, 20.0], [0.9, 1.0]), "cubic": ([30.0, 40.0], [0.5, 0.6])}, "cost", "gain")
+    figure = plot_pareto(
+        {name: ([10.0, 20.0], [0.9, 1.0]), "cubic": ([30.0, 40.0], [0.5, 0.6])}, cost="cost", gain="gain"
+    )
     assert len(figure.axes[0].get_legend().get_texts()) == 2
-    lines = error_curves.plot({name: ([-1.0, 0.0, 1.0], [1.0, 1.1, 1.0])}, "error", "goodput")
+    lines = plot_error_curves({name: ([-1.0, 0.0, 1.0], [1.0, 1.1, 1.0])}, error="error", quantity="goodput")
     assert list(lines.axes[0].lines[0].get_ydata()) == [1.0, 1.1, 1.0]

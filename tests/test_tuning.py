@@ -32,7 +32,7 @@ def test_a_higher_loss_threshold_gains_on_a_lossy_path_and_the_winner_is_scored_
     assert found.fresh.gain != better.score.gain
     assert "the gain may be chance" in found.fresh_on  # of a static path there is no other draw
     assert tune([lossy], grid, out=tmp_path, duration_s=12, seeds=2, most_inflation=0.0).best is None
-    texts = [text.get_text() for text in plot_heatmaps(found, "t").axes[0].texts]
+    texts = [text.get_text() for text in plot_heatmaps(found, title="t").axes[0].texts]
     gain = better.score.gain
     low, high = (f"{100 * (end - 1):+.0f}" for end in (gain.low, gain.high))
     assert any(text.endswith(f"{low} … {high}") for text in texts)
@@ -145,5 +145,5 @@ def test_equal_flows_share_evenly_and_more_so_over_longer_times(tmp_path):
     assert found.scales[0].jain.mean <= 1.0
     assert found.ratios[0].size == 50
     assert np.isfinite(np.median(found.ratios[0]))
-    assert plot_fairness({"reno": found}, "t").axes
+    assert plot_fairness({"reno": found}, title="t").axes
     assert found.to_dict()["groups"][0]["fair_share"] == 0.5

@@ -94,7 +94,7 @@ def spikes(
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_spikes
 
-        _save(plot_spikes(only_series(table), result, period_s), plot_file(plot, file, "spikes"))
+        _save(plot_spikes(only_series(table), result, period_s=period_s), plot_file(plot, file, "spikes"))
 
 
 @app.command(cls=PlotCommand)
@@ -159,7 +159,7 @@ def loss(
         from bentpipe.analysis.tables import only_series
         from bentpipe.plots.analysis_episodes import plot_loss
 
-        _save(plot_loss(only_series(table), result, slots.period_s), plot_file(plot, file, "loss"))
+        _save(plot_loss(only_series(table), result, period_s=slots.period_s), plot_file(plot, file, "loss"))
 
 
 @app.command(cls=PlotCommand)

@@ -102,7 +102,7 @@ def tune(
             on_progress=lambda each: advance(each.share),
         )
     figure = out / "tune.png"
-    save(plot_heatmaps(result, f"{points.controller}, {len(profiles)} Profile(s), {seeds} seed(s)"), figure)
+    save(plot_heatmaps(result, title=f"{points.controller}, {len(profiles)} Profile(s), {seeds} seed(s)"), figure)
     if as_json:
         print_json({**result.to_dict(), "figure": str(figure)})
     else:
@@ -147,7 +147,7 @@ def fairness(
             on_progress=lambda each: advance(each.share),
         )
     figure = out / "fairness.png"
-    save(plot_fairness({flows: result}, f"{flows}, {result.runs} Run(s)"), figure)
+    save(plot_fairness({flows: result}, title=f"{flows}, {result.runs} Run(s)"), figure)
     if as_json:
         print_json({**result.to_dict(), "figure": str(figure)})
     else:

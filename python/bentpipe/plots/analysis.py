@@ -6,20 +6,22 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from bentpipe.analysis.tables import series_name
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from bentpipe.analysis.handovers import Handovers
     from bentpipe.analysis.tables import Floats, Series
+    from bentpipe.plots.canvas import AxesLike
 
 #: Largest number of RTTs drawn: more do not change the figure but make a file of megabytes.
 MOST_POINTS = 20_000
@@ -33,15 +35,20 @@ _DOTS: dict[str, Any] = {"marker": ".", "linestyle": "none", "markersize": 1.5, 
 _LINE = "#0072B2"
 
 
-def plot_latency(cdfs: pl.DataFrame) -> Figure:
+def plot_latency(cdfs: pl.DataFrame, *, ax: AxesLike = None) -> Figure:
     """Plot distributions of RTTs, one line for each site, target and kind of probe (T3P, figure 2).
 
     Args:
         cdfs: The result of `bentpipe.analysis.cdf`.
+        ax: Axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import cdf
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> figure = plot_latency(cdf(load_table("ping.txt", "probes").table))
     """
-    with style.styled():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axis = figure.subplots()
+    with canvas(ax, size_in=(6.4, 3.6)) as drawing:
+        (axis,) = drawing.axes
         for (site, target, kind), part in cdfs.group_by(["site", "target", "kind"], maintain_order=True):
             label = series_name(site, target, kind) or "RTTs"
             axis.plot(part["rtt_ms"].to_numpy(), part["share"].to_numpy(), label=label)
@@ -54,13 +61,25 @@ def plot_latency(cdfs: pl.DataFrame) -> Figure:
         axis.set_ylim(0, 1)
         axis.grid(axis="x")
         axis.legend(loc="lower right")
-    return figure
+    return drawing.figure
 
 
-def plot_handovers(series: Series, result: Handovers) -> Figure:
+def plot_handovers(series: Series, result: Handovers, *, ax: AxesLike = None) -> Figure:
     """Plot RTTs over some slots with their edges, and all slots folded (Huston 2024, figures 3 and 4).
 
-    Without detected slots: the beginning of the series, with the reason as title.
+    Without detected slots: the beginning of the series, with the reason as title; the second axes stay empty.
+
+    Args:
+        series: The analyzed series.
+        result: The result of `bentpipe.analysis.analyze_handovers`.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import analyze_handovers
+        >>> from bentpipe.analysis.tables import only_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> table = load_table("ping.txt", "probes").table
+        >>> figure = plot_handovers(only_series(table), analyze_handovers(table))
     """
     period_s = result.period_s or 15.0
     # Whole seconds if the clock is known: the axis is labelled in seconds.
@@ -69,10 +88,10 @@ def plot_handovers(series: Series, result: Handovers) -> Figure:
     edge_s = (result.edge_unix_ns - zero_ns) / 1e9 if result.edge_unix_ns is not None else before_s
     replies_s, rtt_ms = series.replies()
     replies_s = replies_s + before_s
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-        columns = figure.subplots(1, 2, width_ratios=(2, 1)) if result.found else [figure.subplots()]
-        left = columns[0]
+    panels = 2 if result.found or ax is not None else 1
+    ratios = (2, 1)[:panels]
+    with canvas(ax, 2, size_in=(9.2, 3.4), columns=panels, width_ratios=ratios) as drawing:
+        left = drawing.axes[0]
         inside = replies_s <= edge_s + SLOTS_SHOWN * period_s
         few = _few(int(inside.sum()))
         left.plot(replies_s[inside][few], rtt_ms[inside][few], **_DOTS)
@@ -96,8 +115,11 @@ def plot_handovers(series: Series, result: Handovers) -> Figure:
             visible = np.maximum(starts, before_s)  # the first slot began before the series
             left.hlines(medians, visible, starts + period_s, color=_LINE, linewidth=1.6, label="median of the slot")
             left.legend(loc="upper right")
-            _draw_folded(columns[1], (replies_s - edge_s) % period_s, rtt_ms, period_s)
-    return figure
+            _draw_folded(drawing.axes[1], (replies_s - edge_s) % period_s, rtt_ms, period_s)
+        else:
+            for axis in drawing.axes[1:]:
+                axis.set_axis_off()
+    return drawing.figure
 
 
 def _draw_folded(axis: Axes, phase_s: Floats, rtt_ms: Floats, period_s: float) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
 
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from bentpipe.analysis.loss import LossEpisodes
     from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Floats, Series
+    from bentpipe.plots.canvas import AxesLike
 
 #: Number of parts into which a series is divided; range and median of each are drawn. So a day of pings is no larger a
 #: file than a minute, and no spike is lost between two points.
@@ -30,7 +32,7 @@ _LINE = "#0072B2"
 _SPIKE = "#D55E00"
 
 
-def plot_spikes(series: Series, result: Spikes, period_s: float | None = None) -> Figure:
+def plot_spikes(series: Series, result: Spikes, *, period_s: float | None = None, ax: AxesLike = None) -> Figure:
     """Plot RTTs over time with the spikes' threshold and the lasting spikes, and these spikes' durations.
 
     Source: T3P, figure 3a.
@@ -39,12 +41,19 @@ def plot_spikes(series: Series, result: Spikes, period_s: float | None = None) -
         series: The analyzed series.
         result: The result of `bentpipe.analysis.latency_spikes`.
         period_s: Duration of a slot [s], whose multiples are marked; None: no slots.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import latency_spikes
+        >>> from bentpipe.analysis.tables import only_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> table = load_table("ping.txt", "probes").table
+        >>> figure = plot_spikes(only_series(table), latency_spikes(table))
     """
     replies_s, rtt_ms = series.replies()
     lasting = result.spikes.filter("lasting")
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    with canvas(ax, 2, size_in=(9.2, 3.4), columns=2, width_ratios=(2, 1)) as drawing:
+        left, right = drawing.axes
         unit, unit_s = _time_unit(series.duration_s)
         _draw_range(left, replies_s / unit_s, rtt_ms)
         if result.threshold_ms is not None:
@@ -58,7 +67,7 @@ def plot_spikes(series: Series, result: Spikes, period_s: float | None = None) -
         left.set_ylim(bottom=0)
         durations = lasting["duration_s"].to_numpy()
         if durations.size:
-            right.hist(durations, bins=np.arange(0, durations.max() + 4, 2.0), color=_SPIKE)
+            right.hist(durations, bins=np.arange(0, durations.max() + 4, 2.0).tolist(), color=_SPIKE)
             if period_s is not None:
                 for multiple in range(1, int(durations.max() / period_s) + 2):
                     right.axvline(multiple * period_s, color=style.HANDOVER, linewidth=0.8)
@@ -68,10 +77,10 @@ def plot_spikes(series: Series, result: Spikes, period_s: float | None = None) -
             right.yaxis.set_major_locator(MaxNLocator(integer=True))
         else:
             right.set_axis_off()
-    return figure
+    return drawing.figure
 
 
-def plot_loss(series: Series, result: LossEpisodes, period_s: float | None = None) -> Figure:
+def plot_loss(series: Series, result: LossEpisodes, *, period_s: float | None = None, ax: AxesLike = None) -> Figure:
     """Plot loss episodes over time, their lengths in probes, and loss by the second of the slot.
 
     Without losses, only the first panel is drawn, with a note.
@@ -80,11 +89,18 @@ def plot_loss(series: Series, result: LossEpisodes, period_s: float | None = Non
         series: The analyzed series.
         result: The result of `bentpipe.analysis.loss_episodes`.
         period_s: Duration of a slot [s] used for `result`; None: no slots, and the last panel says so.
+        ax: Three axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import loss_episodes
+        >>> from bentpipe.analysis.tables import only_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> table = load_table("ping.txt", "probes").table
+        >>> figure = plot_loss(only_series(table), loss_episodes(table))
     """
     episodes = result.episodes
-    with style.styled():
-        figure = Figure(figsize=(10.4, 3.4), layout="constrained")
-        left, middle, right = figure.subplots(1, 3, width_ratios=(2, 1, 1))
+    with canvas(ax, 3, size_in=(10.4, 3.4), columns=3, width_ratios=(2, 1, 1)) as drawing:
+        left, middle, right = drawing.axes
         unit, unit_s = _time_unit(series.duration_s)
         left.plot(
             _since(episodes, series) / unit_s, episodes["probes"].to_numpy(), ".", color=_LINE, markersize=4, zorder=3
@@ -102,7 +118,7 @@ def plot_loss(series: Series, result: LossEpisodes, period_s: float | None = Non
             left.set_yticks([])
             for axes in (middle, right):
                 axes.set_axis_off()
-            return figure
+            return drawing.figure
         length, count = np.unique(episodes["probes"].to_numpy(), return_counts=True)
         at_least = np.cumsum(count[::-1])[::-1] / count.sum()
         middle.plot(length, at_least, color=_LINE, marker=".", drawstyle="steps-post")
@@ -125,7 +141,7 @@ def plot_loss(series: Series, result: LossEpisodes, period_s: float | None = Non
         else:
             _note(right, "no slots detected")
             right.set_axis_off()
-    return figure
+    return drawing.figure
 
 
 def _note(axes: Axes, text: str) -> None:

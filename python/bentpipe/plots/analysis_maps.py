@@ -5,47 +5,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from bentpipe.errors import printable
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from bentpipe.analysis.orientation import Orientation
     from bentpipe.analysis.path import PathShares
     from bentpipe.analysis.throughput import Throughput
+    from bentpipe.plots.canvas import AxesLike
 
 #: Colours of segments: those of `style`, with S2 (the bent pipe) the strongest.
 _SEGMENTS = {"S1": "#9AA0A6", "S2": "#0072B2", "S3": "#56B4E9", "S4": "#E69F00", "S5": "#CC79A7", "S6": "#009E73"}
 _DIRECTIONS = {"down": "#0072B2", "up": "#D55E00"}
 
 
-def plot_path(result: PathShares) -> Figure:
-    """Plot one-way time by segment, one bar for each probe (T3P, figure 3c). Bars omit negative parts."""
+def plot_path(result: PathShares, *, ax: AxesLike = None) -> Figure:
+    """Plot one-way time by segment, one bar for each probe (T3P, figure 3c). Bars omit negative parts.
+
+    Args:
+        result: The result of `bentpipe.analysis.path_segments`.
+        ax: Axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import path_segments
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> figure = plot_path(path_segments(load_table("hops.parquet", "hops").table))
+    """
     bars = result.segments["probe", "target"].unique(maintain_order=True).rows()
-    with style.styled():
-        figure = Figure(figsize=(7.2, 1.2 + 0.28 * max(len(bars), 2)), layout="constrained")
-        axis = figure.subplots()
+    with canvas(ax, size_in=(7.2, 1.2 + 0.28 * max(len(bars), 2))) as drawing:
+        (axis,) = drawing.axes
         left = np.zeros(len(bars))
         for segment, colour in _SEGMENTS.items():
             rows = result.segments.filter(segment=segment)["one_way_ms"]
             width = np.maximum(np.nan_to_num(rows.cast(float).to_numpy()), 0.0)
             axis.barh(np.arange(len(bars)), width, left=left, color=colour, label=segment, height=0.7)
             left += width
-        axis.set_yticks(np.arange(len(bars)), [f"{probe} → {target}" for probe, target in bars])
+        axis.set_yticks(np.arange(len(bars)), [printable(f"{probe} → {target}") for probe, target in bars])
         axis.invert_yaxis()
         axis.set_xlabel("One-way time, median [ms]")
         axis.grid(axis="x")
-        figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=6)
-    return figure
+        drawing.legend(axis.get_legend_handles_labels()[0])
+    return drawing.figure
 
 
-def plot_orientation(result: Orientation) -> Figure:
-    """Plot the terminal's orientations by frequency, and their 95th percentile of latency (T3P, figures 4a, 4b)."""
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.6), layout="constrained")
-        axes = figure.subplots(1, 2, sharex=True, sharey=True)
+def plot_orientation(result: Orientation, *, ax: AxesLike = None) -> Figure:
+    """Plot the terminal's orientations by frequency, and their 95th percentile of latency (T3P, figures 4a, 4b).
+
+    Args:
+        result: The result of `bentpipe.analysis.orientation_maps`.
+        ax: Two axes to draw into, each of which gives room to a colour bar; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import orientation_maps
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> figure = plot_orientation(orientation_maps(load_table("orientation.parquet", "orientation").table))
+    """
+    with canvas(ax, 2, size_in=(9.2, 3.6), columns=2, sharex=True, sharey=True) as drawing:
+        axes = drawing.axes
         for axis, column, label in (
             (axes[0], "share", "Share of samples"),
             (axes[1], "p95_ms", "95th percentile of latency [ms]"),
@@ -60,17 +81,26 @@ def plot_orientation(result: Orientation) -> Figure:
                 cmap="viridis",
                 norm="log" if column == "share" and known.height else None,
             )
-            figure.colorbar(dots, ax=axis, label=label)
-            axis.set_xlabel("Azimuth [deg]")
-        axes[0].set_ylabel("Elevation [deg]")
-    return figure
+            drawing.figure.colorbar(dots, ax=axis, label=label, format="{x:g}")  # Matplotlib's own use mathtext
+            axis.set_xlabel("Azimuth [°]")
+        axes[0].set_ylabel("Elevation [°]")
+    return drawing.figure
 
 
-def plot_throughput(result: Throughput) -> Figure:
-    """Plot monthly medians with the 5 to 95 % range, and medians by local hour (Huston 2024, figure 2)."""
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
+def plot_throughput(result: Throughput, *, ax: AxesLike = None) -> Figure:
+    """Plot monthly medians with the 5 to 95 % range, and medians by local hour (Huston 2024, figure 2).
+
+    Args:
+        result: The result of `bentpipe.analysis.throughput_series`.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import throughput_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> figure = plot_throughput(throughput_series(load_table("speed.parquet", "throughput").table))
+    """
+    with canvas(ax, 2, size_in=(9.2, 3.4), columns=2, sharey=True) as drawing:
+        left, right = drawing.axes
         months = result.months["month"].unique().sort().to_list()
         for direction in result.summary["direction"]:
             colour = _DIRECTIONS.get(str(direction), style.DELAY)
@@ -87,5 +117,5 @@ def plot_throughput(result: Throughput) -> Figure:
         left.set_title("By month: median, 5 to 95 %")
         left.legend()
         right.set_title("By local hour: median")
-        right.set_xlabel("Hour")
-    return figure
+        right.set_xlabel("Local hour")
+    return drawing.figure

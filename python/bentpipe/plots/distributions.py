@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
+from bentpipe.plots.canvas import canvas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.store import Run
 
 
@@ -27,7 +29,7 @@ RTT_TITLES = {"rtt_latest_ms": "RTT", "rtt_smoothed_ms": "Smoothed RTT"}
 """Title of a panel of RTTs, by its column."""
 
 
-def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
+def plot_cdfs(runs: Sequence[Run], *, absent: Sequence[str] = (), ax: AxesLike = None) -> Figure:
     """Plot CDFs over all seeds, after the warm-up: goodput in bins of 100 ms and of 1 s, and the RTT.
 
     The RTT is the latest one, or the smoothed one if only that is known.
@@ -35,10 +37,14 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
     Args:
         runs: Runs over one Profile; Runs of several flows are left out.
         absent: Controllers without a valid Run; the legend names them.
+        ax: Three axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> figure = plot_cdfs(find_runs("out/race"))
     """
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.1), layout="constrained")
-        axes = figure.subplots(1, 3, sharey=True)
+    with canvas(ax, 3, size_in=(9.2, 3.1), columns=3, sharey=True) as drawing:
+        axes = drawing.axes
         groups = {
             controller: [(run, run.samples()) for run in group]
             for controller, group in series.by_controller(runs).items()
@@ -61,31 +67,39 @@ def plot_cdfs(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             axis.set_title(title)
             axis.set_xlabel(unit)
             axis.grid(axis="x")
-        axes[0].set_xlim(left=0)
-        axes[1].set_xlim(left=0)
+        for axis in axes:
+            axis.set_ylim(0, 1)
+        for axis in axes[:2]:
+            axis.set_xlim(left=0)
         axes[0].set_ylabel("Share of samples at or below")
-        axes[0].set_ylim(0, 1)
-        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        style.legend_above(figure, handles)
-    return figure
+        drawing.legend([*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)])
+    return drawing.figure
 
 
 #: If medians differ by more than this factor, the axis is logarithmic: on a linear one the smaller would be invisible.
 MOST_SPREAD = 40
 
 
-def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
+def plot_destinations(runs: Sequence[Run], *, absent: Sequence[str] = (), ax: AxesLike = None) -> Figure:
     """Plot goodput, share retransmitted, cwnd and RTT after the warm-up, by Profile and controller.
 
     Boxes of one-second values span the quartiles around the median; whiskers reach to the last value within 1.5 × the
     box (Tukey); values further out are not drawn. Retransmissions come in bursts, so most seconds have none: bars show
-    the mean share of all Runs, dots each Run. `absent` are controllers without a valid Run.
+    the mean share of all Runs, dots each Run.
+
+    Args:
+        runs: Runs over any number of Profiles; Runs of several flows are left out.
+        absent: Controllers without a valid Run; the legend names them.
+        ax: Four axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> figure = plot_destinations(find_runs("out/race"))
     """
-    with style.styled():
-        groups = series.by_controller(runs)
-        labels = list(dict.fromkeys(run.label for run in runs))
-        figure = Figure(figsize=(9.2, 6.2), layout="constrained")
-        axes = figure.subplots(2, 2).ravel()
+    groups = series.by_controller(runs)
+    labels = list(dict.fromkeys(run.label for run in runs))
+    with canvas(ax, 4, size_in=(9.2, 6.2), rows=2, columns=2) as drawing:
+        axes = drawing.axes
         measures: tuple[tuple[str, str, Callable[[Run], series.Floats] | None], ...] = (
             ("Goodput", "Mbit/s", lambda run: series.flow_goodput(run, 0, 1.0) * 1e-6),
             ("Retransmitted (bar: mean, dots: runs)", "% of all segments", None),
@@ -124,9 +138,8 @@ def plot_destinations(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure
             shown = labels if len(labels) > 1 else []
             letters = max(8, 56 // len(labels))
             axis.set_xticks(range(len(shown)), [style.in_lines(name, letters) for name in shown])
-        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        style.legend_above(figure, handles)
-    return figure
+        drawing.legend([*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)])
+    return drawing.figure
 
 
 def retransmit_share(run: Run, flow: int = 0) -> float:

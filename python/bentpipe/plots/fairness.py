@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.plots.style import log_scale, look, scheme_name, styled
+from bentpipe.plots.canvas import canvas
+from bentpipe.plots.style import log_scale, look, scheme_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,20 +16,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bentpipe.fairness import Fairness, Group
+    from bentpipe.plots.canvas import AxesLike
 
 
-def plot_fairness(results: Mapping[str, Fairness], title: str) -> Figure:
+def plot_fairness(results: Mapping[str, Fairness], *, title: str, ax: AxesLike = None) -> Figure:
     """Plot one line for each named mixture of flows.
 
     Left: the first group's goodput over the second's, in each second. Right: Jain's index over all flows, with the 5th
     percentile over windows as a band.
-    """
-    with styled():
-        from matplotlib.figure import Figure as NewFigure
 
-        figure = NewFigure(figsize=(9.0, 3.4), layout="constrained")
-        figure.suptitle(title)
-        left, right = figure.subplots(1, 2)
+    Args:
+        results: By name: the fairness of a mixture.
+        title: Title of the whole.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bentpipe.fairness import fairness, parse_groups
+        >>> from bentpipe.profiles import preset_profile
+        >>> path = preset_profile("dumbbell:rate=9mbit", 4.0)
+        >>> result = fairness([path], parse_groups("reno,cubic"), out=Path("out/fairness"))
+        >>> figure = plot_fairness({"NewReno against CUBIC": result}, title="Two flows")
+    """
+    with canvas(ax, 2, size_in=(9.0, 3.4), columns=2) as drawing:
+        drawing.title(title)
+        left, right = drawing.axes
         for name, each in results.items():
             _line(left, right, name, each)
         log_scale(left, "x")
@@ -42,7 +54,7 @@ def plot_fairness(results: Mapping[str, Fairness], title: str) -> Figure:
         right.set_ylabel("Jain's index over all flows")
         right.set_ylim(0.0, 1.02)
         left.legend(loc="upper left", fontsize="x-small")
-        return figure
+    return drawing.figure
 
 
 def group_name(group: Group) -> str:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.plots.style import styled
+from bentpipe.plots.canvas import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.estimates import Estimate
     from bentpipe.tuning.search import Cell, Tuned
 
@@ -21,41 +22,55 @@ if TYPE_CHECKING:
 PALE = 0.7
 
 
-def plot_heatmaps(tuned: Tuned, title: str) -> Figure:
+def plot_heatmaps(tuned: Tuned, *, title: str, ax: AxesLike = None) -> Figure:
     """Plot the goodput gain and the inflation of the RTT's p95 [%], each with its 95 % interval.
 
     Of a grid with more than two axes the first two are drawn, at the best point's values of the others, or at their
     first values if there is no best point. The best point is framed; points over the limit are hatched.
-    """
-    with styled():
-        from matplotlib.figure import Figure as NewFigure
 
-        cells = _cells_in_plane(tuned)
-        (x_name, xs), (y_name, ys) = _axes(tuned)
-        width, height = max(7.0, 1.0 + 1.7 * len(xs)), max(2.6, 1.6 + 0.55 * len(ys))
-        figure = NewFigure(figsize=(width, height), layout="constrained")
+    Args:
+        tuned: The result of `bentpipe.tuning.search.tune`.
+        title: Title of the whole.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bentpipe.profiles import preset_profile
+        >>> from bentpipe.tuning.grid import parse_grid
+        >>> from bentpipe.tuning.search import tune
+        >>> path = preset_profile("dumbbell:rate=9mbit,loss=1%", 4.0)
+        >>> tuned = tune([path], parse_grid("bbr2", ["loss_thresh=0.02,0.2"]), out=Path("out/tuned"))
+        >>> figure = plot_heatmaps(tuned, title="BBRv2 with random loss")
+    """
+    cells = _cells_in_plane(tuned)
+    (x_name, xs), (y_name, ys) = _axes(tuned)
+    size_in = max(7.0, 1.0 + 1.7 * len(xs)), max(2.6, 1.6 + 0.55 * len(ys))
+    with canvas(ax, 2, size_in=size_in, columns=2, sharey=True) as drawing:
         rest = zip((name for name, _ in tuned.grid.axes[2:]), cells[0].point[2:], strict=True)
         at = ", ".join(f"{name}={value}" for name, value in rest)
-        figure.suptitle(title + (f"; at {at}" if at else ""))
+        drawing.title(title + (f"; at {at}" if at else ""))
         gains = [(cell, cell.score.gain) for cell in cells]
         inflated = [(cell, cell.score.rtt_p95) for cell in cells]
-        left, right = figure.subplots(1, 2, sharey=True)
+        left, right = drawing.axes
         for axes, values, label, colours in (
             (left, gains, "goodput, relative to the default [%]", "RdYlBu"),
             (right, inflated, "p95 of 1 s RTTs, relative to the default [%]", "RdYlBu_r"),
         ):
             _heatmap(axes, tuned, values, (len(ys), len(xs)), colours)
-            axes.set_title(label, fontsize="small")
+            if drawing.is_new:
+                axes.set_title(label, fontsize="small")
             axes.set_xticks(range(len(xs)), xs)
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(x_name)
         left.set_ylabel(y_name)
         marks = "framed: the best point" if tuned.best is not None else "no point gains within the limit"
-        figure.supxlabel(
-            f"{marks}; hatched: {100 * tuned.most_inflation:g} % more RTT or above; below each value its 95 % interval",
-            fontsize="x-small",
-        )
-        return figure
+        if drawing.is_new:
+            drawing.figure.supxlabel(
+                f"{marks}; hatched: {100 * tuned.most_inflation:g} % more RTT or above; below each value its 95 % "
+                "interval",
+                fontsize="x-small",
+            )
+    return drawing.figure
 
 
 def _axes(tuned: Tuned) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bentpipe.errors import printable
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 from bentpipe.runs.summary import counted, group_runs, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.store import Run
     from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 
-def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
+def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: AxesLike = None) -> Figure:
     """Plot one panel per Profile, one row per scheme: goodput of each flow, mean, 95 % interval and every seed.
 
-    Schemes of `left` without a Run in `runs` have a row with a note.
+    Args:
+        runs: Runs of one Experiment.
+        left: Schemes without a valid Run: those without a Run in `runs` have a row with a note.
+        ax: Axes to draw into, one for each Profile of `runs`; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> figure = plot_overview(find_runs("out/race"))
     """
     summaries, groups = summarise(runs), group_runs(runs)
     labels = list(dict.fromkeys(summary.profile for summary in summaries))
-    with style.styled():
-        absent = {label: _absent(label, summaries, left) for label in labels}
-        rows = max(sum(summary.profile == label for summary in summaries) + len(absent[label]) for label in labels)
-        figure = Figure(figsize=(9.2, 0.75 + len(labels) * (0.55 + 0.3 * rows)), layout="constrained")
-        axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+    absent = {label: _absent(label, summaries, left) for label in labels}
+    rows = max(sum(summary.profile == label for summary in summaries) + len(absent[label]) for label in labels)
+    size_in = (9.2, 0.75 + len(labels) * (0.55 + 0.3 * rows))
+    with canvas(ax, len(labels), size_in=size_in, rows=len(labels), sharex=True) as drawing:
+        axes = drawing.axes
         for axis, label in zip(axes, labels, strict=True):
             shown = [summary for summary in summaries if summary.profile == label]
             for y, summary in enumerate(shown):
@@ -47,17 +57,19 @@ def plot_overview(runs: Sequence[Run], left: Sequence[LeftOut] = ()) -> Figure:
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
             axis.set_title(label)
-            axis.set_yticks(range(len(names)), [style.short_command(name) for name in names])
+            axis.set_yticks(range(len(names)), [printable(style.short_command(name)) for name in names])
             axis.set_ylim(len(names) - 0.45, -0.55)
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
         # Set after drawing, with room for a marker: margins are relative to the data's span, which may be 0.
-        axes[-1].set_xlim(0, 1.03 * axes[-1].get_xlim()[1])
+        end = 1.03 * max(axis.get_xlim()[1] for axis in axes)
+        for axis in axes:
+            axis.set_xlim(0, end)
         axes[-1].set_xlabel("Goodput [Mbit/s]: mean over seeds, 95 % confidence interval; ticks: each seed")
         controllers = dict.fromkeys(flow.controller for summary in summaries for flow in summary.flows)
         handles = [_handle(controller) for controller in controllers]
-        style.legend_above(figure, handles)
-    return figure
+        drawing.legend(handles)
+    return drawing.figure
 
 
 def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from bentpipe.analysis.handovers import Handovers
     from bentpipe.analysis.spikes import Spikes
     from bentpipe.analysis.tables import Series
+    from bentpipe.plots.canvas import AxesLike
 
 #: Duration of the whole figure [s] (Huston 2024, figure 3).
 WHOLE_S = 380.0
@@ -23,36 +25,43 @@ WHOLE_S = 380.0
 CUT_S = (1.0, 0.5)
 
 
-def plot_ping_profile(series: Series, result: Handovers, title: str) -> Figure:
+def plot_ping_profile(series: Series, result: Handovers, *, title: str, ax: AxesLike = None) -> Figure:
     """Plot a flood ping: whole, around the largest step between slots, and inside one slot (Huston 2024, figures 3–5).
 
     Args:
         series: The pings.
         result: Their slots; without slots only the whole is drawn.
-        title: Title of the figure.
+        title: Title of the first panel.
+        ax: Three axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import analyze_handovers
+        >>> from bentpipe.analysis.tables import only_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> table = load_table("ping.txt", "probes").table
+        >>> figure = plot_ping_profile(only_series(table), analyze_handovers(table), title="To 1.1.1.1")
     """
-    with style.styled():
-        figure = Figure(figsize=(9.2, 7.6), layout="constrained")
-        whole, around, inside = figure.subplots(3, 1)
+    with canvas(ax, 3, size_in=(9.2, 7.6), rows=3) as drawing:
+        whole, around, inside = drawing.axes
         _draw(whole, series, 0.0, min(WHOLE_S, series.duration_s))
         whole.set_title(title)
         edges = _edges_s(series, result)
         for edge in edges[edges <= WHOLE_S]:
             whole.axvline(edge, color=style.SLOT, linewidth=0.7, zorder=0)
         for axis in (around, inside):
-            axis.set_xlabel("Seconds")
+            axis.set_xlabel("Time since the first probe [s]")
         slot = _greatest_step(series, result)
         if slot is None or result.period_s is None:
             around.set_title(result.reason)
             inside.set_axis_off()
-            return figure
+            return drawing.figure
         period = result.period_s
         _draw(around, series, slot - period, slot + period)
         around.set_title("Around the handover with the largest step")
         around.axvline(slot, color=style.HANDOVER, linewidth=0.9, zorder=0)
         _draw(inside, series, slot + CUT_S[0], slot + period - CUT_S[1])
         inside.set_title(f"Inside the next slot, without the first {CUT_S[0]:g} s and the last {CUT_S[1]:g} s")
-    return figure
+    return drawing.figure
 
 
 def _edges_s(series: Series, result: Handovers) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -84,20 +93,30 @@ def _draw(axis: Axes, series: Series, from_s: float, to_s: float) -> None:
     axis.set_ylabel("RTT [ms]")
 
 
-def plot_spikes(series: Series, result: Spikes, from_s: float, length_s: float, title: str) -> Figure:
-    """Plot latency over some minutes, the spikes' threshold, and the lasting spikes (T3P, figure 3a).
+def plot_spikes_within(
+    series: Series, result: Spikes, *, from_s: float, length_s: float, title: str, ax: AxesLike = None
+) -> Figure:
+    """Plot latency within some minutes, the spikes' threshold, and the lasting spikes (T3P, figure 3a).
 
     Args:
         series: The pings.
         result: Their spikes.
         from_s: Start of the figure [s since the first probe].
         length_s: Duration of the figure [s].
-        title: Title of the figure.
+        title: Title of the panel.
+        ax: Axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.analysis import latency_spikes
+        >>> from bentpipe.analysis.tables import only_series
+        >>> from bentpipe.measurements.runs.analysis_input import load_table
+        >>> table = load_table("ping.txt", "probes").table
+        >>> spikes = latency_spikes(table)
+        >>> figure = plot_spikes_within(only_series(table), spikes, from_s=10.0, length_s=60.0, title="One minute")
     """
     to_s = min(from_s + length_s, series.duration_s)
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.2), layout="constrained")
-        axis = figure.subplots()
+    with canvas(ax, size_in=(9.2, 3.2)) as drawing:
+        (axis,) = drawing.axes
         _draw(axis, series, from_s, to_s)
         if result.threshold_ms is not None:
             axis.axhline(result.threshold_ms, color=style.HANDOVER, linewidth=0.9, label="2 × median")
@@ -106,6 +125,6 @@ def plot_spikes(series: Series, result: Spikes, from_s: float, length_s: float, 
             if from_s <= begin < to_s:
                 axis.axvspan(begin, begin + duration_s, color=style.OUTAGE, zorder=0)
         axis.set_title(title)
-        axis.set_xlabel("Seconds")
+        axis.set_xlabel("Time since the first probe [s]")
         axis.legend(loc="upper right")
-    return figure
+    return drawing.figure

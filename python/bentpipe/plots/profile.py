@@ -9,6 +9,7 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write
+from bentpipe.plots.canvas import canvas
 from bentpipe.plots.style import HANDOVER, SLOT, styled, widened
 from bentpipe.profiles.origin import slot_starts_s
 from bentpipe.profiles.path import PathView, Steps, changes_hop, held
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
+    from bentpipe.plots.canvas import AxesLike
 
 #: Colours of the two directions (Okabe and Ito, as in `bentpipe.plots.style`); dashes distinguish them in black and
 #: white.
@@ -55,21 +57,27 @@ def save_profile_figure(profile: Profile, path: str | os.PathLike[str]) -> None:
         raise UserError(f"{path}: no figure; expected a name that ends in .png, .svg or .pdf")
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[ending]
     with styled(), atomic_write(path) as file:
-        profile_figure(profile).savefig(file, format=ending, metadata=undated)
+        plot_profile(profile).savefig(file, format=ending, metadata=undated)
 
 
-def profile_figure(profile: Profile) -> Figure:
-    """Plot one-way delay [ms], capacity [Mbit/s] and loss [%] of `profile` over time [s], in both directions."""
-    with styled():
-        return _figure(profile)
+def plot_profile(profile: Profile, *, ax: AxesLike = None) -> Figure:
+    """Plot one-way delay [ms], capacity [Mbit/s] and loss [%] of `profile` over time [s], in both directions.
+
+    Args:
+        profile: The Profile.
+        ax: Three axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> figure = plot_profile(preset_profile("dumbbell:rate=20mbit", 10.0))
+    """
+    with canvas(ax, 3, size_in=(9, 6.2), rows=3, sharex=True, height_ratios=(3, 2, 1)) as drawing:
+        _draw(profile, *drawing.axes)
+    return drawing.figure
 
 
-def _figure(profile: Profile) -> Figure:
-    from matplotlib.figure import Figure
-
+def _draw(profile: Profile, delay: Axes, capacity: Axes, loss: Axes) -> None:
     view = PathView(profile)
-    figure = Figure(figsize=(9, 6.2), layout="constrained")
-    delay, capacity, loss = figure.subplots(3, 1, sharex=True, height_ratios=[3, 2, 1])
     for axes in (delay, capacity, loss):
         _background(axes, view)
     losses = {direction: _without_outages(view, direction) for direction in DIRECTIONS}
@@ -98,9 +106,9 @@ def _figure(profile: Profile) -> Figure:
     loss.set_ylabel(f"loss [%],\nmean of {mean_s:g} s" if mean_s else "loss [%]")
     loss.set_ylim(bottom=0, top=max(1.0, loss.get_ylim()[1]))
     loss.set_xlabel(f"time [s since {format_utc(profile.start_unix_ns)}]")
-    loss.set_xlim(0, profile.duration_s)
+    for axes in (delay, capacity, loss):
+        axes.set_xlim(0, profile.duration_s)
     delay.legend(*_legend(view), loc="lower right", bbox_to_anchor=(1, 1), borderpad=0.1, ncols=5)
-    return figure
 
 
 def _delay(axes: Axes, view: PathView, direction: Direction) -> None:

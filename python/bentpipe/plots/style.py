@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import re
+import warnings
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
+from bentpipe.errors import printable
 from bentpipe.experiments.flow_names import COMMAND, flow_parts, is_command, split_flow
 from bentpipe.files import replace_file
 
@@ -222,9 +224,9 @@ def log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def in_lines(name: str, letters: int) -> str:
-    """Break a Profile's name after hyphens into lines of about `letters` characters."""
+    """Break a Profile's name after hyphens into lines of about `letters` characters, without control characters."""
     lines = [""]
-    for piece in re.findall(r"[^-]*-?", name):
+    for piece in re.findall(r"[^-]*-?", printable(name)):
         if lines[-1] and len(lines[-1]) + len(piece) > letters:
             lines.append("")
         lines[-1] += piece
@@ -256,15 +258,19 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
 def save(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the file's suffix (png, svg, pdf), without a date or version in it."""
     kind = path.suffix.lstrip(".")
-    image = BytesIO()
-    with styled():
-        figure.savefig(image, format=kind, metadata=UNDATED.get(kind))
-    replace_file(path, image.getbuffer())
+    replace_file(path, _image(figure, kind))
 
 
 def data_uri(figure: Figure) -> str:
     """Return a figure as a PNG data URI, for a self-contained page."""
+    return "data:image/png;base64," + base64.b64encode(_image(figure, "png")).decode()
+
+
+def _image(figure: Figure, kind: str) -> memoryview:
+    """Return a figure as a file of a format."""
     image = BytesIO()
-    with styled():
-        figure.savefig(image, format="png", metadata=UNDATED["png"])
-    return "data:image/png;base64," + base64.b64encode(image.getvalue()).decode()
+    with styled(), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the tables have it.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(image, format=kind, metadata=UNDATED.get(kind))
+    return image.getbuffer()

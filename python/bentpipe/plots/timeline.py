@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from bentpipe.plots import series, style
+from bentpipe.plots.canvas import canvas
 from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.profiles.table import Direction
     from bentpipe.runs.store import Run
 
@@ -25,16 +27,25 @@ BIN_S = 1.0
 """Bin of drawn goodput [s]: at 100 ms a delayed ACK train already shows as a spike."""
 
 
-def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
+HEIGHTS = (0.28, 1.35, 1, 1, 1)
+"""Relative heights of the timeline's panels in a new figure."""
+
+
+def plot_timeline(runs: Sequence[Run], *, absent: Sequence[str] = (), ax: AxesLike = None) -> Figure:
     """Plot a panel each for the path (serving satellite, loss), goodput, cwnd, RTT and backlog; one line per Run.
 
     Args:
         runs: Runs of one flow each over the same Profile with the same seed, and so over the same path.
         absent: Controllers whose Run with this seed is not valid; the legend names them.
+        ax: Five axes to draw into, from top to bottom: path, goodput, cwnd, RTT, backlog; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> runs = [run for run in find_runs("out/race") if run.seed == 0 and len(run.flows) == 1]
+        >>> figure = plot_timeline(runs)
     """
-    with style.styled():
-        figure = Figure(figsize=(9.2, 8.7), layout="constrained")
-        strip, *axes = figure.subplots(5, 1, sharex=True, gridspec_kw={"height_ratios": [0.28, 1.35, 1, 1, 1]})
+    with canvas(ax, 5, size_in=(9.2, 8.7), rows=5, sharex=True, height_ratios=HEIGHTS) as drawing:
+        strip, *axes = drawing.axes
         mark_path(runs[0], list(axes))
         direction = runs[0].flows[0]["direction"]
         has_peak = True
@@ -64,7 +75,7 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
                 "Smoothed RTT",
                 f"Backlog of the path's queues ({'peak of each second' if has_peak else 'sampled once a second'})",
             ),
-            ("Mbit/s", "MB", "ms", "kB"),
+            ("Goodput [Mbit/s]", "cwnd [MB]", "RTT [ms]", "Backlog [kB]"),
             strict=True,
         ):
             axis.set_title(title)
@@ -72,17 +83,25 @@ def plot_timeline(runs: Sequence[Run], absent: Sequence[str] = ()) -> Figure:
             if axis is not axes[2]:  # propagation keeps the RTT far from zero
                 axis.set_ylim(bottom=0)
         axes[3].set_xlabel("Time since the run began [s]")
-        axes[3].set_xlim(0, runs[0].duration_s)
-        handles = [*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)]
-        style.legend_above(figure, handles)
-    return figure
+        for axis in drawing.axes:
+            axis.set_xlim(0, runs[0].duration_s)
+        drawing.legend([*axes[0].get_legend_handles_labels()[0], *style.absent_handles(absent)])
+    return drawing.figure
 
 
-def plot_sharing(runs: Sequence[Run]) -> Figure:
-    """Plot the goodput of flows that share the path over time, one panel per Run."""
-    with style.styled():
-        figure = Figure(figsize=(9.2, 0.9 + 2.2 * len(runs)), layout="constrained")
-        axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+def plot_sharing(runs: Sequence[Run], *, ax: AxesLike = None) -> Figure:
+    """Plot the goodput of flows that share the path over time, one panel per Run.
+
+    Args:
+        runs: Runs of equal length.
+        ax: Axes to draw into, one for each Run; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> figure = plot_sharing([run for run in find_runs("out/race") if len(run.flows) > 1])
+    """
+    with canvas(ax, len(runs), size_in=(9.2, 0.9 + 2.2 * len(runs)), rows=len(runs), sharex=True) as drawing:
+        axes = drawing.axes
         for axis, run in zip(axes, runs, strict=True):
             mark_path(run, [axis])
             samples = run.samples()
@@ -97,12 +116,12 @@ def plot_sharing(runs: Sequence[Run]) -> Figure:
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller) + number
                 )
             axis.set_title(style.short_command(run.scheme))
-            axis.set_ylabel("Mbit/s")
+            axis.set_ylabel("Goodput [Mbit/s]")
             axis.set_ylim(bottom=0)
             axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            axis.set_xlim(0, run.duration_s)
         axes[-1].set_xlabel("Time since the run began [s]")
-        axes[-1].set_xlim(0, runs[0].duration_s)
-    return figure
+    return drawing.figure
 
 
 def mark_path(run: Run, axes: Sequence[Axes]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plots import style
+from bentpipe.plots.canvas import canvas
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure
+
+    from bentpipe.plots.canvas import AxesLike
 
 MARKERS = ("o", "s", "s", "^", "^", "D", "D", "v", "v", "P", "P")
 """Markers of settings in order: the first is single, the others come in pairs."""
@@ -25,16 +29,24 @@ class Point:
     goodput_mbps: float
 
 
-def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
-    """Plot a marker for each setting, a colour for each controller; settings that end in "+ ECN" are filled."""
-    from matplotlib.figure import Figure
+def plot_tradeoffs(points: Sequence[Point], *, title: str, ax: AxesLike = None) -> Figure:
+    """Plot a marker for each setting, a colour for each controller; settings that end in "+ ECN" are filled.
+
+    Args:
+        points: Controllers in settings.
+        title: Title of the panel.
+        ax: Axes to draw into; None: a new figure.
+
+    Example:
+        >>> points = [Point("cubic", "FIFO", 40.0, 90.0), Point("cubic", "CoDel + ECN", 4.0, 88.0)]
+        >>> figure = plot_tradeoffs(points, title="Download, one flow")
+    """
     from matplotlib.lines import Line2D
 
     settings = list(dict.fromkeys(point.setting for point in points))
     controllers = list(dict.fromkeys(point.controller for point in points))
-    with style.styled():
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.subplots()
+    with canvas(ax, size_in=(7.2, 4.6)) as drawing:
+        (axes,) = drawing.axes
         for point in points:
             colour = style.look(point.controller).colour
             filled = point.setting.endswith("+ ECN")
@@ -69,4 +81,4 @@ def plot_tradeoffs(points: Sequence[Point], title: str) -> Figure:
             for name in controllers
         ]
         axes.legend(handles=[*colours, *kinds], fontsize="x-small", ncols=2, loc="lower left")
-    return figure
+    return drawing.figure

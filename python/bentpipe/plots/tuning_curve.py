@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plots.style import SPARE, log_scale, styled
+from bentpipe.plots.canvas import canvas
+from bentpipe.plots.style import SPARE, log_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.estimates import Estimate
     from bentpipe.tuning.scores import Score
 
@@ -23,14 +25,27 @@ class Curve:
     scores: tuple[Score, ...]
 
 
-def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: str) -> Figure:
-    """Plot goodput and p95 of the RTT relative to the default's, with the published ratios as dotted lines."""
-    with styled():
-        from matplotlib.figure import Figure as NewFigure
+def plot_gain_curve(curves: list[Curve], *, gain: float, inflation: float, title: str, ax: AxesLike = None) -> Figure:
+    """Plot goodput and p95 of the RTT relative to the default's, with the published ratios as dotted lines.
 
-        figure = NewFigure(figsize=(9.0, 3.4), layout="constrained")
-        figure.suptitle(title)
-        left, right = figure.subplots(1, 2)
+    Args:
+        curves: The settings.
+        gain: Published ratio of goodputs.
+        inflation: Published ratio of RTTs.
+        title: Title of the whole.
+        ax: Two axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import estimate
+        >>> from bentpipe.tuning.scores import Score
+        >>> ratio = estimate([1.1, 1.2, 1.4])
+        >>> scores = (Score(9e6, ratio, ratio, ratio), Score(9e6, ratio, ratio, ratio))
+        >>> curve = Curve("loss_thresh=0.2", (1.0, 10.0), scores)
+        >>> figure = plot_gain_curve([curve], gain=1.3, inflation=1.1, title="BBRv2")
+    """
+    with canvas(ax, 2, size_in=(9.0, 3.4), columns=2) as drawing:
+        drawing.title(title)
+        left, right = drawing.axes
         for axes, name, label, mark in (
             (left, "gain", "goodput, relative to the default [%]", gain),
             (right, "rtt_p95", "p95 of the RTT, relative to the default [%]", inflation),
@@ -56,7 +71,7 @@ def plot_gain_curve(curves: list[Curve], gain: float, inflation: float, title: s
             axes.set_xlabel("mean interval between loss episodes [s]")
             axes.set_ylabel(label)
         left.legend(fontsize="x-small")
-        return figure
+    return drawing.figure
 
 
 def _percent(ratio: float) -> float:

@@ -5,30 +5,37 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
 from bentpipe.plots import series, style
+from bentpipe.plots.canvas import canvas
 from bentpipe.runs.figures import delays_by_second
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
+    from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.store import Run
 
 BIN_S = 1.0
 """Bin of goodput, equal to the windows of `links` [s]."""
 
 
-def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
+def plot_worlds(runs: Sequence[tuple[str, Run]], *, warmup_s: float, ax: AxesLike = None) -> Figure:
     """Plot a column for each of two Runs: goodput of each flow above, one-way delay of all data below.
 
     Args:
         runs: The Runs, each with the title of its column.
         warmup_s: Duration of the warm-up, which the comparison excludes [s].
+        ax: Four axes to draw into: goodput of both, delay of both; None: a new figure.
+
+    Example:
+        >>> from bentpipe.runs import find_runs
+        >>> first, second, *_ = find_runs("out/race")
+        >>> figure = plot_worlds([("first", first), ("second", second)], warmup_s=first.warmup_s)
     """
-    with style.styled():
-        figure = Figure(figsize=(9.2, 3.6), layout="constrained")
-        axes = figure.subplots(2, 2, sharex=True, sharey="row")
+    with canvas(ax, 4, size_in=(9.2, 3.6), rows=2, columns=2, sharex=True, sharey="row") as drawing:
+        above, below = drawing.axes[:2], drawing.axes[2:]
         for column, (title, run) in enumerate(runs):
             samples = run.samples()
             names = run.names
@@ -36,23 +43,23 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], warmup_s: float) -> Figure:
                 look = style.look(controller)
                 dashes = (0, (4, 1.5)) if controller in names[:i] else look.line
                 t_s, bps = series.goodput(samples, i, BIN_S)
-                axes[0, column].plot(
+                above[column].plot(
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller)
                 )
             seconds = delays_by_second(run.links(), str(run.flows[0]["direction"]), 0.0)
-            axes[1, column].plot(*_with_gaps(seconds), color=style.DELAY)
-            axes[0, column].set_title(f"{title}: goodput", parse_math=False)
-            axes[1, column].set_title(f"{title}: one-way delay", parse_math=False)
-            axes[1, column].set_xlabel("Time since the run began [s]")
-            for axis in axes[:, column]:
+            below[column].plot(*_with_gaps(seconds), color=style.DELAY)
+            above[column].set_title(f"{title}: goodput")
+            below[column].set_title(f"{title}: one-way delay")
+            below[column].set_xlabel("Time since the run began [s]")
+            for axis in (above[column], below[column]):
                 axis.axvspan(0, warmup_s, color=style.WARM_UP, linewidth=0, zorder=0.3)
-        axes[0, 0].set_ylabel("Mbit/s")
-        axes[1, 0].set_ylabel("ms")
-        axes[0, 0].set_ylim(bottom=0)
-        axes[1, 0].set_ylim(bottom=0)
-        axes[0, 0].set_xlim(0, runs[0][1].duration_s)
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    return figure
+        above[0].set_ylabel("Goodput [Mbit/s]")
+        below[0].set_ylabel("Delay [ms]")
+        for axis in drawing.axes:
+            axis.set_ylim(bottom=0)
+            axis.set_xlim(0, runs[0][1].duration_s)
+        drawing.legend(above[0].get_legend_handles_labels()[0])
+    return drawing.figure
 
 
 def _with_gaps(seconds: Mapping[int, tuple[float, int]]) -> tuple[list[int], list[float]]:

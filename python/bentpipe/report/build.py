@@ -185,7 +185,7 @@ class _Artist:
             "for every run."
         )
         part.figures.append(
-            self._add(plot_overview(runs, left_out(every)), part.experiment, "overview", caption, void=void)
+            self._add(plot_overview(runs, left=left_out(every)), part.experiment, "overview", caption, void=void)
         )
         if any(len(run.flows) == 1 for run in runs):
             caption = (
@@ -196,7 +196,7 @@ class _Artist:
             if shared := dict.fromkeys(run.scheme for run in runs if len(run.flows) > 1):
                 caption += f" Flows that share the path ({', '.join(shared)}) are excluded."
             part.figures.append(
-                self._add(plot_destinations(runs, absent), part.experiment, "destinations", caption, void=void)
+                self._add(plot_destinations(runs, absent=absent), part.experiment, "destinations", caption, void=void)
             )
 
     def draw_section(self, section: content.Section, every: Sequence[Run], commands: int) -> None:
@@ -223,13 +223,15 @@ class _Artist:
             missing = list(
                 dict.fromkeys(run.scheme for run in every if len(run.flows) == 1 and run.scheme not in schemes)
             )
-            figure = plot_timeline(first, missing)
+            figure = plot_timeline(first, absent=missing)
             section.figures.append(self._add(figure, section.anchor, "timeline", caption, void=void))
             caption = (
                 "All seeds after the warm-up: goodput in short and in longer bins, and the latest RTT (the smoothed "
                 "RTT of a kernel, which keeps no other)."
             )
-            section.figures.append(self._add(plot_cdfs(single, absent), section.anchor, "cdf", caption, void=void))
+            section.figures.append(
+                self._add(plot_cdfs(single, absent=absent), section.anchor, "cdf", caption, void=void)
+            )
         if shared:
             caption = f"Flows that share the path, {why}."
             section.figures.append(self._add(plot_sharing(shared), section.anchor, "sharing", caption, void=void))

@@ -86,7 +86,7 @@ def write_page(
     shown = []
     for done, scheme in enumerate(pairing.schemes):
         first = scheme.pairs[0].runs
-        figure = plot_worlds(list(zip(names, first, strict=True)), first[0].warmup_s)
+        figure = plot_worlds(list(zip(names, first, strict=True)), warmup_s=first[0].warmup_s)
         shown.append({"cells": cells(scheme), "image": style.data_uri(figure), "seed": first[0].seed})
         on_progress((done + 1) / len(pairing.schemes))
     html = (

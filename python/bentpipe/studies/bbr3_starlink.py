@@ -452,7 +452,7 @@ def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> dict[str, F
         ]
         number = 2 if direction == "up" else 4
         name = f"figure-{number}" + ("" if buffers == DEFAULT else f"-{buffers}-buffers")
-        figures[name] = plot_boxes(panels, plan.cities, plan.controllers)
+        figures[name] = plot_boxes(panels, places=plan.cities, controllers=plan.controllers)
         if buffers == DEFAULT:
             figures[f"figure-{number + 1}"] = _time_series(runs, plan, direction)
     return figures

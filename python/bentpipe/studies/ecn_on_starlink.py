@@ -306,7 +306,7 @@ def _figure(field: OutcomesByKey, direction: str) -> Figure:
         for queue, ecn, called in _configurations()
     ]
     way = "Download" if direction == "down" else "Upload"
-    return plot_tradeoffs(points, f"{way}, one flow: benefit of a marking queue")
+    return plot_tradeoffs(points, title=f"{way}, one flow: benefit of a marking queue")
 
 
 def _notes(field: OutcomesByKey, statements: int) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bentpipe.plots import error_curves
+from bentpipe.plots.error_curves import plot_error_curves
 from bentpipe.studies import field
 from bentpipe.studies.agreement import Claim, all_hold, ratio_of, ratio_text
 from bentpipe.studies.scenario import load_scenario
@@ -100,8 +100,12 @@ def _run(request: Request) -> Result:
             )
         )
     figures = {
-        "goodput": error_curves.plot(curves, "hint later than the handover by [ms]", "goodput over the parent's"),
-        "queue": error_curves.plot(queues, "hint later than the handover by [ms]", "mean queueing delay [ms]"),
+        "goodput": plot_error_curves(
+            curves, error="hint later than the handover by [ms]", quantity="goodput over the parent's"
+        ),
+        "queue": plot_error_curves(
+            queues, error="hint later than the handover by [ms]", quantity="mean queueing delay [ms]"
+        ),
     }
     notes = [
         f"{len(users)} verdicts of four parts, each part at 5 %; on {len(paths)} paths, so a cost of less than a few "

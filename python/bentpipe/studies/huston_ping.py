@@ -60,7 +60,7 @@ def _run(request: Request) -> Result:
     verdicts += [_loss_verdict(part, loss) for part, loss in losses]
     figures = {
         f"figures-3-5{f'-{number}' if number else ''}": plot_ping_profile(
-            flood.series, flood.handovers, f"{flood.part.name} ({flood.part.basis.partition(':')[0]})"
+            flood.series, flood.handovers, title=f"{flood.part.name} ({flood.part.basis.partition(':')[0]})"
         )
         for number, flood in enumerate(floods)
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bentpipe.experiments.schemes import known_controllers
-from bentpipe.plots import pareto
+from bentpipe.plots.pareto import plot_pareto
 from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
 from bentpipe.studies.agreement import FEWEST, Claim, all_hold, values_text
@@ -62,10 +62,10 @@ def _run(request: Request) -> Result:
     ]
     rows = [row for judged, _ in results for row in judged] + rows
     verdicts = [verdict for _, judged in results for verdict in judged]
-    figure = pareto.plot(
+    figure = plot_pareto(
         {scheme: both for scheme, both in points.items() if both[0]},
-        "mean queueing delay [ms]",
-        "goodput, share of the best on each Profile",
+        cost="mean queueing delay [ms]",
+        gain="goodput, share of the best on each Profile",
     )
     notes = [
         f"{sum(len(judged) for _, judged in results)} verdicts at 5 % each; one is undecided where its interval "

@@ -84,13 +84,16 @@ def _run(request: Request) -> Result:
     rows += changed_rows
     figures = {
         "figures-5b-5c": plot_heatmaps(
-            tuned, f"BBRv2, uploads from BCN-1: {setup.tests} tests of {setup.duration_s:g} s"
+            tuned, title=f"BBRv2, uploads from BCN-1: {setup.tests} tests of {setup.duration_s:g} s"
         ),
         "gain-against-loss": plot_gain_curve(
-            curves, published["gain"].value, published["inflation"].value, "BBRv2 at 4000 ms, 8 % against its default"
+            curves,
+            gain=published["gain"].value,
+            inflation=published["inflation"].value,
+            title="BBRv2 at 4000 ms, 8 % against its default",
         ),
     } | {
-        f"figures-5b-5c-{key}": plot_heatmaps(pooled_result.tuned, f"BBRv2, uploads from {terminals[key].name}")
+        f"figures-5b-5c-{key}": plot_heatmaps(pooled_result.tuned, title=f"BBRv2, uploads from {terminals[key].name}")
         for key, pooled_result in others.items()
     }
     fresh = f"simulated: {setup.fresh_tests} other tests of {setup.duration_s:g} s"

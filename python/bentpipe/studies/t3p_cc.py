@@ -101,7 +101,7 @@ def _run(request: Request) -> Result:
             f"{uplink.text}: {tests} tests of {duration_s:g} s, hosts as Linux sets them (4 MB to send); "
             f"{line} with {traffic} traffic"
         ],
-        {"figure-5a": plot_normalised_cdfs(panels, "Throughput over the largest of BBRv1")},
+        {"figure-5a": plot_normalised_cdfs(panels, label="Throughput over the largest of BBRv1")},
         _notes(runs, largest),
         supposed,
     )

@@ -71,7 +71,7 @@ def _run(request: Request) -> Result:
         rows,
         _verdicts(by_test, basis),
         [f"{uplink.text}: {count} tests of {duration_s:g} s, the same for every setting, {each_text(each)}"],
-        {"figure-5d": plot_fairness(fairness, f"{each_text(each)}, uploads from BCN-1")},
+        {"figure-5d": plot_fairness(fairness, title=f"{each_text(each)}, uploads from BCN-1")},
         ["figure 5d has no numbers in the text, so only the ordering can be compared"],
     )
 

@@ -12,7 +12,7 @@ from bentpipe.analysis.handovers import Handovers, analyze_handovers
 from bentpipe.analysis.loss import loss_episodes
 from bentpipe.analysis.spikes import BIN_S, LASTING_S, Spikes, latency_spikes
 from bentpipe.analysis.tables import Series, only_series
-from bentpipe.plots.pings import plot_spikes
+from bentpipe.plots.pings import plot_spikes_within
 from bentpipe.studies.measured import Part, joint_basis, probe_series
 from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.simulated import take_windows
@@ -71,7 +71,13 @@ def _run(request: Request) -> Result:
     figures = {}
     for number, series_spikes in enumerate(every):
         title = f"{series_spikes.part.name} ({series_spikes.part.basis.partition(':')[0]})"
-        figure = plot_spikes(series_spikes.series, series_spikes.spikes, _busiest_s(series_spikes), DRAWN_S, title)
+        figure = plot_spikes_within(
+            series_spikes.series,
+            series_spikes.spikes,
+            from_s=_busiest_s(series_spikes),
+            length_s=DRAWN_S,
+            title=title,
+        )
         figures[f"figure-3a{f'-{number}' if number else ''}"] = figure
     return Result(rows, _verdicts(every), [part.text for part in parts], figures, notes)
 

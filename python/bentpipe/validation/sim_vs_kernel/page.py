@@ -24,7 +24,7 @@ def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worl
     shown = []
     for cell, both in zip(cells, worlds, strict=True):
         image = style.data_uri(
-            plot_worlds([("Simulated", both.simulated[0]), ("This kernel", both.kernel[0])], WARMUP_S)
+            plot_worlds([("Simulated", both.simulated[0]), ("This kernel", both.kernel[0])], warmup_s=WARMUP_S)
         )
         shown.append({**cell, "name": style.scheme_name(both.cell.flows), "image": image})
     html = (
