@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.colors import LogNorm
 
 from bentpipe.errors import printable
 from bentpipe.plots import style
@@ -81,7 +82,9 @@ def plot_orientation(result: Orientation, *, ax: AxesLike = None) -> Figure:
                 cmap="viridis",
                 norm="log" if column == "share" and known.height else None,
             )
-            drawing.figure.colorbar(dots, ax=axis, label=label, format="{x:g}")  # Matplotlib's own use mathtext
+            bar = drawing.figure.colorbar(dots, ax=axis, label=label)
+            if isinstance(dots.norm, LogNorm):
+                style.plain_log_ticks(bar.ax.yaxis)
             axis.set_xlabel("Azimuth [°]")
         axes[0].set_ylabel("Elevation [°]")
     return drawing.figure

@@ -206,19 +206,24 @@ def legend_above(figure: Figure, handles: Sequence[Any]) -> None:
 
 
 def log_scale(axes: Axes, which: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic with plain numbers at its ticks: Matplotlib's own use mathtext, which is off here."""
-    from matplotlib.ticker import LogFormatter
-
-    class Plain(LogFormatter):
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            return f"{x:g}" if super().__call__(x, pos) else ""
-
+    """Make an axis logarithmic with plain numbers at its ticks."""
     if which == "x":
         axes.set_xscale("log")
         axis: Axis = axes.xaxis
     else:
         axes.set_yscale("log")
         axis = axes.yaxis
+    plain_log_ticks(axis)
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Write plain numbers at the ticks of a logarithmic axis: Matplotlib's own use mathtext, which is off here."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
     axis.set_major_formatter(Plain())
     axis.set_minor_formatter(Plain())
 
