@@ -1,0 +1,183 @@
+//! Set-up: hosts, relay, gateway and server, until the path starts.
+
+use super::context::{Context, Event, LISTEN_POLL_INTERVAL, Server, watch_pipe};
+use super::running::Session;
+use crate::address;
+use crate::capture::{self, Anchor, Files};
+use crate::clock::Clock;
+use crate::close_events::CloseEvents;
+use crate::descriptors;
+use crate::diag::Diag;
+use crate::error::{EmuError, system};
+use crate::gateway::event_loop;
+use crate::host::Host;
+use crate::isolation::{Privilege, set_up_init};
+use crate::messages::{MessageWriter, Stopped};
+use crate::names::name_server;
+use crate::programs::{ChildReaper, ExitReason};
+use crate::relay::Relay;
+use crate::sampler::Sampler;
+use crate::server::{self, Processes};
+use crate::spec::{Workload, read_spec};
+use crate::sysctl;
+use bentpipe_profile::experiment::{EcnMode, HostSpec};
+use bentpipe_profile::{Nanos, Streams};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Wait after a UDP socket appeared without a TCP one: a server may open TCP next, or use the UDP socket for something else. Chosen here.
+const UDP_ONLY_WAIT: Duration = Duration::from_millis(300);
+
+/// Time for the path and the flows of a race to set up before its start, so that flows start on time. Chosen here: up to 4 ms were measured.
+const LEAD: Nanos = Nanos::from_millis(20);
+
+/// Both hosts and the relay, before the path starts.
+pub struct Prepared {
+    pub context: Context,
+    pub relay: Relay,
+    pub files: Option<Files>,
+    pub events: Sender<Event>,
+}
+
+/// Enters the namespaces, reads the specification from `control` and makes everything that the path needs.
+///
+/// # Errors
+/// A namespace, device, setting or file that the kernel refuses; a wrong specification.
+pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result<Prepared, EmuError> {
+    set_up_init(privilege)?;
+    descriptors::raise_limit();
+    let (spec, profile) = read_spec(control)?;
+    let (events, events_rx) = channel();
+    // Without the process that made the namespaces, the exit status would reach no one.
+    watch_pipe(supervisor, |_| {})?;
+    let exit_events = events.clone();
+    let reaper = ChildReaper::start(move |pid, ending| drop(exit_events.send(Event::Ended(pid, ending))))?;
+    let (client, server) = address::addresses(address::free_depth()?);
+    let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
+    let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
+    name_server(server, spec.mtu >= address::IPV6_MTU)?;
+    let hosts = [client_host, server_host];
+    for host in &hosts {
+        let settings = spec.hosts.clone();
+        let keep_metrics = !matches!(spec.workload, Workload::Race { .. });
+        let ecn = spec.ecn();
+        host.run(move || apply_host_settings(settings.as_ref(), keep_metrics, ecn))?;
+    }
+    let close_events = hosts[0].run(CloseEvents::listen).and_then(|client| Ok([client, hosts[1].run(CloseEvents::listen)?]));
+    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events);
+    let profile = spec.path(profile)?;
+    let streams = Streams::new(spec.seed);
+    let (gateway, counters) = match spec.workload {
+        Workload::Program { .. } => {
+            let (gateway, counters) =
+                event_loop::start(&hosts[1], [client, server], spec.mtu, spec.gateway_controller.as_deref(), spec.internet)?;
+            (Some(gateway), Some(counters))
+        }
+        Workload::Race { .. } => (None, None), // both ends of its flows are inside
+    };
+    // Indexed by the direction in which the host behind the device sends.
+    let devices = [client_device, server_device];
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway)?;
+    let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
+    let addresses = [client, server];
+    let (watched, ended) = (Vec::new(), BTreeMap::new());
+    let context =
+        Context { spec, profile, hosts, addresses, sampler, gateway: counters, reaper, events_rx, watched, ended, stop_reason: None };
+    Ok(Prepared { context, relay, files, events })
+}
+
+impl Prepared {
+    /// Starts the server and waits until it listens. The path has not started: packets sent now wait in the device.
+    pub fn start_server(&mut self, line: &OsStr, log: Option<&Path>) -> Result<Server, EmuError> {
+        let failed = |reason: String| EmuError::Server { program: line.to_string_lossy().into_owned(), reason };
+        let (pid, output) = server::start(&self.context.hosts[1], line, log, &self.context.reaper)?;
+        self.context.watched.push(pid);
+        let processes = Processes::of(&self.context.hosts[1]);
+        let timeout = Duration::from_nanos(self.context.spec.listen_within_ns.0);
+        let (began, mut udp_since) = (Instant::now(), None);
+        while self.context.stop_reason.is_none() {
+            // Read before the socket table: a process that ends in between may have left its sockets to another. A daemon's first process exits with 0.
+            let ending = self.context.ended.get(&pid).filter(|&&ending| ending != ExitReason::Code(0) || processes.are_gone());
+            let is_waiting = ending.is_none() && began.elapsed() <= timeout;
+            let sockets = self.context.sampler.listening_sockets()?;
+            udp_since = if sockets.udp { udp_since.or_else(|| Some(Instant::now())) } else { None };
+            if sockets.tcp || udp_since.is_some_and(|since: Instant| !is_waiting || since.elapsed() >= UDP_ONLY_WAIT) {
+                break;
+            }
+            if let Some(ending) = ending {
+                return Err(failed(format!("ended before it listened ({ending}){}", output.last_lines())));
+            }
+            if !is_waiting {
+                let reason = if sockets.loopback {
+                    "listens on the loopback only, which the path does not reach: bind it to all addresses (0.0.0.0, ::)"
+                } else {
+                    "listens neither on TCP nor on UDP (--listen-within)"
+                };
+                return Err(failed(format!("after {} s it {reason}{}", timeout.as_secs_f64(), output.last_lines())));
+            }
+            match self.context.events_rx.recv_timeout(LISTEN_POLL_INTERVAL) {
+                Ok(Event::Ended(ended, ending)) if ended == pid => drop(self.context.ended.insert(ended, ending)),
+                Ok(Event::Terminate) => self.context.stop_reason = Some(Stopped::Requested),
+                _ => {}
+            }
+        }
+        Ok(Server { pid, processes })
+    }
+
+    /// Starts the path and the Profile's clock.
+    pub fn begin(self, privilege: Privilege, messages: &mut MessageWriter) -> Result<Session, EmuError> {
+        let Self { context, mut relay, files, events } = self;
+        let (spec, profile) = (&context.spec, &context.profile);
+        let stop_relay = Arc::new(AtomicBool::new(false));
+        let lead = if matches!(spec.workload, Workload::Race { .. }) { LEAD } else { Nanos(0) };
+        // One instant for both clocks: later set-up takes its time from the Profile's.
+        let machine = SystemTime::now() + Duration::from_nanos(lead.0);
+        let start = spec.begin.resolve(profile.start(), machine);
+        let clock = Clock::starting_at(start, lead);
+        let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let capture = match files {
+            Some(files) => {
+                let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
+                let (tap, writer) = capture::start(files, Arc::clone(profile), anchor)?;
+                relay.capture(tap);
+                Some(writer)
+            }
+            None => None,
+        };
+        let stop = Arc::clone(&stop_relay);
+        let relay = thread::Builder::new()
+            .name("relay".to_owned())
+            .spawn(move || relay.run(clock, &stop, |item| drop(events.send(Event::Relay(item)))))
+            .map_err(system("thread of the relay"))?;
+        messages.started(&context.hosts, context.addresses, start, clock_unix_ns, privilege);
+        Ok(Session { context, clock, start, stop_relay, relay, capture, next_sample: start })
+    }
+}
+
+fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Option<EcnMode>) -> Result<(), EmuError> {
+    if !keep_metrics {
+        // Cached metrics of this run must not influence the next.
+        sysctl::set_sysctl("ipv4/tcp_no_metrics_save", "1")?;
+    }
+    if let Some(ecn) = ecn {
+        // 1: request and accept ECN; 3: AccECN too, which kernels before Linux 6.18 refuse.
+        let setting = match ecn {
+            EcnMode::Off => "0",
+            EcnMode::Classic => "1",
+            EcnMode::Accurate => "3",
+        };
+        sysctl::set_sysctl("ipv4/tcp_ecn", setting)?;
+    }
+    if let Some(settings) = settings {
+        sysctl::set_sysctl("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
+        sysctl::set_sysctl("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
+    }
+    Ok(())
+}
