@@ -40,7 +40,7 @@ def test_without_measurements_probes_are_simulated(tmp_path):
     result = run_study("huston-ping", tmp_path, quick=True).result
     assert all(row.basis.startswith("simulated: ") for row in result.rows)
     assert by_start(result, "period") == 15.0
-    assert 0 < by_start(result, "loss") < 0.1
+    assert 0 <= by_start(result, "loss") < 0.01  # an idle path
     assert {verdict.statement: verdict.holds for verdict in result.verdicts}[
         "latency changes regularly every 15 seconds"
     ]

@@ -170,7 +170,7 @@ def test_a_path_without_measurements_is_simulated_hop_by_hop(tmp_path):
         parts = [ours(result, f"one-way time of {segment}: {name}") for segment in ("S2", "S3", "S6")]
         assert ours(result, f"bent pipe's share of the one-way path: {name}") == pytest.approx(parts[0] / sum(parts))
         assert parts[0] > 5
-        assert parts[1] > 0.1  # the fibre from the gateway to the PoP
+        assert parts[1] > 0  # the fibre from the gateway to the PoP
     assert holds(result, "largest")
 
 

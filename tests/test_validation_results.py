@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bentpipe.runs.made_on import made_on
 from bentpipe.validation import CLAIMS, Outcome, Row
-from bentpipe.validation.made_on import made_on
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "python" / "bentpipe" / "validation"
@@ -35,7 +35,7 @@ def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
     assert head.startswith(commit)
     # Installed into a folder of another project's checkout it is nobody's commit.
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    monkeypatch.setattr("bentpipe.validation.made_on.__file__", str(tmp_path / "made_on.py"))
+    monkeypatch.setattr("bentpipe.runs.made_on.__file__", str(tmp_path / "made_on.py"))
     assert made_on()["commit"] is None
 
 

@@ -86,13 +86,18 @@ def make(
             "--constellation": constellation,
             "--gateways": gateways,
             "--policy": policy,
-            "--loss": loss,
         }
         if also := [option for option, value in conflicting.items() if value is not None]:
             raise UserError(f"--preset: defines the whole path, so {also[0]} cannot be given with it")
         with progress("making the Profile") as advance:
             made = preset_profile(
-                preset, duration, start_unix_ns=start_unix_ns, seed=seed, name=name, on_progress=advance
+                preset,
+                duration,
+                start_unix_ns=start_unix_ns,
+                seed=seed,
+                name=name,
+                loss=loss,
+                on_progress=advance,
             )
     elif site is None or to is None:
         raise UserError("--site and --to are needed; expected a name of `bentpipe sites`, or lat,lon; or try --preset")

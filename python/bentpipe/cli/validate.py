@@ -28,7 +28,7 @@ def validate(
     """
     from bentpipe import validation
     from bentpipe.cli.console import note, print_json, progress, say, table
-    from bentpipe.validation.made_on import made_on
+    from bentpipe.runs.made_on import made_on
 
     outcomes = []
     every = [claim for claim in validation.CLAIMS if claim not in validation.BY_NAME_ONLY]

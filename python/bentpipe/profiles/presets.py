@@ -23,6 +23,7 @@ def preset_profile(
     start_unix_ns: int | None = None,
     seed: int = 0,
     name: str | None = None,
+    loss: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Profile:
@@ -39,6 +40,7 @@ def preset_profile(
         start_unix_ns: Start [ns since 1970, UTC]; default: the start of the service, or `DEFAULT_START_UTC`.
         seed: Seed of all random draws; a static path has none.
         name: The Profile's name; default: the preset with all its parameters.
+        loss: Loss process of the access model, as for `make_profile`; for a service only.
         parameters: Access model parameters, as for `make_profile`; for a service only.
         on_progress: Called with the fraction done, 0 to 1.
 
@@ -58,11 +60,11 @@ def preset_profile(
     if service is not None:
         if colon:
             raise UserError(f"preset {service.name}: has no parameters; expected --preset {service.name}")
-        return _service_profile(service, duration_s, start_unix_ns, seed, name, parameters, on_progress)
+        return _service_profile(service, duration_s, start_unix_ns, seed, name, loss, parameters, on_progress)
     if key.strip().lower() not in load_presets():
         known = [*load_presets(), *services]
         raise unknown_name("preset", key.strip(), known, "`bentpipe presets` lists them")
-    if parameters:
+    if parameters or loss is not None:
         raise UserError(f"preset {key.strip()}: a static path has no access model; give its own, as in NAME:loss=1e-3")
     return _static_profile(preset, duration_s, start_unix_ns, name)
 
@@ -73,6 +75,7 @@ def _service_profile(
     start_unix_ns: int | None,
     seed: int,
     name: str | None,
+    loss: str | None,
     parameters: Mapping[str, Any] | None,
     on_progress: Callable[[float], object],
 ) -> Profile:
@@ -87,6 +90,7 @@ def _service_profile(
             constellation=service.constellation,
             seed=seed,
             name=name or service.name,
+            loss=loss,
             parameters=parameters,
             on_progress=on_progress,
         )

@@ -294,7 +294,9 @@ def _pings(path: _Path, lasts_s: float) -> pl.DataFrame:
     """Simulate pings alone on a path: `t_s` [s] and `rtt_ms` (null: lost)."""
     # Slightly more than a second apart, as ping does; else every ping would meet slots at the same phase.
     sent_s = np.arange(0.0, lasts_s, 1.0 + 1 / 599)
-    return ping_table(preset_profile(path.preset, lasts_s + 2), sent_s).select("rtt_ms", t_s=pl.Series(sent_s))
+    loss = "idle" if path.name == "leo" else None
+    profile = preset_profile(path.preset, lasts_s + 2, loss=loss)
+    return ping_table(profile, sent_s).select("rtt_ms", t_s=pl.Series(sent_s))
 
 
 def _ping_panel(name: str, pings: pl.DataFrame) -> Panel:

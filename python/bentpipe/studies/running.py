@@ -14,6 +14,7 @@ from typing import Any
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
+from bentpipe.runs.made_on import made_on
 from bentpipe.runs.store import storing
 from bentpipe.studies import find_study
 from bentpipe.studies.study import OnProgress, Request, Result, Row, Study
@@ -47,6 +48,7 @@ class Done:
             "basis": list(self.result.basis),
             "notes": list(self.result.notes),
             "figures": {name: file.name for name, file in self.figures.items()},
+            "made_on": made_on(),
         }
 
 

@@ -67,7 +67,12 @@ def simulated_pings(
             # The study's file gives the servers' places and states that the route is a great circle.
             warnings.simplefilter("ignore", UnpublishedRouteWarning)
             profile = make_profile(
-                site, server, start_unix_ns=start_unix_ns, duration_s=windows.duration_s + _REPLY_S, seed=seed + number
+                site,
+                server,
+                start_unix_ns=start_unix_ns,
+                duration_s=windows.duration_s + _REPLY_S,
+                loss="idle",  # pings do not fill the path
+                seed=seed + number,
             )
         sent_s = np.arange(0.0, windows.duration_s, every_s * (1 + _LATE))
         parts.append(ping_table(profile, sent_s, seed=seed + number))

@@ -71,6 +71,7 @@ def _simulated(windows: Windows, on_progress: OnProgress) -> Part:
             Place(f"PoP {pop.city}", pop.lat_deg, pop.lon_deg),
             start_unix_ns=start_unix_ns,
             duration_s=windows.duration_s,
+            loss="idle",
             seed=1000 + number,
         )
         world = DishEnvironment(profile)

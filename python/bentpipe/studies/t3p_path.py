@@ -178,7 +178,9 @@ def simulated_hops(windows: Windows, request: Request) -> pl.DataFrame:
 def _profile(site: Place, start_unix_ns: int, duration_s: float, seed: int) -> Profile:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnpublishedRouteWarning)
-        return make_profile(site, near_server(site), start_unix_ns=start_unix_ns, duration_s=duration_s, seed=seed)
+        return make_profile(
+            site, near_server(site), start_unix_ns=start_unix_ns, duration_s=duration_s, loss="idle", seed=seed
+        )
 
 
 def _cut(profile: Profile, hops: int) -> Profile:
