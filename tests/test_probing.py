@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import threading
 import time
 
 import numpy as np
@@ -18,12 +19,15 @@ from bentpipe.measurements.probing.conversion import finish, finish_all
 from bentpipe.measurements.probing.echo import PACKET_BYTES, REPLY, Codec, Echo
 from bentpipe.measurements.probing.icmp import IcmpSocket
 from bentpipe.measurements.probing.loop import Loop
-from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message, decode, encode
+from bentpipe.measurements.probing.owd import Owd
+from bentpipe.measurements.probing.owd_wire import ECHO, FULL, HELLO, PROBE, WELCOME, Message, decode, encode
 from bentpipe.measurements.probing.recording import ProbeRequest, Recording
 from bentpipe.measurements.probing.reflector import (
+    ALL_HELLOS_PER_S,
     CLIENTS_PER_ADDRESS,
     ECHOES_PER_S,
     HELLOS_PER_S,
+    MOST_CLIENTS,
     Reflector,
     ReflectorProtocol,
 )
@@ -181,7 +185,7 @@ def test_a_late_timer_delays_no_other():
 
 
 @given(
-    st.integers(1, 4),
+    st.integers(1, 5),
     st.binary(min_size=16, max_size=16),
     st.tuples(*[st.integers(0, 2**64 - 1)] * 5),
     st.tuples(*[st.integers(0, 2**32 - 1)] * 2),
@@ -209,9 +213,9 @@ def test_the_reflector_echoes_only_welcomed_probers():
     assert (echo.kind, echo.number, echo.rx_ns, echo.received) == (ECHO, 1, 5, 1)
     again = protocol.answer(encode(Message(HELLO, number=10)), HERE, 5, 0)
     assert again.token == welcome.token  # a spoofed hello does not invalidate the token
-    for kind in (WELCOME, ECHO):
+    for kind in (WELCOME, ECHO, FULL):
         assert protocol.answer(encode(Message(kind, welcome.token)), HERE, 5, 0) is None
-    assert protocol.refused == 4
+    assert protocol.refused == 5
 
 
 def hello(protocol, address, now_ns=0):
@@ -241,25 +245,101 @@ def test_spoofed_hellos_lock_nobody_out_of_the_reflector():
         protocol.answer(
             encode(Message(HELLO)), (f"198.{18 + i % 2}.{i // 256 % 256}.{i % 256}", i % 65_536), 5, i * 45_000
         )
-    token = hello(protocol, HERE, 10 * SECOND)
-    assert protocol.answer(encode(Message(PROBE, token, 1)), HERE, 5, 10 * SECOND) is not None
+    token = hello(protocol, HERE, 11 * SECOND)
+    assert protocol.answer(encode(Message(PROBE, token, 1)), HERE, 5, 11 * SECOND).kind == ECHO
     assert len(protocol._clients) == 1
     assert len(protocol._hellos) <= 4096
 
 
+def test_a_flood_of_spoofed_hellos_has_a_total_limit():
+    """22,000 a second for three seconds, of more addresses than have a limiter."""
+    protocol, answered, welcomed = ReflectorProtocol(b"machine8"), 0, 0
+    tries = set(np.random.default_rng(1).choice(66_000, 50, replace=False).tolist())
+    for i in range(66_000):
+        address = (f"198.18.{i // 250 % 240}.{i % 250}", 7)
+        answered += hello(protocol, address, i * 45_000) is not None
+        if i in tries:
+            welcomed += hello(protocol, HERE, i * 45_000) is not None
+    assert ALL_HELLOS_PER_S * 3 < answered <= ALL_HELLOS_PER_S * 4
+    assert welcomed > 10  # each of the hellos that a prober repeats has a fair chance
+
+
+def probed(protocol, port, now_ns, address="198.51.100.1"):
+    """Return the kind of the answer to the first probe of a prober with a token."""
+    token = protocol._token((address, port), now_ns // (60 * SECOND))
+    return protocol.answer(encode(Message(PROBE, token, 1)), (address, port), 5, now_ns).kind
+
+
 def test_one_address_cannot_use_all_slots_of_the_reflector():
-    protocol, echoed = ReflectorProtocol(b"machine8"), 0
-    for port in range(2000):
-        now_ns = port * SECOND // HELLOS_PER_S
-        token = hello(protocol, ("198.51.100.1", port), now_ns)
-        echoed += protocol.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", port), 5, now_ns) is not None
-    assert echoed == CLIENTS_PER_ADDRESS
-    token = hello(protocol, HERE, now_ns)
-    assert protocol.answer(encode(Message(PROBE, token, 1)), HERE, 5, now_ns) is not None
+    protocol = ReflectorProtocol(b"machine8")
+    answers = [probed(protocol, port, port * SECOND // HELLOS_PER_S) for port in range(150)]
+    assert answers == [ECHO] * CLIENTS_PER_ADDRESS + [FULL] * (150 - CLIENTS_PER_ADDRESS)
+    now_ns = 150 * SECOND // HELLOS_PER_S
+    assert probed(protocol, *HERE[1:], now_ns, HERE[0]) == ECHO
     later_ns = now_ns + 301 * SECOND  # those that are silent are forgotten
-    token = hello(protocol, ("198.51.100.1", 5000), later_ns)
-    assert protocol.answer(encode(Message(PROBE, token, 1)), ("198.51.100.1", 5000), 5, later_ns) is not None
+    assert probed(protocol, 5000, later_ns) == ECHO
     assert len(protocol._clients) == 1
+
+
+def test_the_reflector_refuses_the_hello_of_a_prober_for_which_it_has_no_slot():
+    protocol = ReflectorProtocol(b"machine8")
+    assert [probed(protocol, port, port) for port in range(CLIENTS_PER_ADDRESS)] == [ECHO] * CLIENTS_PER_ADDRESS
+    ask = encode(Message(HELLO, number=9))
+    full = protocol.answer(ask, ("198.51.100.1", 99), 5, SECOND)
+    assert (full.kind, full.number) == (FULL, 9)
+    assert protocol.answer(ask, ("198.51.100.1", 0), 5, SECOND).kind == WELCOME  # a prober with a slot
+    assert protocol.answer(ask, HERE, 5, SECOND).kind == WELCOME
+
+
+def test_the_reflector_answers_few_probes_of_a_prober_without_a_slot():
+    protocol = ReflectorProtocol(b"machine8")
+    for port in range(CLIENTS_PER_ADDRESS):
+        probed(protocol, port, port)
+    token = protocol._token(("198.51.100.1", 99), 0)
+    answers = [
+        protocol.answer(encode(Message(PROBE, token, i)), ("198.51.100.1", 99), 5, SECOND + i * MS) for i in range(5000)
+    ]
+    assert 5 * HELLOS_PER_S < sum(answer is not None for answer in answers) <= 6 * HELLOS_PER_S
+
+
+def test_the_1025th_prober_is_told_that_the_reflector_is_full():
+    protocol = ReflectorProtocol(b"machine8")
+    answers = [probed(protocol, 7, i, f"198.51.{i // 250}.{i % 250}") for i in range(MOST_CLIENTS + 1)]
+    assert answers == [ECHO] * MOST_CLIENTS + [FULL]
+
+
+@pytest.fixture
+def reflector():
+    serving, stop = Reflector("127.0.0.1", 0), threading.Event()
+    thread = threading.Thread(target=serving.serve, args=(stop.is_set,))
+    thread.start()
+    yield serving
+    stop.set()
+    thread.join()
+
+
+def test_the_33rd_prober_of_an_address_ends_with_one_line(reflector):
+    for port in range(CLIENTS_PER_ADDRESS):
+        probed(reflector.protocol, port, time.monotonic_ns(), "127.0.0.1")
+    target, tracker = Target("here", "127.0.0.1", reflector.port), ProbeTracker(0, lambda _: None, Clocks())
+    with pytest.raises(UserError, match=r"^here port \d+: the reflector has no slot for another prober") as error:
+        Owd(Loop(), target, tracker)
+    assert "\n" not in str(error.value)
+
+
+def test_probes_of_a_prober_without_a_slot_are_no_loss_of_the_path(reflector):
+    """Another prober takes the last slot between the welcome and the first probe."""
+    target, tracker = Target("here", "127.0.0.1", reflector.port), ProbeTracker(0, lambda _: None, Clocks())
+    prober = Owd(Loop(), target, tracker)
+    for port in range(CLIENTS_PER_ADDRESS):
+        probed(reflector.protocol, port, time.monotonic_ns(), "127.0.0.1")
+    for seq in range(5):
+        prober.send(seq, 0)
+    while prober.far_refused < 5:
+        time.sleep(0.01)
+        prober._read(time.monotonic_ns())
+    assert (prober.far_refused, prober.lost_up) == (5, 0)
+    prober.close()
 
 
 def test_a_token_of_the_reflector_is_bound_to_an_address_and_expires():

@@ -9,8 +9,9 @@ import time
 from bentpipe.errors import UserError
 from bentpipe.measurements.probing import kernel, owd_wire
 from bentpipe.measurements.probing.loop import Loop
-from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, WELCOME, Message
+from bentpipe.measurements.probing.owd_wire import ECHO, FULL, HELLO, PROBE, WELCOME, Message
 from bentpipe.measurements.probing.ping import send_failure
+from bentpipe.measurements.probing.reflector import CLIENTS_PER_ADDRESS, MOST_CLIENTS
 from bentpipe.measurements.probing.spec import Target
 from bentpipe.measurements.probing.tracker import ProbeTracker
 
@@ -29,10 +30,10 @@ class Owd:
         same_clock: Whether the reflector runs on this machine.
         lost_up: Probes that the reflector did not receive, by its latest count.
         far_overruns: Datagrams of all probers dropped at the reflector's full buffer.
-        far_refused: Probes that the reflector did not echo because they were over its rate limit.
+        far_refused: Probes that the reflector did not echo because of its limits.
 
     Raises:
-        UserError: No reflector answers.
+        UserError: No reflector answers, or it has no slot for another prober.
     """
 
     def __init__(self, loop: Loop, target: Target, tracker: ProbeTracker) -> None:
@@ -52,7 +53,11 @@ class Owd:
         self._sock.connect((target.address, target.port))
         self._last_received_ns = time.monotonic_ns()
         self._hello_sent_ns = self._last_received_ns - _HELLO_NS
-        self._wait_for_welcome()
+        try:
+            self._wait_for_welcome()
+        except BaseException:
+            self._sock.close()
+            raise
         loop.watch(self._sock, self._read)
 
     @property
@@ -67,7 +72,7 @@ class Owd:
 
     @property
     def far_refused(self) -> int:
-        """Probes that the reflector did not echo because they were over its rate limit."""
+        """Probes that the reflector did not echo because of its limits."""
         return self._refused_before + self._refused_now
 
     def send(self, seq: int, late_ns: int) -> None:
@@ -138,6 +143,8 @@ class Owd:
                 continue
             if message.kind == WELCOME and message.number == self._hello_number:
                 self._welcomed(message, seen_ns)
+            elif message.kind == FULL and (message.number == self._hello_number or message.token == self._token):
+                self._reject()
             elif message.kind == ECHO and message.token == self._token:
                 self._echoed(message, seen_ns, kernel.stamp_ns(controls))
 
@@ -149,6 +156,17 @@ class Owd:
             self._lost_before, self._lost_now = self.lost_up, 0
             self._overruns_before, self._refused_before, self._refused_now = self.far_overruns, self.far_refused, 0
             self._overruns_at_first = self._overruns_now = message.overruns
+
+    def _reject(self) -> None:
+        """End at the start; later, count the probes since the latest echo as refused: the path did not lose them."""
+        if self._token is None:
+            target = self._target
+            raise UserError(
+                f"{target.name} port {target.port}: the reflector has no slot for another prober; expected at most "
+                f"{CLIENTS_PER_ADDRESS} of one address and {MOST_CLIENTS} in all; end another, or wait five minutes"
+            )
+        self._refused_before += self._sent_since_received
+        self._sent_since_received = 0
 
     def _echoed(self, message: Message, seen_ns: int, rx_ns: int | None) -> None:
         self._last_received_ns, self._sent_since_received = seen_ns, 0

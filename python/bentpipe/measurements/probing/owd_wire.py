@@ -1,11 +1,12 @@
 """Wire format between prober and reflector: UDP datagrams of one size, with a handshake first.
 
 ========  =====================================================================
-hello     the prober's number; token zero
+hello     the prober's number
 welcome   the same number; a token that only a receiver at that address can know; identity of the machine
 probe     token, probe number, number of probes sent with this token
 echo      the same; receive time of the probe and send time of the echo by the reflector's clock; number of probes
           received with this token; datagrams dropped at the reflector's full buffer; probes over its rate limit
+full      the number (and token) of a hello or probe: the reflector has no slot for this prober
 ========  =====================================================================
 
 A reflector answers with as many bytes as it received, and echoes only to a token that it gave to that address. So it
@@ -21,7 +22,7 @@ from pathlib import Path
 
 MAGIC = b"bpow"
 VERSION = 1
-HELLO, WELCOME, PROBE, ECHO = 1, 2, 3, 4
+HELLO, WELCOME, PROBE, ECHO, FULL = 1, 2, 3, 4, 5
 TOKEN_BYTES = 16
 
 _FORMAT = struct.Struct("!4sBBxx16sQQQQQ8sII")
@@ -39,7 +40,7 @@ class Message:
     """Content of a datagram.
 
     Attributes:
-        kind: `HELLO`, `WELCOME`, `PROBE` or `ECHO`.
+        kind: `HELLO`, `WELCOME`, `PROBE`, `ECHO` or `FULL`.
         token: 16 bytes.
         number: Number of the probe or hello.
         sent: Number of probes sent with this token, this one included.
@@ -86,7 +87,7 @@ def decode(data: bytes) -> Message | None:
     if len(data) != SIZE:
         return None
     magic, version, kind, *rest = _FORMAT.unpack(data)
-    if magic != MAGIC or version != VERSION or kind not in (HELLO, WELCOME, PROBE, ECHO):
+    if magic != MAGIC or version != VERSION or kind not in (HELLO, WELCOME, PROBE, ECHO, FULL):
         return None
     return Message(kind, *rest)
 

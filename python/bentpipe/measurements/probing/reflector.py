@@ -17,14 +17,18 @@ from dataclasses import dataclass, replace
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.probing import kernel, owd_wire
-from bentpipe.measurements.probing.owd_wire import ECHO, HELLO, PROBE, TOKEN_BYTES, WELCOME, Message
+from bentpipe.measurements.probing.owd_wire import ECHO, FULL, HELLO, PROBE, TOKEN_BYTES, WELCOME, Message
 
 #: Limits: concurrent probers; probers per address (of IPv6: per /64); hellos per second and address; echoes per second
-#: and prober. Chosen here: enough for a laboratory behind one address, while no address can use up the slots or hellos
-#: of others; twenty replies a second of 96 bytes do no harm to a victim of spoofed hellos.
+#: and prober. Chosen here: enough for a laboratory behind one address, while no single address can use up the slots or
+#: hellos of others; twenty replies a second of 96 bytes do no harm to a victim of spoofed hellos.
 MOST_CLIENTS, CLIENTS_PER_ADDRESS, HELLOS_PER_S, ECHOES_PER_S = 1024, 32, 20, 2000
-#: Addresses with a hello rate limiter at a time. Chosen here: about a megabyte.
+#: Addresses with a hello rate limiter at a time. Chosen here: about a megabyte. A flood from more spoofed addresses
+#: evicts these limiters; then only the total limit holds.
 _MOST_COUNTED = 4096
+#: Hellos per second of all addresses. Chosen here: 11 Mbit/s of replies at most. A flood of spoofed hellos above this
+#: rate delays new probers, which repeat their hello; it does not affect admitted probers.
+ALL_HELLOS_PER_S = 10_000
 #: Time without a probe after which a prober is forgotten [ns]. Chosen here.
 _FORGET_NS = 300 * 10**9
 #: Period of tokens [ns]: a token must first be used in its period or the next. Chosen here: a forgotten prober gets
@@ -83,6 +87,7 @@ class ReflectorProtocol:
         self._machine = machine
         self._secret = os.urandom(32)
         self._hellos: OrderedDict[str, _Bucket] = OrderedDict()
+        self._all_hellos: _Bucket | None = None
         self._clients: dict[Address, _Client] = {}
         self._of_network: Counter[str] = Counter()
         self._forgot_ns: int | None = None
@@ -108,19 +113,36 @@ class ReflectorProtocol:
 
     def _welcome(self, message: Message, address: Address, now_ns: int) -> Message | None:
         network = _network(address[0])
+        if not self._takes_hello(network, now_ns):
+            return None
+        # Whoever says hello in another's name does not take that one's token away.
+        known = self._clients.get(address)
+        if known is None and not self._has_slot(network, now_ns):
+            return Message(FULL, number=message.number)
+        token = self._token(address, now_ns // _TOKEN_NS) if known is None else known.token
+        return Message(WELCOME, token, message.number, machine=self._machine, overruns=self.overruns)
+
+    def _takes_hello(self, network: str, now_ns: int) -> bool:
+        """Return whether the rate limits of hellos allow an answer now."""
         bucket = self._hellos.pop(network, None) or _Bucket(HELLOS_PER_S, HELLOS_PER_S, now_ns)
         self._hellos[network] = bucket
         if len(self._hellos) > _MOST_COUNTED:
             self._hellos.popitem(last=False)
-        if not bucket.take(now_ns):
-            return None
-        # Whoever says hello in another's name does not take that one's token away.
-        known = self._clients.get(address)
-        token = self._token(address, now_ns // _TOKEN_NS) if known is None else known.token
-        return Message(WELCOME, token, message.number, machine=self._machine, overruns=self.overruns)
+        if self._all_hellos is None:
+            self._all_hellos = _Bucket(ALL_HELLOS_PER_S, ALL_HELLOS_PER_S, now_ns)
+        return bucket.take(now_ns) and self._all_hellos.take(now_ns)
 
     def _echo(self, message: Message, address: Address, rx_ns: int, now_ns: int) -> Message | None:
-        client = self._clients.get(address) or self._admitted(message.token, address, now_ns)
+        client = self._clients.get(address)
+        if client is None and self._is_valid(message.token, address, now_ns):
+            network = _network(address[0])
+            if not self._has_slot(network, now_ns):
+                # As often as to a hello: a prober without a slot sends as many probes as it likes.
+                is_due = self._takes_hello(network, now_ns)
+                return Message(FULL, message.token, message.number) if is_due else None
+            client = _Client(message.token, network, now_ns, _Bucket(ECHOES_PER_S, ECHOES_PER_S, now_ns))
+            self._clients[address] = client
+            self._of_network[network] += 1
         if client is None or client.token != message.token:
             return None
         client.seen_ns = now_ns
@@ -138,19 +160,15 @@ class ReflectorProtocol:
             refused=client.refused,
         )
 
-    def _admitted(self, token: bytes, address: Address, now_ns: int) -> _Client | None:
-        """Admit a client with a recent token of its address; None: no valid token, or no free slot."""
+    def _is_valid(self, token: bytes, address: Address, now_ns: int) -> bool:
+        """Return whether a token is a recent one of its address."""
         period = now_ns // _TOKEN_NS
-        if not any(hmac.compare_digest(token, self._token(address, given)) for given in (period, period - 1)):
-            return None
+        return any(hmac.compare_digest(token, self._token(address, given)) for given in (period, period - 1))
+
+    def _has_slot(self, network: str, now_ns: int) -> bool:
+        """Return whether a network may have another client."""
         self._forget(now_ns)
-        network = _network(address[0])
-        if len(self._clients) >= MOST_CLIENTS or self._of_network[network] >= CLIENTS_PER_ADDRESS:
-            return None
-        client = _Client(token, network, now_ns, _Bucket(ECHOES_PER_S, ECHOES_PER_S, now_ns))
-        self._clients[address] = client
-        self._of_network[network] += 1
-        return client
+        return len(self._clients) < MOST_CLIENTS and self._of_network[network] < CLIENTS_PER_ADDRESS
 
     def _token(self, address: Address, period: int) -> bytes:
         text = f"{address[0]} {address[1]} {period}".encode()
