@@ -215,6 +215,15 @@ def test_a_slow_server_times_out():
         assert refused(port, 1.0) == "slow"
 
 
+def test_a_slow_body_times_out():
+    """The body is sent byte by byte, also in chunks."""
+    plain, chunked = b"Content-Length: 1000", b"Transfer-Encoding: chunked"
+    for length, piece in ((plain, b"x"), (chunked, b"1\r\nx\r\n")):
+        head = b"HTTP/1.1 200 x\r\nConnection: close\r\n" + length + b"\r\n\r\n"
+        with answering(head + piece, *[piece] * 30, wait_s=0.1) as port:
+            assert refused(port, 0.5) == "slow"
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=60))
 def test_any_answer_is_a_message_or_a_sentence(data):
@@ -267,3 +276,20 @@ def test_a_web_port_in_use_gives_a_one_line_error():
     terminal, _ = at(5)
     with served(terminal) as server, pytest.raises(UserError, match="--web-port 0"):
         serve(terminal, port=0, web_port=server.web_port)
+
+
+def test_a_default_web_port_in_use_gives_a_free_one():
+    first, second = (at(5)[0] for _ in range(2))
+    while True:  # two neighbouring ports: one free, one taken
+        taken = socket.create_server(("127.0.0.1", 0))
+        port = taken.getsockname()[1] - 1
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            break
+        taken.close()
+    with taken:
+        with served(first, port) as server:
+            assert server.port == port
+            assert server.web_port not in (port, port + 1)
+            assert post(server.web_port, ASK_STATUS)[0] == 200
+        with pytest.raises(UserError, match="--web-port 0"):
+            serve(second, port=0, web_port=port + 1)

@@ -120,7 +120,10 @@ def simulate(
     web_port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port of gRPC-Web; 0: a free one. [default: --port + 1]", show_default=False
+            min=0,
+            max=65535,
+            help="Port of gRPC-Web; 0: a free one. [default: --port + 1, or a free one if that is taken]",
+            show_default=False,
         ),
     ] = None,
     address: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

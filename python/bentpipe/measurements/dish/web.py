@@ -10,8 +10,8 @@ from __future__ import annotations
 import http.client
 import socket
 import struct
-import threading
-from contextlib import suppress
+import time
+from typing import Any
 from urllib.parse import quote, unquote
 
 import grpc
@@ -66,6 +66,31 @@ def frames(body: bytes) -> list[tuple[int, bytes]]:
     return result
 
 
+class _DeadlineSocket(socket.socket):
+    """A connected socket with one deadline for all reads and writes.
+
+    A socket's own timeout is per read: a server that sends a byte now and then would never time out.
+    """
+
+    def __init__(self, connected: socket.socket, deadline_s: float) -> None:
+        super().__init__(connected.family, connected.type, connected.proto, connected.detach())
+        self._deadline_s = deadline_s
+
+    def _set_time_left(self) -> None:
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self.settimeout(left_s)
+
+    def recv_into(self, *args: Any, **options: Any) -> int:  # noqa: ANN401 - as its base has it
+        self._set_time_left()
+        return super().recv_into(*args, **options)
+
+    def sendall(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as its base has it
+        self._set_time_left()
+        super().sendall(*args, **options)
+
+
 class GrpcWebTransport:
     """Unary calls over HTTP/1.1: a `bentpipe.measurements.dish.client.Transport` without reflection."""
 
@@ -110,36 +135,24 @@ class GrpcWebTransport:
 
     def _post(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection(*self._address, timeout=self._timeout_s)
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            if connection.sock is not None:
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-
-        # The socket's timeout is per read: a server that sends a byte now and then would never time out.
-        timer = threading.Timer(self._timeout_s, end)
-        timer.daemon = True
-        timer.start()
+        deadline_s = time.monotonic() + self._timeout_s
         try:
+            connection.connect()
+            connection.sock = _DeadlineSocket(connection.sock, deadline_s)
             headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE, "X-Grpc-Web": "1", "Connection": "close"}
             connection.request("POST", HANDLE, body, headers)
-            response = connection.getresponse()
             limit = MAX_ANSWER_BYTES + _MAX_TRAILERS
-            body = response.read(limit + 1)
-            if len(body) > limit:
-                raise too_large_error(self.host)
-            if late.is_set():
-                raise timeout_error(self.host, self._timeout_s)
-            return response.status, response.getheaders(), body
+            with connection.getresponse() as response:
+                body = response.read(limit + 1)
+                if len(body) > limit:
+                    raise too_large_error(self.host)
+                return response.status, response.getheaders(), body
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if late.is_set() or isinstance(error, TimeoutError):
+            if isinstance(error, TimeoutError):
                 raise timeout_error(self.host, self._timeout_s) from None
             if isinstance(error, OSError) and not isinstance(error, http.client.HTTPException):
                 raise unreachable_error(self.host) from None
             reason = " ".join(ascii(str(error)).split())[:80]
             raise DishError("malformed", f"{self.host}: no HTTP answer ({reason}); expected gRPC-Web") from None
         finally:
-            timer.cancel()
             connection.close()

@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.simulation.terminal import Refusal, Terminal
-from bentpipe.measurements.dish.simulation.web import WebServer
+from bentpipe.measurements.dish.simulation.web import Handle, WebServer
 from bentpipe.measurements.dish.wire import SERVICE
 
 #: Concurrent calls. Chosen here: a terminal has a handful of users.
@@ -91,7 +91,7 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_por
         terminal: The simulated terminal.
         host: Address to listen on.
         port: Port of gRPC; 0: a free one.
-        web_port: Port of gRPC-Web; default: `port` + 1.
+        web_port: Port of gRPC-Web; 0: a free one; default: `port` + 1, or a free one if that is taken.
 
     Raises:
         UserError: A port is taken or not allowed.
@@ -141,8 +141,16 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_por
         bound = 0
     if bound == 0:
         raise UserError(f"{host}:{port}: cannot listen, the port may be in use; try --port 0 for a free one")
-    if web_port is None:
-        web_port = bound + 1 if 0 < port < 2**16 - 1 else 0
-    web = WebServer(answered, host, web_port)
+    web = _web_server(answered, host, bound + 1 if 0 < port < 2**16 - 1 else 0, web_port)
     server.start()
     return Server(terminal, server, bound, web)
+
+
+def _web_server(handle: Handle, host: str, default_port: int, port: int | None) -> WebServer:
+    """Listen on `port`; if it is None, on the default port or, if that is taken, on a free one."""
+    if port is not None:
+        return WebServer(handle, host, port)
+    try:
+        return WebServer(handle, host, default_port)
+    except UserError:
+        return WebServer(handle, host, 0)
