@@ -89,7 +89,7 @@ def cases() -> dict[str, Case]:
     """Every controller, both directions, shared queues, AQM, cross traffic, measured and computed Profiles."""
 
     def flow(controller: str, on: str, direction: str = "down", **more: object) -> Flow:
-        return Flow(controller, direction=direction, profile=on, **more)
+        return Flow(controller=controller, direction=direction, profile=on, **more)
 
     runs = {}
     for i, entry in enumerate(controllers()):
@@ -149,7 +149,8 @@ def run(name: str, case: Case) -> _native.RunData:
         seed=7,
         duration_ns=case.duration_s * S,
         profiles=tuple(
-            ProfileRef(role, path.name, path.content_hash()) for role, path in zip(roles, paths, strict=True)
+            ProfileRef(role=role, name=path.name, hash=path.content_hash())
+            for role, path in zip(roles, paths, strict=True)
         ),
         flows=case.flows,
         warmup_ns=2 * S,

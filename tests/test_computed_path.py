@@ -28,9 +28,9 @@ def run(request):
         name="edges",
         seed=1,
         duration_ns=DURATION_S * 10**9,
-        profiles=(ProfileRef("path", profile.name, profile.content_hash()),),
+        profiles=(ProfileRef(role="path", name=profile.name, hash=profile.content_hash()),),
         # Three, so that the queue is never empty for long and all the capacity there is gets used.
-        flows=(Flow("bbr", direction),) * 3,
+        flows=(Flow(controller="bbr", direction=direction),) * 3,
     )
     links = pl.DataFrame(simulate(experiment.to_json(), [profile]).links())
     links = links.filter(pl.col("direction") == direction, pl.col("flow") == -1)

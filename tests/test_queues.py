@@ -20,20 +20,20 @@ DELAY_NS = 10 * MS
 
 
 def test_what_is_written_is_what_the_simulator_reads():
-    assert parse_queue("drop_tail") == {"discipline": "drop_tail"}
+    assert parse_queue("drop_tail").to_dict() == {"discipline": "drop_tail"}
     codel = {"target_ns": 5 * MS, "interval_ns": 100 * MS, "ecn": True}
-    assert parse_queue("down=fq_codel") == {
+    assert parse_queue("down=fq_codel").to_dict() == {
         "discipline": {"fq_codel": {"codel": codel, "flows": 1024, "quantum_bytes": 1514}},
         "direction": "down",
     }
-    assert parse_queue("sat:*/up=codel:ecn=off,target_ms=0.5,limit_packets=7") == {
+    assert parse_queue("sat:*/up=codel:ecn=off,target_ms=0.5,limit_packets=7").to_dict() == {
         "discipline": {"codel": {**codel, "target_ns": MS // 2, "ecn": False}},
         "hop": "sat:*",
         "direction": "up",
         "limit": {"packets": 7},
     }
-    assert parse_queue("step:threshold_packets=20")["discipline"] == {"step": {"threshold": {"packets": 20}}}
-    assert parse_queue("red:max_p=0.02")["discipline"]["red"]["max_probability_ppb"] == 20_000_000
+    assert parse_queue("step:threshold_packets=20").to_dict()["discipline"] == {"step": {"threshold": {"packets": 20}}}
+    assert parse_queue("red:max_p=0.02").to_dict()["discipline"]["red"]["max_probability_ppb"] == 20_000_000
 
 
 @pytest.mark.parametrize(

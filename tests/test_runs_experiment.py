@@ -1,7 +1,6 @@
 """Schemes from the command line, and Experiments from TOML."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,15 +51,21 @@ fast_convergence = 0
 
 
 def test_a_scheme_is_flows_that_share_the_path():
-    made = for_scheme("cubic+bbr", "up", ProfileRef("path", "p", "00"), duration_ns=20_000_000_000, seed=3).to_dict()
+    path = ProfileRef(role="path", name="p", hash="00")
+    made = for_scheme("cubic+bbr", "up", path, duration_ns=20_000_000_000, seed=3).to_dict()
     assert [(flow["controller"], flow["direction"], flow["profile"]) for flow in made["flows"]] == [
         ("cubic", "up", "path"),
         ("bbr", "up", "path"),
     ]
     assert made["warmup_ns"] == 5_000_000_000  # a quarter of a short race
-    alone = Experiment("by hand", 0, 20_000_000_000, (ProfileRef("path", "p", "00"),), (Flow("cubic"),))
+    alone = Experiment(
+        name="by hand",
+        duration_ns=20_000_000_000,
+        profiles=(path,),
+        flows=(Flow(controller="cubic"),),
+    )
     assert alone.warmup_ns == 5_000_000_000
-    assert replace(alone, warmup_ns=0).to_dict()["warmup_ns"] == 0
+    assert alone.replace(warmup_ns=0).to_dict()["warmup_ns"] == 0
     assert made["seed"] == 3
 
 
@@ -145,7 +150,7 @@ def test_the_documented_experiment_is_valid(tmp_path):
     text = (Path(__file__).parents[1] / "docs" / "reference" / "experiment.md").read_text(encoding="utf-8")
     example = text.split("```toml\n")[1].split("```")[0]
     made = parse_experiment(example, "experiment.md", tmp_path).experiment
-    assert [flow.application for flow in made.flows] == [
+    assert [flow["application"] for flow in made.to_dict()["flows"]] == [
         "bulk",
         {"bytes": 20_000_000},
         {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}},

@@ -392,7 +392,7 @@ def test_services_have_the_places_of_their_sources():
     ],
 )
 def test_an_invalid_service_is_named(old, new, message):
-    with pytest.raises(UserError, match=r"^f: services: leo-2022: ") as error:
+    with pytest.raises(UserError, match=r"^f: services\.leo-2022: ") as error:
         parse_services(packaged_text("services.toml").replace(old, new, 1), "f")
     assert message in str(error.value)
     assert_one_line(error)
@@ -403,7 +403,7 @@ def test_traffic_is_found_by_name_and_its_sizes_are_in_order():
     with pytest.raises(UserError, match="did you mean 'peak'"):
         find_traffic("pek")
     text = packaged_text("traffic.toml").replace("least_bytes = 50_000", "least_bytes = 500_000_000", 1)
-    with pytest.raises(UserError, match=r"^f: traffic: peak: most_bytes"):
+    with pytest.raises(UserError, match=r"^f: traffic\.peak: most_bytes"):
         parse_traffic(text, "f")
 
 

@@ -153,8 +153,8 @@ def test_a_scheme_has_the_exact_tunables_of_its_flows(flows):
     [
         ("hystart = 3", "flows[0]: controller `cubic`: option `hystart` is 3; expected off, classic, pp"),
         ("hystrat = 1", "did you mean `hystart`?"),
-        ("hystart = true", "options: hystart is True; expected a number or a name"),
-        ("hystart = [1]", "expected a number or a name"),
+        ("hystart = true", "options: hystart is True; expected a number or one line of text"),
+        ("hystart = [1]", "expected a number or one line of text"),
     ],
 )
 def test_wrong_tunables_in_a_file_are_refused_with_their_place(options, message):

@@ -118,8 +118,8 @@ def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
             seed=seed,
             duration_ns=6 * NS_PER_S,
             warmup_ns=0,
-            profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
-            flows=(Flow("cubic"), Flow("cubic", start_ns=2 * NS_PER_S)),
+            profiles=(ProfileRef(role=ROLE, name=path.name, hash=path.content_hash()),),
+            flows=(Flow(controller="cubic"), Flow(controller="cubic", start_ns=2 * NS_PER_S)),
             sample_step_ns=NS_PER_S,
         )
         field.add(("dumbbell", "cubic"), experiment, path)

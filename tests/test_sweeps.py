@@ -172,8 +172,8 @@ def test_progress_goes_up_to_one_with_an_estimate_of_the_time_left(jobs, tmp_pat
 
 def test_a_run_that_fails_does_not_stop_the_others(path, jobs, tmp_path):
     experiment = jobs[0].work.experiment
-    flow = replace(experiment.flows[0], controller="nobody")
-    bad = replace(jobs[0], work=replace(jobs[0].work, experiment=replace(experiment, flows=(flow,))))
+    flow = experiment.flows[0].replace(controller="nobody")
+    bad = replace(jobs[0], work=replace(jobs[0].work, experiment=experiment.replace(flows=(flow,))))
     with pytest.warns(SweepWarning, match="unknown congestion controller `nobody`"):
         result = run_sweep([bad, jobs[1]], out=tmp_path)
     assert result.runs[0] is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +51,6 @@ class DrawnProfiles:
 def with_references(experiment: Experiment, paths: Sequence[Profile]) -> Experiment:
     """Return the Experiment with references to the realised Profiles `paths`."""
     references = tuple(
-        replace(reference, hash=path.content_hash()) for reference, path in zip(experiment.profiles, paths, strict=True)
+        reference.replace(hash=path.content_hash()) for reference, path in zip(experiment.profiles, paths, strict=True)
     )
-    return replace(experiment, profiles=references)
+    return experiment.replace(profiles=references)

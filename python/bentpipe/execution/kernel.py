@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe._native import Profile
-    from bentpipe.experiments.experiment import Experiment
+    from bentpipe.experiments.experiment import Experiment, Host
     from bentpipe.runs.work import Work
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -92,12 +92,12 @@ def check(work: Sequence[Work]) -> None:
         hosts += [_host(experiment, flow.receiver) for flow in experiment.flows]
         if any(host != hosts[0] for host in hosts):
             raise UserError("--on-kernel: hosts that differ; expected the same settings for every flow's ends")
-        if hosts and hosts[0].get("fq"):
+        if hosts and hosts[0] is not None and hosts[0].fq:
             raise UserError(
                 "--on-kernel: hosts with fq; expected none: the emulated hosts have pfifo_fast before a TUN device, "
                 "and no queue before a veth pair, whatever the kernel's default is; try the simulator"
             )
-        if hosts and (own := [name for name in SIMULATED if name in hosts[0]]):
+        if hosts and (own := [name for name in SIMULATED if getattr(hosts[0], name, None) is not None]):
             raise UserError(
                 f"--on-kernel: hosts with {own[0]}; expected none, only the simulator can set it (`ecn` of a flow "
                 "works in both)"
@@ -112,7 +112,7 @@ def run_on_kernel(
     `capture` is a folder for the packets at both ends.
     """
     first = experiment.flows[0] if experiment.flows else None
-    hosts = _host(experiment, first.sender) if first else {}
+    hosts = _host(experiment, first.sender) if first else None
     spec = Spec(
         workload={"race": {"experiment": experiment.to_dict()}},
         seed=experiment.seed,
@@ -120,7 +120,7 @@ def run_on_kernel(
         offset_s=experiment.offset_ns / 1e9,
         at_end="hold",
         sample_step_ns=experiment.sample_step_ns,
-        hosts=hosts or None,
+        hosts=hosts,
         capture=capture,
     )
     windows = 0
@@ -133,5 +133,6 @@ def run_on_kernel(
     return emulate(path, spec, on_line=on_line)
 
 
-def _host(experiment: Experiment, name: str | None) -> Mapping[str, Any]:
-    return experiment.hosts.get(name, {}) if name is not None else {}
+def _host(experiment: Experiment, name: str | None) -> Host | None:
+    """Return the settings of a host; None: the defaults."""
+    return None if name is None else experiment.hosts.get(name)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +19,11 @@ from bentpipe.runs import store
 from bentpipe.runs.work import Base, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
+    from bentpipe.profiles.queue_rules import QueueRule
 
 SLOT_NS = 15 * ex.NS_PER_S
 """Interval of Starlink's reconfigurations [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
@@ -55,7 +55,7 @@ def plan_race(
     out: Path,
     phase_s: float | None,
     world: store.World = "simulated",
-    queues: tuple[Mapping[str, Any], ...] = (),
+    queues: tuple[QueueRule, ...] = (),
     traffic: str | None = None,
 ) -> list[Work]:
     """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
@@ -79,11 +79,12 @@ def plan_race(
     for base in bases:
         check_span(base, duration_ns, 0)
         check_capacity(base, [direction])
-        base.profile.with_queues(base.role, json.dumps(queues))  # checks the rules before anything is written
+        rules = json.dumps([rule.to_dict() for rule in queues])
+        base.profile.with_queues(base.role, rules)  # checks the rules before anything is written
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
-            reference = ex.ProfileRef(base.role, base.profile.name, base.hash)
+            reference = ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash)
             for scheme in parsed:
                 experiment = ex.for_scheme(
                     scheme,
@@ -112,12 +113,12 @@ def plan_experiment(
         check_span(base, experiment.duration_ns, experiment.offset_ns)
         bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.application == "bulk"]
         check_capacity(base, [flow.direction for flow in bulk])
-    references = tuple(ex.ProfileRef(base.role, base.profile.name, base.hash) for base in bases)
+    references = tuple(ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash) for base in bases)
     flows = [(flow.controller, flow.options) for flow in experiment.flows]
     scheme = scheme_of(flows, [flow.ecn for flow in experiment.flows])
     work = []
     for seed in range(experiment.seed, experiment.seed + seeds):
-        seeded = replace(experiment, seed=seed, profiles=references)
+        seeded = experiment.replace(seed=seed, profiles=references)
         run = f"{'+'.join(base.label for base in bases)}.{scheme}.seed{seed}"
         folder = store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
         work.append(Work(tuple(bases), scheme, seed, "given", seeded, folder, world))

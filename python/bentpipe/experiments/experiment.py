@@ -5,15 +5,18 @@ Times are integers of nanoseconds, as in the simulator, so that the record is ex
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from bentpipe.experiments.schemes import ecn_of, flows_of
+from pydantic import Field
+
+from bentpipe.experiments.schemes import EcnMode, ecn_of, flows_of
+from bentpipe.profiles.queue_rules import QueueRule
+from bentpipe.records import Items, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 Direction = Literal["up", "down"]
 DIRECTIONS: tuple[Direction, ...] = ("up", "down")
@@ -34,103 +37,172 @@ ROLE = "path"
 """Role of the only Profile of a race."""
 
 
-@dataclass(frozen=True)
-class ProfileRef:
-    """Reference to a Profile of the Experiment: its role, its own name and its content hash (hex SHA-256)."""
+Count = Annotated[int, Field(ge=0, lt=2**64)]
+"""Nanoseconds, bytes or bit/s, as the simulator has them."""
+
+Size = Annotated[int, Field(ge=1, le=2**63 - 1)]
+"""Bytes, at least one."""
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _is_empty(value: Sequence[object]) -> bool:
+    return not value
+
+
+class ProfileRef(Record):
+    """Reference to a Profile of the Experiment.
+
+    Example:
+        >>> ProfileRef(role="path", name="dumbbell", hash="00").role
+        'path'
+    """
 
     role: str
+    """Role in the Experiment."""
     name: str
+    """The Profile's own name."""
     hash: str
+    """Its content hash: hex SHA-256."""
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One flow; `start_ns` and `stop_ns` are relative to the run's start.
+class Host(Record):
+    """Settings of a host that differ from the simulator's defaults (`docs/reference/experiment.md`); None: default."""
 
-    `application` is ``"bulk"``, ``{"bytes": n}`` or ``{"paced": {"write_bytes": n, "every_ns": n}}``. `sender` and
-    `receiver` name entries of the Experiment's hosts; None: default hosts. `ecn` is the requested ECN mode: ``off``,
-    ``classic`` (RFC 3168) or ``accurate`` (RFC 9768).
+    rmem_max_bytes: Annotated[Size | None, Field(exclude_if=_is_none)] = None
+    """Largest receive buffer, `tcp_rmem[2]`."""
+    wmem_max_bytes: Annotated[Size | None, Field(exclude_if=_is_none)] = None
+    """Largest send buffer, `tcp_wmem[2]`."""
+    wmem_segment_bytes: Annotated[Size | None, Field(exclude_if=_is_none)] = None
+    """Memory per segment of the window when the send buffer grows."""
+    fq: Annotated[bool | None, Field(exclude_if=_is_none)] = None
+    """Whether the qdisc paces every flow."""
+    gro_segments: Annotated[Annotated[int, Field(ge=1, lt=2**32)] | None, Field(exclude_if=_is_none)] = None
+    """Largest number of segments of one instant that TCP receives as one."""
+    ecn: Annotated[EcnMode | None, Field(exclude_if=_is_none)] = None
+    """Highest ECN mode that the host accepts."""
+
+
+class Transfer(Record):
+    """An application that writes a number of bytes at the start and then closes."""
+
+    bytes: Count
+
+
+class Writes(Record):
+    """Writes of equal size at a constant rate."""
+
+    write_bytes: Count
+    every_ns: Count
+    """Time between writes [ns]."""
+
+
+class Paced(Record):
+    """An application that writes at a constant rate: an application-limited flow."""
+
+    paced: Writes
+
+
+Application = Literal["bulk"] | Transfer | Paced
+"""A sending application; ``"bulk"`` always has data."""
+
+
+class Flow(Record):
+    """One flow.
+
+    Example:
+        >>> Flow(controller="cubic", direction="up").to_dict()["application"]
+        'bulk'
     """
 
     controller: str
+    """Name in the registry, or of a Python controller."""
     direction: Direction = "down"
+    """Direction of the data."""
     profile: str = ROLE
-    options: Mapping[str, float] = field(default_factory=dict)
-    start_ns: int = 0
-    stop_ns: int | None = None
-    application: str | Mapping[str, Any] = "bulk"
+    """Role of its Profile."""
+    options: Mapping[str, float] = Field(default_factory=dict)
+    """Tunables of the controller."""
+    start_ns: Count = 0
+    """Start [ns since the start of the run]."""
+    stop_ns: Count | None = None
+    """When it stops sending [ns since the start of the run]; None: at the end, or when its application is done."""
+    application: Application = "bulk"
+    """The sending application."""
     sender: str | None = None
+    """Name of the sending host in the Experiment's `hosts`; None: the default host."""
     receiver: str | None = None
-    ecn: str = "off"
+    """Likewise the receiving host."""
+    ecn: Annotated[EcnMode, Field(exclude_if=lambda mode: mode == "off")] = "off"
+    """Requested ECN mode."""
 
 
-@dataclass(frozen=True)
-class CrossTraffic:
-    """Cross traffic on a path: transfers that begin at random, `offered_bps` on average, and end when complete.
+class TransferSizes(Record):
+    """Sizes of transfers: a bounded Pareto distribution."""
 
-    `sizes` is ``{"least_bytes": n, "most_bytes": n, "tail_index": α}``: Pareto between two bounds. `sender` and
-    `receiver` are as in `Flow`. The transfers and their times depend only on the Experiment's seed.
+    least_bytes: Size
+    most_bytes: Size
+    tail_index: float
+    """The smaller it is, the larger the share of bytes in the largest transfers."""
+
+
+class CrossTraffic(Record):
+    """Cross traffic on a path: transfers that begin at random and end when complete.
+
+    The transfers and their times depend only on the Experiment's seed.
     """
 
-    offered_bps: int
-    sizes: Mapping[str, float]
+    offered_bps: Size
+    """Mean rate of the bytes of new transfers [bit/s]."""
+    sizes: TransferSizes
+    """Sizes of the transfers."""
     controller: str = "cubic"
+    """Controller of the transfers."""
     direction: Direction = "down"
+    """Direction of their data."""
     profile: str = ROLE
-    options: Mapping[str, float] = field(default_factory=dict)
+    """Role of their Profile."""
+    options: Mapping[str, float] = Field(default_factory=dict)
+    """Tunables of the controller."""
     sender: str | None = None
+    """Name of the sending hosts; None: default hosts."""
     receiver: str | None = None
+    """Likewise the receiving hosts."""
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """Flows on Profiles between hosts, with a seed.
+class Experiment(Record):
+    """Flows on Profiles between hosts, with a seed: the record that the simulator reads and `run.json` stores.
 
-    `hosts` maps a name to settings that differ from the defaults: `rmem_max_bytes`, `wmem_max_bytes`,
-    `wmem_segment_bytes`, `fq`, `gro_segments`, `ecn`. `queues` are rules that replace the Profiles' own queues, made by
-    `bentpipe.profiles.queues.parse_queue`. `offset_ns` is the start phase: the offset in the Profiles at which the run
-    begins. `warmup_ns` is excluded from steady-state figures; None is replaced by `default_warmup_ns` of the duration.
+    Example:
+        >>> path = ProfileRef(role="path", name="dumbbell", hash="00")
+        >>> Experiment(name="e", duration_ns=20 * NS_PER_S, profiles=[path], flows=[Flow(controller="bbr")]).warmup_ns
+        5000000000
     """
 
     name: str
-    seed: int
-    duration_ns: int
-    profiles: tuple[ProfileRef, ...]
-    flows: tuple[Flow, ...]
-    warmup_ns: int = None  # type: ignore[assignment]  # an int from __post_init__ on
-    sample_step_ns: int = SAMPLE_STEP_NS
-    offset_ns: int = 0
-    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    queues: tuple[Mapping[str, Any], ...] = ()
-    cross: tuple[CrossTraffic, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Fill in the default warm-up."""
-        if self.warmup_ns is None:
-            object.__setattr__(self, "warmup_ns", default_warmup_ns(self.duration_ns))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data in the order of the simulator's record, without fields that have newer defaults."""
-        order = (
-            "name",
-            "seed",
-            "duration_ns",
-            "warmup_ns",
-            "sample_step_ns",
-            "offset_ns",
-            "profiles",
-            "hosts",
-            "flows",
-            *(("cross",) if self.cross else ()),
-        )
-        plain = dataclasses.asdict(self)
-        record = {key: list(plain[key]) if isinstance(plain[key], tuple) else plain[key] for key in order}
-        for flow in record["flows"]:
-            if flow["ecn"] == "off":
-                del flow["ecn"]
-        if self.queues:
-            record["queues"] = [dict(rule) for rule in self.queues]
-        return record
+    """Name of the folder of its Runs."""
+    seed: Count = 0
+    """Seed of the run's own draws."""
+    duration_ns: Count
+    """Duration [ns]."""
+    warmup_ns: Count = Field(default_factory=lambda fields: default_warmup_ns(fields["duration_ns"]))
+    """Warm-up, excluded from steady-state figures [ns]; default: `default_warmup_ns`."""
+    sample_step_ns: Count = SAMPLE_STEP_NS
+    """Time between samples [ns]."""
+    offset_ns: Count = 0
+    """Start phase: the offset in the Profiles at which the run begins [ns]."""
+    profiles: Items[ProfileRef]
+    """The paths, by role."""
+    hosts: Mapping[str, Host] = Field(default_factory=dict)
+    """Hosts by name, with the settings that differ from the defaults."""
+    flows: Items[Flow]
+    """The flows."""
+    cross: Annotated[Items[CrossTraffic], Field(exclude_if=_is_empty)] = ()
+    """Cross traffic on the same paths."""
+    queues: Annotated[Items[QueueRule], Field(exclude_if=_is_empty)] = ()
+    """Rules that replace the Profiles' own queues; of several rules for one queue the last holds."""
 
     def to_json(self) -> str:
         """Return the record as JSON for the simulator."""
@@ -151,7 +223,7 @@ def for_scheme(
     seed: int,
     offset_ns: int = 0,
     sample_step_ns: int = SAMPLE_STEP_NS,
-    queues: tuple[Mapping[str, Any], ...] = (),
+    queues: tuple[QueueRule, ...] = (),
     cross: tuple[CrossTraffic, ...] = (),
     name: str | None = None,
 ) -> Experiment:
@@ -160,7 +232,7 @@ def for_scheme(
     `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``.
     """
     flows = tuple(
-        Flow(controller, direction=direction, profile=profile.role, options=options, ecn=ecn)
+        Flow(controller=controller, direction=direction, profile=profile.role, options=options, ecn=ecn)
         for (controller, options), ecn in zip(flows_of(scheme), ecn_of(scheme), strict=True)
     )
     return Experiment(

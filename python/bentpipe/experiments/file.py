@@ -2,38 +2,153 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from bentpipe.errors import UserError, shown
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.experiments.experiment import (
-    DIRECTIONS,
     NS_PER_S,
-    SAMPLE_STEP_NS,
+    Application,
     CrossTraffic,
     Direction,
     Experiment,
     Flow,
+    Host,
+    Paced,
     ProfileRef,
+    Size,
+    Transfer,
+    TransferSizes,
+    Writes,
 )
 from bentpipe.experiments.plugins import is_python_controller
-from bentpipe.experiments.schemes import ECN_MODES, known_controllers, read_tunable
+from bentpipe.experiments.schemes import EcnMode, known_controllers, read_tunable
 from bentpipe.files import read_text
+from bentpipe.profiles.queue_rules import QueueRule
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.scenarios.tables import Table, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-LARGEST = 2**63 - 1
-"""Largest integer that TOML guarantees."""
+from bentpipe.records import LARGEST, Items, Name, Record, Text
 
 LONGEST_S = LARGEST // NS_PER_S
 """Longest duration [s], 292 years: the limit of the simulator's 64-bit times."""
 
-SHORTEST_S = 1e-9
-"""The simulator's resolution [s]."""
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
+
+PositiveSeconds = Annotated[float, Field(ge=1e-9, le=LONGEST_S)]
+"""At least the simulator's resolution."""
+
+
+class ProfileEntry(Record):
+    """A Profile of the file."""
+
+    role: Text
+    """The name that flows use."""
+    file: Text
+    """The Profile's file, relative to this one."""
+
+
+class FlowFields(Record):
+    """Fields that flows and cross traffic share."""
+
+    controller: Text
+    """Name in the registry, or of a Python controller."""
+    direction: Direction = "down"
+    """Direction of the data."""
+    profile: Text | None = None
+    """Role of its Profile; default: the first one."""
+    options: dict[Name, int | float | Text] = Field(default_factory=dict)
+    """Tunables of the controller: numbers, or names of choices."""
+    sender: Text | None = None
+    """Name of the sending host in `hosts`; default: a host with the default settings."""
+    receiver: Text | None = None
+    """Likewise the receiving host."""
+
+
+class FlowEntry(FlowFields):
+    """A flow of the file. It always has data, unless `bytes`, or `write_bytes` with `every_s`, is given."""
+
+    start_s: Seconds = 0.0
+    """Start [s since the start of the run]."""
+    stop_s: PositiveSeconds | None = None
+    """When it stops sending [s since the start of the run]."""
+    bytes: Size | None = None
+    """Size of the transfer."""
+    write_bytes: Size | None = None
+    """Size of one write."""
+    every_s: PositiveSeconds | None = None
+    """Time between writes [s]."""
+    ecn: EcnMode = "off"
+    """Requested ECN mode."""
+
+    @model_validator(mode="after")
+    def _check_application(self) -> Self:
+        if self.bytes is not None and (self.write_bytes is not None or self.every_s is not None):
+            raise UserError("bytes beside write_bytes or every_s", expected="one of the two applications")
+        for key, other in (("write_bytes", self.every_s), ("every_s", self.write_bytes)):
+            if getattr(self, key) is None and other is not None:
+                raise UserError(f"key {key!r} is missing", expected="write_bytes with every_s", code="missing_key")
+        return self
+
+    @property
+    def application(self) -> Application:
+        """The sending application."""
+        if self.bytes is not None:
+            return Transfer(bytes=self.bytes)
+        if self.write_bytes is not None and self.every_s is not None:
+            return Paced(paced=Writes(write_bytes=self.write_bytes, every_ns=_ns(self.every_s)))
+        return "bulk"
+
+
+class CrossEntry(FlowFields):
+    """Cross traffic of the file."""
+
+    offered_bps: Size
+    """Mean rate of the bytes of new transfers [bit/s]."""
+    least_bytes: Size
+    """Smallest transfer."""
+    most_bytes: Size
+    """Largest transfer."""
+    tail_index: Annotated[float, Field(ge=0.1, le=10)]
+    """The smaller it is, the larger the share of bytes in the largest transfers."""
+
+
+class QueueEntry(Record):
+    """A queue rule of the file."""
+
+    aqm: Text
+    """The rule, in the syntax of ``race --aqm``."""
+    profile: Text | None = None
+    """Role of its Profile; default: every Profile."""
+
+
+class ExperimentToml(Record):
+    """An Experiment file."""
+
+    name: Text
+    """Name of the folder of its Runs."""
+    duration_s: PositiveSeconds
+    """Duration [s]."""
+    seed: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Seed of the first Run."""
+    warmup_s: Seconds | None = None
+    """Warm-up, left out of steady-state figures [s]; default: 10 s, or a quarter of a duration below 40 s."""
+    sample_step_s: Seconds = 0.1
+    """Time between samples [s], at least 1 ms."""
+    offset_s: Seconds = 0.0
+    """Offset in the Profiles at which the run begins [s]."""
+    profiles: Annotated[Items[ProfileEntry], Field(min_length=1)]
+    """The paths, by role."""
+    hosts: Annotated[dict[Name, Host], Field(min_length=1)] | None = None
+    """Hosts by name, with the settings that differ from the defaults."""
+    flows: Annotated[Items[FlowEntry], Field(min_length=1)]
+    """The flows."""
+    queues: Annotated[Items[QueueEntry], Field(min_length=1)] | None = None
+    """Rules that replace the Profiles' own queues."""
+    cross: Annotated[Items[CrossEntry], Field(min_length=1)] | None = None
+    """Cross traffic."""
 
 
 @dataclass(frozen=True)
@@ -55,133 +170,94 @@ def read_experiment(path: Path) -> ExperimentFile:
 
 def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
     """Parse an Experiment from TOML text; `where` names it in messages, `folder` contains its Profile files."""
-    document = Table.parse(text, where)
-    known = known_controllers()
+    toml = ExperimentToml.from_toml(text, where)
     files: dict[str, Path] = {}
-    for entry in document.tables("profiles"):
-        role = entry.text("role")
-        if role in files:
+    for i, entry in enumerate(toml.profiles):
+        if entry.role in files:
             raise UserError(
-                f"{entry.where}: role {shown(role)} is given twice; expected a role of its own for every Profile"
+                f"role {shown(entry.role)} is given twice",
+                where=f"{where}: profiles[{i}]",
+                expected="a role of its own for every Profile",
             )
-        files[role] = folder / entry.text("file")
-        entry.done()
-    hosts = document.named_tables("hosts") if document.has("hosts") else {}
-    duration_ns = _nanoseconds(document, "duration_s", SHORTEST_S)
+        files[entry.role] = folder / entry.file
+    names = _Names(list(files), list(toml.hosts or {}), known_controllers())
     experiment = Experiment(
-        name=document.text("name"),
-        seed=document.integer("seed", 0, LARGEST) if document.has("seed") else 0,
-        duration_ns=duration_ns,
-        warmup_ns=_nanoseconds(document, "warmup_s") if document.has("warmup_s") else None,  # type: ignore[arg-type]  # the default
-        sample_step_ns=_nanoseconds(document, "sample_step_s") if document.has("sample_step_s") else SAMPLE_STEP_NS,
-        offset_ns=_nanoseconds(document, "offset_s") if document.has("offset_s") else 0,
-        profiles=tuple(ProfileRef(role, file.stem, "") for role, file in files.items()),
-        hosts={name: _host(settings) for name, settings in hosts.items()},
-        flows=tuple(_flow(entry, list(files), list(hosts), known) for entry in document.tables("flows")),
-        queues=tuple(_queue(entry, list(files)) for entry in document.tables("queues"))
-        if document.has("queues")
-        else (),
+        name=toml.name,
+        seed=toml.seed,
+        duration_ns=_ns(toml.duration_s),
+        sample_step_ns=_ns(toml.sample_step_s),
+        offset_ns=_ns(toml.offset_s),
+        profiles=tuple(ProfileRef(role=role, name=file.stem, hash="") for role, file in files.items()),
+        hosts=toml.hosts or {},
+        flows=tuple(
+            Flow(
+                start_ns=_ns(flow.start_s),
+                stop_ns=None if flow.stop_s is None else _ns(flow.stop_s),
+                application=flow.application,
+                ecn=flow.ecn,
+                **names.checked(flow, f"{where}: flows[{i}]"),
+            )
+            for i, flow in enumerate(toml.flows)
+        ),
+        queues=tuple(names.queue(entry, f"{where}: queues[{i}]") for i, entry in enumerate(toml.queues or ())),
         cross=tuple(
-            _cross(entry, list(files), list(hosts), known)
-            for entry in (document.tables("cross") if document.has("cross") else [])
+            CrossTraffic(
+                offered_bps=cross.offered_bps,
+                sizes=TransferSizes(
+                    least_bytes=cross.least_bytes, most_bytes=cross.most_bytes, tail_index=cross.tail_index
+                ),
+                **names.checked(cross, f"{where}: cross[{i}]"),
+            )
+            for i, cross in enumerate(toml.cross or ())
         ),
     )
-    document.done()
+    if toml.warmup_s is not None:
+        experiment = experiment.replace(warmup_ns=_ns(toml.warmup_s))
     return ExperimentFile(experiment, files)
 
 
-def _nanoseconds(table: Table, key: str, at_least_s: float = 0.0) -> int:
-    return round(table.number(key, at_least_s, LONGEST_S) * NS_PER_S)
+def _ns(seconds: float) -> int:
+    return round(seconds * NS_PER_S)
 
 
-def _host(settings: Table) -> dict[str, Any]:
-    host: dict[str, Any] = {
-        key: settings.integer(key, 1, LARGEST)
-        for key in ("rmem_max_bytes", "wmem_max_bytes", "wmem_segment_bytes", "gro_segments")
-        if settings.has(key)
-    }
-    if settings.has("fq"):
-        host["fq"] = settings.boolean("fq")
-    if settings.has("ecn"):
-        host["ecn"] = settings.choice("ecn", ECN_MODES)
-    settings.done()
-    return host
+@dataclass(frozen=True)
+class _Names:
+    """The names that flows of a file may use."""
+
+    roles: Sequence[str]
+    hosts: Sequence[str]
+    controllers: Sequence[str]
+
+    def checked(self, entry: FlowFields, where: str) -> dict[str, Any]:
+        """Return the shared fields of a flow or of cross traffic, with every name checked."""
+        if not is_python_controller(entry.controller) and entry.controller not in self.controllers:
+            hint = did_you_mean(entry.controller, self.controllers)
+            problem = f"controller is {shown(entry.controller)}{hint} (there are {', '.join(self.controllers)})"
+            raise UserError(problem, where=where, code="unknown_name")
+        for key, name in (("sender", entry.sender), ("receiver", entry.receiver)):
+            _check_name(key, name, self.hosts, where)
+        _check_name("profile", entry.profile, self.roles, where)
+        try:
+            options = {name: read_tunable(entry.controller, name, str(text)) for name, text in entry.options.items()}
+        except UserError as error:
+            raise error.within(where) from None
+        return {
+            "controller": entry.controller,
+            "direction": entry.direction,
+            "profile": entry.profile or self.roles[0],
+            "options": options,
+            "sender": entry.sender,
+            "receiver": entry.receiver,
+        }
+
+    def queue(self, entry: QueueEntry, where: str) -> QueueRule:
+        """Return the queue rule of an entry."""
+        _check_name("profile", entry.profile, self.roles, where)
+        rule = parse_queue(entry.aqm, f"{where}: aqm")
+        return rule if entry.profile is None else rule.replace(profile=entry.profile)
 
 
-def _flow(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]) -> Flow:
-    controller = _controller(entry, known)
-    flow = Flow(
-        controller=controller,
-        start_ns=_nanoseconds(entry, "start_s") if entry.has("start_s") else 0,
-        stop_ns=_nanoseconds(entry, "stop_s", SHORTEST_S) if entry.has("stop_s") else None,
-        application=_application(entry),
-        ecn=entry.choice("ecn", ECN_MODES) if entry.has("ecn") else "off",
-        **_common_fields(entry, controller, roles, hosts),
-    )
-    entry.done()
-    return flow
-
-
-def _cross(entry: Table, roles: list[str], hosts: list[str], known: Sequence[str]) -> CrossTraffic:
-    controller = _controller(entry, known)
-    cross = CrossTraffic(
-        offered_bps=entry.integer("offered_bps", 1, LARGEST),
-        sizes={
-            "least_bytes": entry.integer("least_bytes", 1, LARGEST),
-            "most_bytes": entry.integer("most_bytes", 1, LARGEST),
-            "tail_index": entry.number("tail_index", 0.1, 10.0),
-        },
-        controller=controller,
-        **_common_fields(entry, controller, roles, hosts),
-    )
-    entry.done()
-    return cross
-
-
-def _controller(entry: Table, known: Sequence[str]) -> str:
-    controller = entry.text("controller")
-    if not is_python_controller(controller) and controller not in known:
-        hint = did_you_mean(controller, known)
-        raise UserError(f"{entry.where}: controller is {shown(controller)}{hint} (there are {', '.join(known)})")
-    return controller
-
-
-def _common_fields(entry: Table, controller: str, roles: list[str], hosts: list[str]) -> dict[str, Any]:
-    """Read the common fields of flows and cross traffic: direction, Profile, tunables and hosts."""
-    direction: Direction = "down"
-    if entry.has("direction"):
-        direction = next(d for d in DIRECTIONS if d == entry.choice("direction", DIRECTIONS))
-    return {
-        "direction": direction,
-        "profile": entry.choice("profile", roles) if entry.has("profile") else roles[0],
-        "options": _options(entry, controller),
-        "sender": entry.choice("sender", hosts) if entry.has("sender") else None,
-        "receiver": entry.choice("receiver", hosts) if entry.has("receiver") else None,
-    }
-
-
-def _queue(entry: Table, roles: list[str]) -> dict[str, Any]:
-    """Read a queue rule: `aqm`, in the syntax of ``race --aqm``, and `profile`, the role of its only Profile."""
-    rule = parse_queue(entry.text("aqm"), f"{entry.where}: aqm")
-    if entry.has("profile"):
-        rule["profile"] = entry.choice("profile", roles)
-    entry.done()
-    return rule
-
-
-def _options(entry: Table, controller: str) -> dict[str, float]:
-    """Read the controller's tunables: numbers, or names of choices."""
-    try:
-        return {name: read_tunable(controller, name, text) for name, text in entry.named_values("options").items()}
-    except UserError as error:
-        raise UserError(str(error) if str(error).startswith(entry.where) else f"{entry.where}: {error}") from None
-
-
-def _application(entry: Table) -> str | dict[str, Any]:
-    """Read `bytes = n`, or `write_bytes = n` with `every_s = s`; without either the flow always has data."""
-    if entry.has("bytes"):
-        return {"bytes": entry.integer("bytes", 1, LARGEST)}
-    if entry.has("write_bytes") or entry.has("every_s"):
-        write_bytes = entry.integer("write_bytes", 1, LARGEST)
-        return {"paced": {"write_bytes": write_bytes, "every_ns": _nanoseconds(entry, "every_s", SHORTEST_S)}}
-    return "bulk"
+def _check_name(key: str, name: str | None, known: Sequence[str], where: str) -> None:
+    if name is not None and name not in known:
+        expected = " or ".join(repr(each) for each in known) or "no such key, as the file has no hosts"
+        raise UserError(f"{key} is {shown(name)}", where=where, expected=expected, code="unknown_name")

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe import _native
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.files import read_bytes
 from bentpipe.plugin import HOOKS, make, tunables, unknown_hooks
-from bentpipe.scenarios.tables import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

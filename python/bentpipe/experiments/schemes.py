@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe import _native
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.experiments import linux, plugins
 from bentpipe.experiments.flow_names import split_flow
-from bentpipe.scenarios.tables import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
     """Unparsed tunables, by controller."""
 
 
-ECN_MODES = ("off", "classic", "accurate")
+EcnMode = Literal["off", "classic", "accurate"]
+
+ECN_MODES: tuple[EcnMode, ...] = ("off", "classic", "accurate")
 """ECN modes of a flow: none, RFC 3168, or accurate ECN with counted marks (RFC 9768)."""
 
 ECN_SWITCHES = ("ecn_enable", "ecn_low")
@@ -125,9 +126,9 @@ def flows_of(scheme: str) -> list[tuple[str, dict[str, float]]]:
     ]
 
 
-def ecn_of(scheme: str) -> list[str]:
+def ecn_of(scheme: str) -> list[EcnMode]:
     """Return the ECN mode of each flow of a scheme normalised by `parse_scheme`: one of `ECN_MODES`."""
-    return [values.get("ecn", "off") for _, values in _parts(scheme)]
+    return [next(mode for mode in ECN_MODES if mode == values.get("ecn", "off")) for _, values in _parts(scheme)]
 
 
 def scheme_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bentpipe.errors import UserError
-from bentpipe.experiments.experiment import ROLE, CrossTraffic
+from bentpipe.experiments.experiment import ROLE, CrossTraffic, TransferSizes
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
 from bentpipe.scenarios.traffic import find_traffic
@@ -51,11 +51,9 @@ def cross_traffic(profile: Profile, name: str, direction: Direction, role: str =
         )
     return CrossTraffic(
         offered_bps=round(share * capacity_bps.mean()),
-        sizes={
-            "least_bytes": traffic.least_bytes,
-            "most_bytes": traffic.most_bytes,
-            "tail_index": traffic.tail_index,
-        },
+        sizes=TransferSizes(
+            least_bytes=traffic.least_bytes, most_bytes=traffic.most_bytes, tail_index=traffic.tail_index
+        ),
         controller=traffic.controller,
         direction=direction,
         profile=role,

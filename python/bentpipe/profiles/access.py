@@ -8,7 +8,7 @@ from typing import Any
 
 from bentpipe import _native
 from bentpipe._native import Profile
-from bentpipe.scenarios.tables import unknown_name
+from bentpipe.errors import unknown_name
 
 
 def default_parameters() -> dict[str, Any]:

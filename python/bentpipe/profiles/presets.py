@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, unknown_name
 from bentpipe.profiles.build import Points, Provenance, Side, queue_limit, single_hop_profile
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.scenarios.presets import load_presets, parse_preset
 from bentpipe.scenarios.services import Service, load_services
-from bentpipe.scenarios.tables import unknown_name
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 

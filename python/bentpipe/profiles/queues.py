@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.tables import did_you_mean
+from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.profiles.queue_rules import QueueRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -167,7 +167,7 @@ DISCIPLINES = (
 )
 
 
-def parse_queue(text: str, where: str = "--aqm") -> dict[str, Any]:
+def parse_queue(text: str, where: str = "--aqm") -> QueueRule:
     """Parse a queue rule ``[[HOP/]up|down|HOP=]DISCIPLINE[:parameter=value,…]``.
 
     Args:
@@ -175,13 +175,13 @@ def parse_queue(text: str, where: str = "--aqm") -> dict[str, Any]:
         where: Prefix of error messages.
 
     Returns:
-        The rule as the simulator reads it: ``discipline``, and where given ``hop``, ``direction`` and ``limit``.
+        The rule as the simulator reads it.
 
     Raises:
         UserError: An unknown name, with the nearest known one; or a value out of range, with range and unit.
 
     Example:
-        >>> parse_queue("down=codel:target_ms=10")["direction"]
+        >>> parse_queue("down=codel:target_ms=10").direction
         'down'
     """
     place, discipline = _split(text)
@@ -193,14 +193,13 @@ def parse_queue(text: str, where: str = "--aqm") -> dict[str, Any]:
         hint = did_you_mean(name.strip(), names)
         raise UserError(f"{where}: no queue discipline {shown(name)}{hint} (there are {', '.join(names)})")
     given = _given(match, written, f"{where}: {match.name}") if colon else {}
-    rule: dict[str, Any] = {"discipline": _record(match, given, f"{where}: {match.name}")}
-    if hop is not None:
-        rule["hop"] = hop
-    if direction is not None:
-        rule["direction"] = direction
-    if limit := _length("limit", given):
-        rule["limit"] = limit
-    return rule
+    rule = {
+        "discipline": _record(match, given, f"{where}: {match.name}"),
+        "hop": hop,
+        "direction": direction,
+        "limit": _length("limit", given),
+    }
+    return QueueRule.check(rule, where)
 
 
 def with_queues(profile: Profile, texts: Iterable[str]) -> Profile:
@@ -213,15 +212,7 @@ def with_queues(profile: Profile, texts: Iterable[str]) -> Profile:
     Raises:
         UserError: A rule is invalid, or matches no hop with a capacity.
     """
-    return profile.with_queues("path", json.dumps([parse_queue(text) for text in texts]))
-
-
-def describe_queue(rule: Mapping[str, Any]) -> str:
-    """Describe a rule in a few words: the queues it applies to, and the discipline."""
-    discipline = rule["discipline"]
-    name = discipline if isinstance(discipline, str) else next(iter(discipline))
-    place = "/".join(part for part in (rule.get("hop"), rule.get("direction")) if part)
-    return f"{place}: {name}" if place else str(name)
+    return profile.with_queues("path", json.dumps([parse_queue(text).to_dict() for text in texts]))
 
 
 def _split(text: str) -> tuple[str, str]:

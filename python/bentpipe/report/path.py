@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.profiles.queues import describe_queue
+from bentpipe.profiles.queue_rules import QueueRule
 from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def _buffer(runs: Sequence[Run], end: str, key: str) -> str:
 def queues(runs: Sequence[Run]) -> str:
     """Describe the queues that replaced the Profile's own in the Runs; empty if none did."""
     rules = [run.record["experiment"].get("queues") or [] for run in runs]
-    descriptions = dict.fromkeys("; ".join(describe_queue(rule) for rule in each) for each in rules if each)
+    descriptions = dict.fromkeys(
+        "; ".join(QueueRule.check(rule, "queues").description for rule in each) for each in rules if each
+    )
     return f"Queues that replace the Profile's own: {' or '.join(descriptions)}. " if descriptions else ""
 
 

@@ -21,10 +21,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
-from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+from pydantic import BeforeValidator, Field
+
+from bentpipe.errors import UserError, shown, unknown_name
+from bentpipe.records import Items, Name, Record, Text
+from bentpipe.scenarios.tables import packaged_text
 
 #: Mean radius of the Earth [km], IUGG R1. Great circles on this sphere are within 0.56 % of WGS84 geodesics.
 MEAN_RADIUS_KM = 6371.0088
@@ -186,106 +189,148 @@ def _route(table: FibreTable, start: str, end: str) -> list[tuple[str, Link]] | 
 
 def parse_fibre(text: str, where: str) -> FibreTable:
     """Read TOML text shaped like ``fibre.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    speed_km_per_ms = table.number("speed_km_per_ms", 100.0, 299.792458)
-    path_factor = table.number("path_factor", 1.0, 10.0)
-    access_radius_km = table.number("access_radius_km", 0.0, 20_000.0)
-    sources = table.named_texts("sources")
-    cities = {name: _city(entry) for name, entry in table.named_tables("cities").items()}
-    builder = _Graph(where, speed_km_per_ms, path_factor, sources, cities)
-    for block in table.tables("measured"):
-        builder.measured(block)
-    singles = table.table("links")
-    for entry in singles.tables("single"):
-        builder.single(entry)
-    singles.done()
-    table.done()
+    file = FibreFile.from_toml(text, where)
+    cities = {name: (city.lat_deg, city.lon_deg) for name, city in file.cities.items()}
+    builder = _Graph(where, file, cities)
+    for number, block in enumerate(file.measured):
+        builder.measured(block, f"measured[{number}]")
+    for number, entry in enumerate(file.links.single):
+        builder.single(entry, f"links.single[{number}]")
     links = MappingProxyType({name: MappingProxyType(near) for name, near in builder.links.items()})
     return FibreTable(
-        speed_km_per_ms, path_factor, access_radius_km, MappingProxyType(sources), MappingProxyType(cities), links
+        file.speed_km_per_ms,
+        file.path_factor,
+        file.access_radius_km,
+        MappingProxyType(dict(file.sources)),
+        MappingProxyType(cities),
+        links,
     )
 
 
-def _city(entry: Table) -> Point:
-    point = (entry.number("lat_deg", -90.0, 90.0), entry.number("lon_deg", -180.0, 180.0))
-    if entry.has("region"):
-        entry.text("region")
-    entry.done()
-    return point
+def _number_or_none(value: object) -> object:
+    """Convert ``nan``, which TOML has for no value, to None."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+Rtt = Annotated[float, Field(ge=0.1, le=2000)]
+"""A published RTT [ms]."""
+
+
+class City(Record):
+    """A city of the graph; `region` is its name in the source."""
+
+    lat_deg: Annotated[float, Field(ge=-90, le=90)]
+    lon_deg: Annotated[float, Field(ge=-180, le=180)]
+    region: Text | None = None
+
+
+class MeasuredRow(Record):
+    """RTTs from one city [ms]; ``nan``: no value."""
+
+    start: Annotated[Text, Field(alias="from")]
+    rtt_ms: Items[Annotated[Rtt | None, BeforeValidator(_number_or_none)]]
+
+
+class MeasuredBlock(Record):
+    """RTTs between cities, from one source."""
+
+    source: Text
+    to: Items[Text]
+    rows: Annotated[Items[MeasuredRow], Field(min_length=1)]
+
+
+class SingleLink(Record):
+    """A link: an RTT, a cable length with its land ends, or, without either, a great circle."""
+
+    a: Text
+    b: Text
+    source: Text
+    rtt_ms: Rtt | None = None
+    cable_km: Annotated[float, Field(ge=1, le=50_000)] | None = None
+    land_km: Annotated[float, Field(ge=0, le=20_000)] | None = None
+
+
+class SingleLinks(Record):
+    """The table ``links``."""
+
+    single: Annotated[Items[SingleLink], Field(min_length=1)]
+
+
+class FibreFile(Record):
+    """``fibre.toml``; the attributes of `FibreTable`, and links by source."""
+
+    speed_km_per_ms: Annotated[float, Field(ge=100, le=299.792458)]
+    path_factor: Annotated[float, Field(ge=1, le=10)]
+    access_radius_km: Annotated[float, Field(ge=0, le=20_000)]
+    sources: dict[Name, Text] = Field(default_factory=dict)
+    cities: Annotated[dict[Name, City], Field(min_length=1)]
+    measured: Annotated[Items[MeasuredBlock], Field(min_length=1)]
+    links: SingleLinks
 
 
 class _Graph:
     """Collects links from a file; refuses unknown names, repeated pairs, and delays below that of light in fibre."""
 
-    def __init__(
-        self,
-        where: str,
-        speed_km_per_ms: float,
-        path_factor: float,
-        sources: Mapping[str, str],
-        cities: Mapping[str, Point],
-    ) -> None:
-        self._where = where
-        self._speed_km_per_ms = speed_km_per_ms
-        self._path_factor = path_factor
-        self._sources = sources
-        self._cities = cities
+    def __init__(self, where: str, file: FibreFile, cities: Mapping[str, Point]) -> None:
+        self._where, self._file, self._cities = where, file, cities
         self.links: dict[str, dict[str, Link]] = {name: {} for name in cities}
 
-    def measured(self, block: Table) -> None:
+    def measured(self, block: MeasuredBlock, place: str) -> None:
         """Add the RTTs from each row's city to the cities of `to`."""
-        source = self._source(block)
-        to = [self._known(block, name) for name in block.texts("to")]
-        for row in block.tables("rows"):
-            start = self._known(row, row.text("from"))
-            rtts_ms = row.numbers_or_nan("rtt_ms", 0.1, 2000.0)
-            if len(rtts_ms) > len(to):
+        source = self._source(block.source, place)
+        to = [self._known(name, place) for name in block.to]
+        for number, row in enumerate(block.rows):
+            inside = f"{place}.rows[{number}]"
+            start = self._known(row.start, inside)
+            if len(row.rtt_ms) > len(to):
                 raise UserError(
-                    f"{row.where}: {len(rtts_ms)} RTTs; expected at most {len(to)}, one for each city of `to`"
+                    f"{len(row.rtt_ms)} RTTs",
+                    where=f"{self._where}: {inside}",
+                    expected=f"at most {len(to)}, one for each city of `to`",
                 )
-            row.done()
-            for end, rtt_ms in zip(to, rtts_ms, strict=False):
-                if not math.isnan(rtt_ms):
-                    self._add(row, start, end, Link(rtt_ms / 2.0, "table", source))
-        block.done()
+            for end, rtt_ms in zip(to, row.rtt_ms, strict=False):
+                if rtt_ms is not None:
+                    self._add(inside, start, end, Link(rtt_ms / 2.0, "table", source))
 
-    def single(self, entry: Table) -> None:
+    def single(self, entry: SingleLink, place: str) -> None:
         """Add one link: an RTT, a cable length with its land ends, or a great circle."""
-        source = self._source(entry)
-        a, b = self._known(entry, entry.text("a")), self._known(entry, entry.text("b"))
-        if entry.has("rtt_ms"):
-            link = Link(entry.number("rtt_ms", 0.1, 2000.0) / 2.0, "table", source)
-        elif entry.has("cable_km"):
-            land_km = entry.number("land_km", 0.0, 20_000.0) if entry.has("land_km") else 0.0
-            length_km = entry.number("cable_km", 1.0, 50_000.0) + land_km * self._path_factor
-            link = Link(length_km / self._speed_km_per_ms, "cable", source)
+        source = self._source(entry.source, place)
+        a, b = self._known(entry.a, place), self._known(entry.b, place)
+        factor, speed_km_per_ms = self._file.path_factor, self._file.speed_km_per_ms
+        if entry.rtt_ms is not None:
+            link = Link(entry.rtt_ms / 2.0, "table", source)
+        elif entry.cable_km is not None:
+            length_km = entry.cable_km + (entry.land_km or 0.0) * factor
+            link = Link(length_km / speed_km_per_ms, "cable", source)
         else:
-            length_km = great_circle_km(self._cities[a], self._cities[b]) * self._path_factor
-            link = Link(length_km / self._speed_km_per_ms, "great-circle", source)
-        entry.done()
-        self._add(entry, a, b, link)
+            length_km = great_circle_km(self._cities[a], self._cities[b]) * factor
+            link = Link(length_km / speed_km_per_ms, "great-circle", source)
+        self._add(place, a, b, link)
 
-    def _source(self, entry: Table) -> str:
-        key = entry.text("source")
-        if key not in self._sources:
-            raise unknown_name("source", key, self._sources, "sources are the keys of [sources]", entry.where)
+    def _source(self, key: str, place: str) -> str:
+        if key not in self._file.sources:
+            known = self._file.sources
+            raise unknown_name("source", key, known, "sources are the keys of [sources]", f"{self._where}: {place}")
         return key
 
-    def _known(self, entry: Table, name: str) -> str:
+    def _known(self, name: str, place: str) -> str:
         if name not in self._cities:
-            raise unknown_name("city", name, self._cities, "cities are the keys of [cities]", entry.where)
+            raise unknown_name("city", name, self._cities, "cities are the keys of [cities]", f"{self._where}: {place}")
         return name
 
-    def _add(self, entry: Table, a: str, b: str, link: Link) -> None:
+    def _add(self, place: str, a: str, b: str, link: Link) -> None:
+        where = f"{self._where}: {place}"
         if a == b:
-            raise UserError(f"{entry.where}: link from {shown(a)} to itself; expected two cities")
+            raise UserError(f"link from {shown(a)} to itself", where=where, expected="two cities")
         if b in self.links[a]:
-            raise UserError(f"{entry.where}: {a} to {b} is given twice; keep one")
+            raise UserError(f"{a} to {b} is given twice", where=where, expected="it once")
         distance_km = great_circle_km(self._cities[a], self._cities[b])
-        if link.one_way_ms * self._speed_km_per_ms < distance_km:
+        least_ms = distance_km / self._file.speed_km_per_ms
+        if link.one_way_ms < least_ms:
             raise UserError(
-                f"{entry.where}: {a} to {b} takes {link.one_way_ms:g} ms one way; "
-                f"light in fibre needs {distance_km / self._speed_km_per_ms:.1f} ms for {distance_km:.0f} km"
+                f"{a} to {b} takes {link.one_way_ms:g} ms one way; light in fibre needs {least_ms:.1f} ms for "
+                f"{distance_km:.0f} km",
+                where=where,
             )
         self.links[a][b] = link
         self.links[b][a] = link

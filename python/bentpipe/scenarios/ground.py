@@ -9,19 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, Literal, Self
 
-from bentpipe.errors import UserError
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError, unknown_name
 from bentpipe.files import read_bytes, text_of
+from bentpipe.records import Items, Record, Text
 from bentpipe.scenarios.fibre import FibreTable, fibre_one_way_ms, great_circle_km
 from bentpipe.scenarios.sites import Place, load_sites
-from bentpipe.scenarios.tables import Table, packaged_names, packaged_text, unknown_name
+from bentpipe.scenarios.tables import packaged_names, packaged_text
 
 #: Size limit of a gateway list [bytes]: the packaged one has 30 kB.
 MAX_GATEWAYS_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+class Gateway(Record):
     """A gateway earth station.
 
     Attributes:
@@ -35,13 +38,22 @@ class Gateway:
 
     """
 
-    name: str
-    region: str
-    country: str
-    lat_deg: float
-    lon_deg: float
-    bands: tuple[str, ...]
-    antennas: tuple[int, ...]
+    name: Text
+    region: str = ""
+    country: Text
+    lat_deg: Annotated[float, Field(ge=-90, le=90)]
+    lon_deg: Annotated[float, Field(ge=-180, le=180)]
+    bands: Items[str]
+    antennas: Items[Annotated[int, Field(ge=1, le=1000)]]
+
+    @model_validator(mode="after")
+    def _check_bands(self) -> Self:
+        bands, antennas = self.bands, self.antennas
+        if not bands or any(band not in ("Ka", "E") for band in bands) or len(antennas) != len(bands):
+            raise UserError(
+                f"bands {list(bands)} with antennas {list(antennas)}", expected="Ka or E, one count for each"
+            )
+        return self
 
     @property
     def label(self) -> str:
@@ -68,8 +80,25 @@ class GatewayList:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pop:
+class GatewaysFile(Record):
+    """A gateway list, as ``gateways/NAME.toml`` or a user's own file has it."""
+
+    source: Text
+    pop_rule: Literal["nearest-by-fibre"]
+    min_elevation_deg: Annotated[float, Field(ge=0, le=90)]
+    gateways: Annotated[Items[Gateway], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Self:
+        labels: set[str] = set()
+        for gateway in self.gateways:
+            if gateway.label in labels:
+                raise UserError(f"gateway {gateway.label!r} is listed twice", hint="another name for one of them")
+            labels.add(gateway.label)
+        return self
+
+
+class Pop(Record):
     """A point of presence: where the operator's network meets the Internet.
 
     Attributes:
@@ -82,12 +111,27 @@ class Pop:
 
     """
 
-    code: str
-    dns: str
-    city: str
-    country: str
-    lat_deg: float
-    lon_deg: float
+    code: Text
+    dns: Text
+    city: Text
+    country: Text
+    lat_deg: Annotated[float, Field(ge=-90, le=90)]
+    lon_deg: Annotated[float, Field(ge=-180, le=180)]
+
+
+class PopsFile(Record):
+    """``pops.toml``."""
+
+    source: Text
+    pops: Annotated[Items[Pop], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check_codes(self) -> Self:
+        codes = [pop.code for pop in self.pops]
+        for number, code in enumerate(codes):
+            if code in codes[:number]:
+                raise UserError(f"PoP code {code!r} is listed twice", where=f"pops[{number}]", expected="unique codes")
+        return self
 
 
 @cache
@@ -118,40 +162,13 @@ def load_pops() -> Mapping[str, Pop]:
 
 def parse_gateways(text: str, where: str) -> GatewayList:
     """Read TOML text shaped like ``gateways/starlink.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    source = table.text("source")
-    table.choice("pop_rule", ["nearest-by-fibre"])
-    min_elevation_deg = table.number("min_elevation_deg", 0.0, 90.0)
-    gateways = tuple(_gateway(entry) for entry in table.tables("gateways"))
-    table.done()
-    labels: set[str] = set()
-    for gateway in gateways:
-        if gateway.label in labels:
-            raise UserError(f"{where}: gateway {gateway.label!r} is listed twice; give one of them another name")
-        labels.add(gateway.label)
-    return GatewayList(gateways, min_elevation_deg, source)
+    file = GatewaysFile.from_toml(text, where)
+    return GatewayList(file.gateways, file.min_elevation_deg, file.source)
 
 
 def parse_pops(text: str, where: str) -> dict[str, Pop]:
     """Read TOML text shaped like ``pops.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    table.text("source")
-    pops: dict[str, Pop] = {}
-    for entry in table.tables("pops"):
-        pop = Pop(
-            code=entry.text("code"),
-            dns=entry.text("dns"),
-            city=entry.text("city"),
-            country=entry.text("country"),
-            lat_deg=entry.number("lat_deg", -90.0, 90.0),
-            lon_deg=entry.number("lon_deg", -180.0, 180.0),
-        )
-        entry.done()
-        if pop.code in pops:
-            raise UserError(f"{entry.where}: PoP code {pop.code!r} is listed twice; codes are unique")
-        pops[pop.code] = pop
-    table.done()
-    return pops
+    return {pop.code: pop for pop in PopsFile.from_toml(text, where).pops}
 
 
 def pop_by_code(code: str) -> Pop:
@@ -183,23 +200,3 @@ def nearest_pop(
         raise UserError("no PoP to choose from; expected at least one")
     here = (lat_deg, lon_deg)
     return min(choices, key=lambda p: (fibre_one_way_ms(here, (p.lat_deg, p.lon_deg), fibre).one_way_ms, p.code))
-
-
-def _gateway(entry: Table) -> Gateway:
-    bands = tuple(entry.texts("bands"))
-    antennas = tuple(entry.integers("antennas", 1, 1000))
-    if not bands or any(band not in ("Ka", "E") for band in bands) or len(antennas) != len(bands):
-        raise UserError(
-            f"{entry.where}: bands {list(bands)} with antennas {list(antennas)}; expected Ka or E, one count for each"
-        )
-    gateway = Gateway(
-        name=entry.text("name"),
-        region=entry.text("region") if entry.has("region") else "",
-        country=entry.text("country"),
-        lat_deg=entry.number("lat_deg", -90.0, 90.0),
-        lon_deg=entry.number("lon_deg", -180.0, 180.0),
-        bands=bands,
-        antennas=antennas,
-    )
-    entry.done()
-    return gateway

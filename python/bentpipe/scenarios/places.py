@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError, shown, unknown_name
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
 from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
-from bentpipe.scenarios.tables import unknown_name
 
 #: Name, bounds and unit of each coordinate.
 _BOUNDS = (

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Annotated, Literal
 
-from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+from pydantic import Field
+
+from bentpipe.errors import UserError, shown, unknown_name
+from bentpipe.records import Name, Record, Text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.scenarios.units import QueueLimit, parse_probability, parse_queue, parse_rate_bps, parse_time_ns
 
 Kind = Literal["rate", "time", "queue", "probability"]
@@ -26,13 +29,26 @@ _KINDS: Mapping[str, Kind] = {
 _SETS = ({"rate", "rtt", "queue", "loss"}, {"down", "up", "rtt", "queue", "loss"})
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """A preset's parameter: kind, default as typed by a user, and description."""
 
     kind: Kind
-    default: str
-    description: str
+    default: Text
+    description: Text
+
+
+class PresetEntry(Record):
+    """A preset in ``presets.toml``."""
+
+    description: Text
+    source: Text
+    parameters: Annotated[dict[Name, Parameter], Field(min_length=1)]
+
+
+class PresetsFile(Record):
+    """``presets.toml``."""
+
+    presets: Annotated[dict[Name, PresetEntry], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +101,20 @@ def load_presets() -> Mapping[str, Preset]:
 
 def parse_presets(text: str, where: str) -> dict[str, Preset]:
     """Read TOML text shaped like ``presets.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
     presets: dict[str, Preset] = {}
-    for name, entry in table.named_tables("presets").items():
-        parameters = {key: _parameter(key, value) for key, value in entry.named_tables("parameters").items()}
-        if set(parameters) not in _SETS:
+    for name, entry in PresetsFile.from_toml(text, where).presets.items():
+        inside = f"{where}: presets.{name}"
+        for key, parameter in entry.parameters.items():
+            if key not in _KINDS:
+                raise unknown_name("parameter", key, _KINDS, f"known: {', '.join(_KINDS)}", inside)
+            if parameter.kind != _KINDS[key]:
+                place = f"{inside}.parameters.{key}"
+                raise UserError(f"kind is {parameter.kind!r}", where=place, expected=repr(_KINDS[key]))
+        if set(entry.parameters) not in _SETS:
             expected = " or ".join(", ".join(sorted(s)) for s in _SETS)
-            raise UserError(f"{entry.where}: parameters are {', '.join(sorted(parameters))}; expected {expected}")
-        presets[name] = Preset(name, entry.text("description"), entry.text("source"), MappingProxyType(parameters))
-        entry.done()
-        _path(presets[name], {}, f"{entry.where}: default of ")
-    table.done()
+            raise UserError(f"parameters are {', '.join(sorted(entry.parameters))}", where=inside, expected=expected)
+        presets[name] = Preset(name, entry.description, entry.source, MappingProxyType(dict(entry.parameters)))
+        _path(presets[name], {}, f"{inside}: default of ")
     return presets
 
 
@@ -147,15 +166,3 @@ def _path(preset: Preset, given: Mapping[str, str], prefix: str) -> PresetPath:
 
 def _example(preset: Preset) -> str:
     return f"{preset.name}:" + ",".join(f"{key}={parameter.default}" for key, parameter in preset.parameters.items())
-
-
-def _parameter(name: str, entry: Table) -> Parameter:
-    if name not in _KINDS:
-        raise unknown_name("parameter", name, _KINDS, f"known: {', '.join(_KINDS)}", entry.where)
-    parameter = Parameter(
-        kind=cast(Kind, entry.choice("kind", [_KINDS[name]])),
-        default=entry.text("default"),
-        description=entry.text("description"),
-    )
-    entry.done()
-    return parameter

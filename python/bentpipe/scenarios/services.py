@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
+from typing import Annotated
 
-from bentpipe.errors import UserError
+from pydantic import Field
+
+from bentpipe.errors import UserError, unknown_name
+from bentpipe.records import Name, Record, Text
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.shells import constellation_names
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+from bentpipe.scenarios.tables import packaged_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,25 @@ class Service:
     start: str
 
 
+class ServiceEntry(Record):
+    """A service in ``services.toml``; `site` and `to` are places of ``--site`` and ``--to``."""
+
+    description: Text
+    source: Text
+    chosen: Text
+    site: Text
+    pop: Text | None = None
+    to: Text
+    constellation: Text
+    start: Text
+
+
+class ServicesFile(Record):
+    """``services.toml``."""
+
+    services: Annotated[dict[Name, ServiceEntry], Field(min_length=1)]
+
+
 @cache
 def load_services() -> Mapping[str, Service]:
     """Return the packaged services, by name."""
@@ -48,41 +71,35 @@ def load_services() -> Mapping[str, Service]:
 
 def parse_services(text: str, where: str) -> dict[str, Service]:
     """Read TOML text shaped like ``services.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    services = {name: _service(name, entry) for name, entry in table.named_tables("services").items()}
-    table.done()
-    return services
+    entries = ServicesFile.from_toml(text, where).services
+    return {name: _service(name, entry, f"{where}: services.{name}") for name, entry in entries.items()}
 
 
-def _service(name: str, entry: Table) -> Service:
-    terminal = _place(entry, "site")
-    if entry.has("pop"):
-        code = entry.text("pop")
+def _service(name: str, entry: ServiceEntry, where: str) -> Service:
+    terminal = _place(entry.site, f"{where}: site")
+    if entry.pop is not None:
         try:
-            pop_by_code(code)
+            pop_by_code(entry.pop)
         except UserError as error:
-            raise UserError(f"{entry.where}: pop: {error}") from None
-        terminal = replace(terminal, pop=code)
+            raise error.within(f"{where}: pop") from None
+        terminal = replace(terminal, pop=entry.pop)
     shells = constellation_names()
-    constellation = entry.text("constellation")
-    if constellation not in shells:
-        raise unknown_name("constellation", constellation, shells, f"known: {', '.join(shells)}", entry.where)
-    service = Service(
+    if entry.constellation not in shells:
+        raise unknown_name("constellation", entry.constellation, shells, f"known: {', '.join(shells)}", where)
+    return Service(
         name=name,
-        description=entry.text("description"),
-        source=entry.text("source"),
-        chosen=entry.text("chosen"),
+        description=entry.description,
+        source=entry.source,
+        chosen=entry.chosen,
         terminal=terminal,
-        server=_place(entry, "to"),
-        constellation=constellation,
-        start=entry.text("start"),
+        server=_place(entry.to, f"{where}: to"),
+        constellation=entry.constellation,
+        start=entry.start,
     )
-    entry.done()
-    return service
 
 
-def _place(entry: Table, key: str) -> Place:
+def _place(text: str, where: str) -> Place:
     try:
-        return parse_place(entry.text(key))
+        return parse_place(text)
     except UserError as error:
-        raise UserError(f"{entry.where}: {key}: {error}") from None
+        raise error.within(where) from None

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal, cast
+from typing import Annotated, Literal, Self
 
-from bentpipe.errors import UserError
-from bentpipe.scenarios.tables import Table, packaged_names, packaged_text, unknown_name
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError, unknown_name
+from bentpipe.records import Items, Name, Record, Text
+from bentpipe.scenarios.tables import packaged_names, packaged_text
 
 #: Earth's gravitational parameter of WGS72 [km³/s²] (Vallado et al., AIAA 2006-6753, table 1).
 WGS72_MU_KM3_S2 = 398600.8
@@ -29,8 +31,7 @@ Isl = Literal["grid", "none"]
 PhasingBasis = Literal["filing", "chosen"]
 
 
-@dataclass(frozen=True, slots=True)
-class Shell:
+class Shell(Record):
     """Satellites of equal altitude and inclination in evenly spaced planes.
 
     Attributes:
@@ -49,18 +50,26 @@ class Shell:
 
     """
 
-    name: str
-    altitude_km: float
-    inclination_deg: float
-    planes: int
-    satellites_per_plane: int
-    raan_spread_deg: float
-    phasing: int
+    name: Text
+    altitude_km: Annotated[float, Field(ge=100, le=100_000)]
+    inclination_deg: Annotated[float, Field(ge=0, le=180)]
+    planes: Annotated[int, Field(ge=1, le=1000)]
+    satellites_per_plane: Annotated[int, Field(ge=1, le=10_000)]
+    raan_spread_deg: Annotated[float, Field(ge=0, le=360)]
+    phasing: Annotated[int, Field(ge=0)]
     phasing_basis: PhasingBasis
-    min_elevation_deg: float
-    gso_exclusion_deg: float | None
+    min_elevation_deg: Annotated[float, Field(ge=0, le=90)]
+    gso_exclusion_deg: Annotated[float, Field(ge=0, le=90)] | None = None
     isl: Isl
-    slot_longitude_deg: float | None
+    slot_longitude_deg: Annotated[float, Field(ge=-180, le=180)] | None = None
+
+    @model_validator(mode="after")
+    def _check_orbits(self) -> Self:
+        if self.phasing >= self.planes:
+            raise UserError(f"phasing is {self.phasing}", expected=f"a whole number from 0 to {self.planes - 1}")
+        if self.slot_longitude_deg is not None and (self.satellites != 1 or self.inclination_deg != 0.0):
+            raise UserError("slot_longitude_deg is for a single satellite at inclination 0", hint="removing it")
+        return self
 
     @property
     def satellites(self) -> int:
@@ -68,12 +77,10 @@ class Shell:
         return self.planes * self.satellites_per_plane
 
 
-@dataclass(frozen=True, slots=True)
-class Constellation:
-    """A constellation of one or more shells.
+class ConstellationFile(Record):
+    """A constellation of one or more shells, as ``constellations/NAME.toml`` has it.
 
     Attributes:
-        name: File name, the value of ``--constellation``.
         description: One line.
         source: Source of the shells: one line.
         sources: Further sources by subject (``phasing``, ``min_elevation``, ...).
@@ -81,11 +88,23 @@ class Constellation:
 
     """
 
+    description: Text
+    source: Text
+    sources: dict[Name, Text] = Field(default_factory=dict)
+    shells: Annotated[Items[Shell], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = [shell.name for shell in self.shells]
+        if len(set(names)) != len(names):
+            raise UserError(f"shells are named {names}", expected="unique names")
+        return self
+
+
+class Constellation(ConstellationFile):
+    """A constellation with its name, the value of ``--constellation``."""
+
     name: str
-    description: str
-    source: str
-    sources: dict[str, str]
-    shells: tuple[Shell, ...]
 
     @property
     def satellites(self) -> int:
@@ -110,46 +129,11 @@ def load_constellation(name: str) -> Constellation:
 
 def parse_constellation(text: str, name: str, where: str) -> Constellation:
     """Read a constellation from TOML text; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    constellation = Constellation(
-        name=name,
-        description=table.text("description"),
-        source=table.text("source"),
-        sources=table.named_texts("sources"),
-        shells=tuple(_shell(entry) for entry in table.tables("shells")),
-    )
-    table.done()
-    names = [shell.name for shell in constellation.shells]
-    if len(set(names)) != len(names):
-        raise UserError(f"{where}: shells are named {names}; expected unique names")
-    return constellation
+    file = ConstellationFile.from_toml(text, where)
+    return Constellation(name=name, **dict(file))
 
 
 def mean_motion_rev_per_day(altitude_km: float) -> float:
     """Return the revolutions per day of a circular orbit `altitude_km` above `WGS72_RADIUS_KM` (Kepler, WGS72)."""
     semi_major_axis_km = WGS72_RADIUS_KM + altitude_km
     return math.sqrt(WGS72_MU_KM3_S2 / semi_major_axis_km**3) * 86400.0 / (2.0 * math.pi)
-
-
-def _shell(entry: Table) -> Shell:
-    planes = entry.integer("planes", 1, 1000)
-    shell = Shell(
-        name=entry.text("name"),
-        altitude_km=entry.number("altitude_km", 100.0, 100_000.0),
-        inclination_deg=entry.number("inclination_deg", 0.0, 180.0),
-        planes=planes,
-        satellites_per_plane=entry.integer("satellites_per_plane", 1, 10_000),
-        raan_spread_deg=entry.number("raan_spread_deg", 0.0, 360.0),
-        phasing=entry.integer("phasing", 0, planes - 1),
-        phasing_basis=cast(PhasingBasis, entry.choice("phasing_basis", ["filing", "chosen"])),
-        min_elevation_deg=entry.number("min_elevation_deg", 0.0, 90.0),
-        gso_exclusion_deg=entry.number("gso_exclusion_deg", 0.0, 90.0) if entry.has("gso_exclusion_deg") else None,
-        isl=cast(Isl, entry.choice("isl", ["grid", "none"])),
-        slot_longitude_deg=entry.number("slot_longitude_deg", -180.0, 180.0)
-        if entry.has("slot_longitude_deg")
-        else None,
-    )
-    entry.done()
-    if shell.slot_longitude_deg is not None and (shell.satellites != 1 or shell.inclination_deg != 0.0):
-        raise UserError(f"{entry.where}: slot_longitude_deg is for a single satellite at inclination 0; remove it")
-    return shell

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Annotated, Self
 
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.records import Name, Record, Text
+from bentpipe.scenarios.tables import packaged_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,31 @@ class Place:
     country: str = ""
 
 
+class SiteEntry(Record):
+    """A site in ``sites.toml``; the attributes of `Place`, and the source of its PoP."""
+
+    lat_deg: Annotated[float, Field(ge=-90, le=90)]
+    lon_deg: Annotated[float, Field(ge=-180, le=360)]
+    alt_m: Annotated[float, Field(ge=ALTITUDE_RANGE_M[0], le=ALTITUDE_RANGE_M[1])]
+    description: Text
+    country: Text | None = None
+    pop: Text | None = None
+    pop_source: Text | None = None
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if self.pop is not None and self.pop_source is None:
+            raise UserError("key 'pop_source' is missing", expected="one line of text", code="missing_key")
+        return self
+
+
+class SitesFile(Record):
+    """``sites.toml``."""
+
+    source: Text
+    sites: Annotated[dict[Name, SiteEntry], Field(min_length=1)]
+
+
 def normalised_lon_deg(lon_deg: float) -> float:
     """Return the same meridian in (-180, 180], for -180 ≤ lon_deg ≤ 360."""
     if lon_deg > 180.0:
@@ -50,29 +80,20 @@ def load_sites() -> Mapping[str, Place]:
 
 def sites_source() -> str:
     """Return the source of the packaged sites' coordinates, in one line."""
-    return Table.parse(packaged_text("sites.toml"), "sites.toml").text("source")
+    return SitesFile.from_toml(packaged_text("sites.toml"), "sites.toml").source
 
 
 def parse_sites(text: str, where: str) -> dict[str, Place]:
     """Read TOML text shaped like ``sites.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    table.text("source")
-    sites = {name: _site(name, entry) for name, entry in table.named_tables("sites").items()}
-    table.done()
-    return sites
-
-
-def _site(name: str, entry: Table) -> Place:
-    place = Place(
-        name=name,
-        lat_deg=entry.number("lat_deg", -90.0, 90.0),
-        lon_deg=normalised_lon_deg(entry.number("lon_deg", -180.0, 360.0)),
-        alt_m=entry.number("alt_m", *ALTITUDE_RANGE_M),
-        pop=entry.text("pop") if entry.has("pop") else None,
-        description=entry.text("description"),
-        country=entry.text("country") if entry.has("country") else "",
-    )
-    if place.pop is not None:
-        entry.text("pop_source")
-    entry.done()
-    return place
+    return {
+        name: Place(
+            name=name,
+            lat_deg=entry.lat_deg,
+            lon_deg=normalised_lon_deg(entry.lon_deg),
+            alt_m=entry.alt_m,
+            pop=entry.pop,
+            description=entry.description,
+            country=entry.country or "",
+        )
+        for name, entry in SitesFile.from_toml(text, where).sites.items()
+    }

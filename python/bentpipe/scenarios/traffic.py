@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Annotated, Self
 
-from bentpipe.errors import UserError
-from bentpipe.scenarios.tables import Table, packaged_text, unknown_name
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError, unknown_name
+from bentpipe.records import Name, Record, Text
+from bentpipe.scenarios.tables import packaged_text
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Transfers that share a path with the studied flows.
+class TrafficEntry(Record):
+    """Transfers that share a path with the studied flows, as ``traffic.toml`` has them.
 
     Attributes:
-        name: Value of ``--traffic``.
         description: One line.
         source: Source of the values: one line.
         share: Offered load of new transfers, as a share of the path's mean capacity in their direction; None: the
             capacity difference of the access model's quietest and busiest hour
             (`bentpipe.experiments.traffic.traffic_share`).
+        busiest_hour: That difference is the share.
         controller: Congestion controller of the transfers.
         least_bytes: Smallest transfer [bytes].
         most_bytes: Largest transfer [bytes].
         tail_index: Index of the bounded Pareto distribution of sizes.
     """
 
+    description: Text
+    source: Text
+    share: Annotated[float, Field(ge=1e-3, le=2)] | None = None
+    busiest_hour: bool = False
+    controller: Text
+    least_bytes: Annotated[int, Field(ge=1, le=10**12)]
+    most_bytes: Annotated[int, Field(ge=1, le=10**12)]
+    tail_index: Annotated[float, Field(ge=0.1, le=10)]
+
+    @model_validator(mode="after")
+    def _check_share_and_sizes(self) -> Self:
+        if self.busiest_hour == (self.share is not None):
+            raise UserError("share and busiest_hour", expected="one of them")
+        if self.most_bytes < self.least_bytes:
+            raise UserError(f"most_bytes is {self.most_bytes}", expected="at least least_bytes")
+        return self
+
+
+class Traffic(TrafficEntry):
+    """Cross traffic with its name, the value of ``--traffic``."""
+
     name: str
-    description: str
-    source: str
-    share: float | None
-    controller: str
-    least_bytes: int
-    most_bytes: int
-    tail_index: float
+
+
+class TrafficFile(Record):
+    """``traffic.toml``."""
+
+    traffic: Annotated[dict[Name, TrafficEntry], Field(min_length=1)]
 
 
 @cache
@@ -54,25 +76,5 @@ def find_traffic(name: str) -> Traffic:
 
 def parse_traffic(text: str, where: str) -> dict[str, Traffic]:
     """Read TOML text shaped like ``traffic.toml``; `where` names it in messages. Raise `UserError`."""
-    table = Table.parse(text, where)
-    traffic = {name: _traffic(name, entry) for name, entry in table.named_tables("traffic").items()}
-    table.done()
-    return traffic
-
-
-def _traffic(name: str, entry: Table) -> Traffic:
-    busiest_hour = entry.has("busiest_hour") and entry.boolean("busiest_hour")
-    traffic = Traffic(
-        name=name,
-        description=entry.text("description"),
-        source=entry.text("source"),
-        share=None if busiest_hour else entry.number("share", 1e-3, 2.0),
-        controller=entry.text("controller"),
-        least_bytes=entry.integer("least_bytes", 1, 10**12),
-        most_bytes=entry.integer("most_bytes", 1, 10**12),
-        tail_index=entry.number("tail_index", 0.1, 10.0),
-    )
-    if traffic.most_bytes < traffic.least_bytes:
-        raise UserError(f"{entry.where}: most_bytes is {traffic.most_bytes}; expected at least least_bytes")
-    entry.done()
-    return traffic
+    entries = TrafficFile.from_toml(text, where).traffic
+    return {name: Traffic(name=name, **dict(entry)) for name, entry in entries.items()}

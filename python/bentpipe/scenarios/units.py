@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from bentpipe.errors import UserError, shown
-from bentpipe.scenarios.tables import did_you_mean
+from bentpipe.errors import UserError, did_you_mean, shown
 
 _RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}

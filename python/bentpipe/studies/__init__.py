@@ -40,7 +40,7 @@ def find_study(name: str) -> Study:
         UserError: The name is unknown; the message suggests the nearest one.
     """
     if name not in STUDIES:
-        from bentpipe.scenarios.tables import unknown_name
+        from bentpipe.errors import unknown_name
 
         raise unknown_name("study", name, STUDIES, "`bentpipe study list` lists them")
     study: Study = importlib.import_module(f"bentpipe.studies.{STUDIES[name]}").STUDY

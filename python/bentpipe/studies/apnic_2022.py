@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, all_hold, on_one_path, values_text
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
 from bentpipe.studies.flows import RunBatch, StudyRun, Track, as_drawn, on_day
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.table import Table
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
@@ -64,7 +64,12 @@ def _run(request: Request) -> Result:
     quick_seeds = table.integer("seeds-quick", 1, 1000)
     controllers = table.texts("controllers")
     host = table.table("host")
-    hosts = {"debian-10": {key: host.integer(key, 1, 2**40) for key in ("rmem_max_bytes", "wmem_max_bytes")}}
+    hosts = {
+        "debian-10": Host(
+            rmem_max_bytes=host.integer("rmem_max_bytes", 1, 2**40),
+            wmem_max_bytes=host.integer("wmem_max_bytes", 1, 2**40),
+        )
+    }
     paths = [_path(name, entry, request.quick) for name, entry in table.named_tables("paths").items()]
     changed = take_counterfactuals(table)[: QUICK if request.quick else None]
     ping = table.table("ping")
@@ -82,15 +87,17 @@ def _run(request: Request) -> Result:
         for seed, profile in enumerate(days):
             cross = () if path.traffic is None else (cross_traffic(profile, path.traffic, "down"),)
             for controller in controllers:
-                first = Flow(controller, stop_ns=_ns(path.leaves_s), sender="debian-10", receiver="debian-10")
+                first = Flow(
+                    controller=controller, stop_ns=_ns(path.leaves_s), sender="debian-10", receiver="debian-10"
+                )
                 joins_s = path.joins_s + seed * LATER_S
-                second = Flow(controller, start_ns=_ns(joins_s), sender="debian-10", receiver="debian-10")
+                second = Flow(controller=controller, start_ns=_ns(joins_s), sender="debian-10", receiver="debian-10")
                 experiment = Experiment(
                     name=f"apnic-2022-{path.name}",
                     seed=seed,
                     duration_ns=_ns(path.ends_s),
                     warmup_ns=0,  # iperf3 has no warm-up
-                    profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
+                    profiles=(ProfileRef(role=ROLE, name=profile.name, hash=profile.content_hash()),),
                     flows=(first, second),
                     hosts=hosts,
                     cross=cross,

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Direction, Experiment, Flow, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.plots import style
 from bentpipe.plots.groups import Boxes, plot_boxes
 from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.services import load_services
-from bentpipe.scenarios.tables import Table
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
 from bentpipe.studies.flows import Floats, Key, RunBatch, StudyRun, Track, as_drawn, quantile
 from bentpipe.studies.scenario import Published, load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.table import Table
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
@@ -73,12 +73,17 @@ def _run(request: Request) -> Result:
                 seed=seed,
                 duration_ns=round(plan.duration_s * NS_PER_S),
                 warmup_ns=0,  # iperf3 leaves nothing out
-                profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
+                profiles=(ProfileRef(role=ROLE, name=path.name, hash=path.content_hash()),),
                 flows=(
-                    Flow(controller, direction="up" if direction == "up" else "down", sender="host", receiver="host"),
+                    Flow(
+                        controller=controller,
+                        direction="up" if direction == "up" else "down",
+                        sender="host",
+                        receiver="host",
+                    ),
                 ),
                 sample_step_ns=NS_PER_S,
-                hosts={"host": host},
+                hosts={"host": Host.check(dict(host), "host")},
             )
             field.add((*key, controller), experiment, path)
 

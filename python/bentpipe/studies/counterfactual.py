@@ -16,8 +16,8 @@ import numpy as np
 
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
-from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import Row, Verdict
+from bentpipe.studies.table import Table
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile

@@ -19,9 +19,10 @@ from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs.estimates import Estimate, estimate
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.agreement import Claim, all_hold
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.table import Table
 from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.times import parse_utc
 

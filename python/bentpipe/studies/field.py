@@ -11,7 +11,7 @@ import numpy as np
 
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Outcome, experiment_jobs
-from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.execution.sweeps.swept import SweptRun
-    from bentpipe.scenarios.tables import Table
     from bentpipe.studies.study import Request
+    from bentpipe.studies.table import Table
 
 #: Length of a Profile beyond its Run, for the start phase and late replies [s].
 _SPARE_S = 5.0
@@ -128,10 +128,10 @@ def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
 
 def _experiment(path: Path, scheme: str, duration_s: float, warmup_s: float) -> Experiment:
     flows = tuple(
-        Flow(controller, path.direction, options=options, sender="host", receiver="host")
+        Flow(controller=controller, direction=path.direction, options=options, sender="host", receiver="host")
         for controller, options in flows_of(parse_scheme(scheme))
     )
-    reference = ProfileRef(flows[0].profile, path.profile.name, path.profile.content_hash())
+    reference = ProfileRef(role=flows[0].profile, name=path.profile.name, hash=path.profile.content_hash())
     return Experiment(
         name="field",
         seed=0,
@@ -139,7 +139,7 @@ def _experiment(path: Path, scheme: str, duration_s: float, warmup_s: float) -> 
         profiles=(reference,),
         flows=flows,
         warmup_ns=round(warmup_s * NS_PER_S),
-        hosts={"host": {"wmem_max_bytes": _BUFFER_BYTES, "rmem_max_bytes": _BUFFER_BYTES}},
+        hosts={"host": Host(wmem_max_bytes=_BUFFER_BYTES, rmem_max_bytes=_BUFFER_BYTES)},
         cross=() if path.traffic is None else (cross_traffic(path.profile, path.traffic, path.direction),),
     )
 

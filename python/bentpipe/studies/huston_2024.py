@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.traffic import cross_traffic, traffic_share
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels
@@ -43,7 +43,12 @@ def _run(request: Request) -> Result:
     preset, duration_s = table.text("preset"), table.number("duration_s", SETTLED_S + 1, 3600)
     controllers, hours = table.texts("controllers"), table.texts("traffic")
     host = table.table("host")
-    hosts = {"linux": {key: host.integer(key, 1, 2**40) for key in ("rmem_max_bytes", "wmem_max_bytes")}}
+    hosts = {
+        "linux": Host(
+            rmem_max_bytes=host.integer("rmem_max_bytes", 1, 2**40),
+            wmem_max_bytes=host.integer("wmem_max_bytes", 1, 2**40),
+        )
+    }
     changed = take_counterfactuals(table)[: QUICK if request.quick else None]
     host.done()
     table.done()
@@ -57,8 +62,8 @@ def _run(request: Request) -> Result:
                 seed=seed,
                 duration_ns=round(duration_s * NS_PER_S),
                 warmup_ns=0,  # iperf3 has no warm-up
-                profiles=(ProfileRef(ROLE, profile.name, profile.content_hash()),),
-                flows=(Flow(controller, sender="linux", receiver="linux"),),
+                profiles=(ProfileRef(role=ROLE, name=profile.name, hash=profile.content_hash()),),
+                flows=(Flow(controller=controller, sender="linux", receiver="linux"),),
                 hosts=hosts,
                 cross=(cross_traffic(profile, traffic, "down"),),
             )

@@ -14,7 +14,8 @@ from bentpipe.analysis.tables import KEYS, PINGS, check_columns
 from bentpipe.measurements.dish.dumps.recordings import is_recording
 from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind, load_table
 from bentpipe.measurements.runs.store import MeasuredRun, find_measured
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
+from bentpipe.studies.table import Table
 from bentpipe.times import format_utc
 
 _COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.study import Relation, Row
+from bentpipe.studies.table import Table
 
 _RELATIONS: dict[str, Relation] = {"=": "=", ">": ">", "<": "<"}
 

@@ -12,8 +12,8 @@ import polars as pl
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import Table
 from bentpipe.studies.study import OnProgress
+from bentpipe.studies.table import Table
 from bentpipe.times import format_utc, parse_utc
 
 #: The interval between probes is longer than requested by this part, as ping's is. Probes at whole seconds would

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.measured import Part
 from bentpipe.studies.scenario import take_place
 from bentpipe.studies.simulated import Windows, simulated_pings
 from bentpipe.studies.study import OnProgress
+from bentpipe.studies.table import Table
 
 SOURCE = "Tiwari et al., T3P: Demystifying Low-Earth Orbit Satellite Broadband (arXiv:2310.11835)"
 GOOGLE_DNS = "8.8.8.8"

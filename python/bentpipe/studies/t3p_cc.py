@@ -49,8 +49,8 @@ def _run(request: Request) -> Result:
             seed=seed,
             duration_ns=round(duration_s * SECOND_NS),
             warmup_ns=0,  # iperf3 has no warm-up
-            profiles=(ProfileRef(ROLE, path.name, path.content_hash()),),
-            flows=(Flow(controller, direction="up"),),
+            profiles=(ProfileRef(role=ROLE, name=path.name, hash=path.content_hash()),),
+            flows=(Flow(controller=controller, direction="up"),),
             sample_step_ns=SECOND_NS,
             cross=cross,
         )

@@ -13,10 +13,11 @@ from bentpipe.execution.sweeps.swept import SweptRun
 from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, all_of, assess, values_text
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
+from bentpipe.studies.table import Table
 
 FILE = "studies/t3p-fairness.toml"  # without published values: the paper's text has none
 NOMINAL = 0.8

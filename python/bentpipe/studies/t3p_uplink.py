@@ -9,11 +9,12 @@ from typing import Any
 
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import Table, packaged_text
+from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.counterfactual import Counterfactual, take_counterfactuals
 from bentpipe.studies.scenario import take_place
 from bentpipe.studies.study import OnProgress
 from bentpipe.studies.t3p import load_terminals
+from bentpipe.studies.table import Table
 from bentpipe.times import parse_utc
 
 HOUR_NS = 3600 * 10**9

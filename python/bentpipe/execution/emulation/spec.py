@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
+    from bentpipe.experiments.experiment import Host
+    from bentpipe.profiles.queue_rules import QueueRule
 
 AtEnd = Literal["loop", "hold", "stop"]
 Internet = Literal["public", "any", "none"]
@@ -66,9 +68,9 @@ class Spec:
     mtu: int = 1500
     gateway_controller: str | None = None
     internet: Internet = "public"
-    hosts: Mapping[str, Any] | None = None
+    hosts: Host | None = None
     capture: Path | None = None
-    queues: tuple[Mapping[str, Any], ...] = ()
+    queues: tuple[QueueRule, ...] = ()
     listen_within_s: float = 10.0
     grace_s: float = 3.0
     sample_step_ns: int = SAMPLE_STEP_NS
@@ -95,9 +97,9 @@ class Spec:
                 "grace_ns": round(self.grace_s * 1e9),
                 "gateway_controller": self.gateway_controller,
                 "internet": self.internet,
-                "hosts": self.hosts,
+                "hosts": self.hosts and self.hosts.to_dict(),
                 "capture": self.capture and _bytes(str(self.capture.absolute())),
-                "queues": [dict(rule) for rule in self.queues],
+                "queues": [rule.to_dict() for rule in self.queues],
                 "workload": _in_bytes(self.workload),
             }
         ).encode()

@@ -323,7 +323,7 @@ def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
 def format_of(name: str) -> Format:
     """Return a format by its name. Raises `UserError` for an unknown name."""
     if name not in FORMATS:
-        from bentpipe.scenarios.tables import unknown_name
+        from bentpipe.errors import unknown_name
 
         raise unknown_name("format", name, list(FORMATS), f"known: {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from bentpipe._native import Profile
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, unknown_name
 from bentpipe.profiles.convert.hypatia import read_hypatia, write_hypatia
 from bentpipe.profiles.convert.iperf3 import read_iperf3
 from bentpipe.profiles.convert.leoreplayer import read_leoreplayer, write_leoreplayer
@@ -23,7 +23,6 @@ from bentpipe.profiles.convert.reading import Converted, Paths, ReadOptions
 from bentpipe.profiles.convert.starrynet import read_starrynet, write_starrynet
 from bentpipe.profiles.convert.table_csv import read_csv, write_csv
 from bentpipe.profiles.convert.writing import WriteOptions, Written
-from bentpipe.scenarios.tables import unknown_name
 
 __all__ = ["FORMATS", "Converted", "Format", "ReadOptions", "WriteOptions", "Written", "ending", "read_as", "write_as"]
 

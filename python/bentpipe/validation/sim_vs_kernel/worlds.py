@@ -16,7 +16,7 @@ from bentpipe.execution.emulation.result import START_BOUND_MS
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 from bentpipe.execution.plan import drawn_phase_ns
 from bentpipe.execution.racing import OtherRunError, run_experiment
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, ProfileRef, for_scheme
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Host, ProfileRef, for_scheme
 from bentpipe.experiments.file import ExperimentFile
 from bentpipe.files import atomic_write, read_text
 from bentpipe.report.path import HOST_BUFFERS
@@ -191,7 +191,7 @@ def _race(
 
             experiment = experiment_of(cell, path, effort.duration_s(cell), seed)
             if host and not on_kernel:
-                experiment = replace(experiment, hosts={HOST: {**experiment.hosts[HOST], **host}})
+                experiment = experiment.replace(hosts={HOST: experiment.hosts[HOST].replace(**host)})
             file = ExperimentFile(experiment, {ROLE: Path(cell.profile)})
             try:
                 result = run_experiment(
@@ -214,15 +214,15 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
     experiment = for_scheme(
         cell.flows,
         "down",
-        ProfileRef(ROLE, path.name, path.content_hash()),
+        ProfileRef(role=ROLE, name=path.name, hash=path.content_hash()),
         duration_ns=duration_ns,
         seed=seed,
         offset_ns=drawn_phase_ns(seed, round(SLACK_S * NS_PER_S)),
     )
     later_ns = drawn_phase_ns(STAGGER_SEED + seed, round(STAGGER_S * NS_PER_S))
-    first, *others = (replace(flow, sender=HOST, receiver=HOST) for flow in experiment.flows)
-    flows = (first, *(replace(flow, start_ns=later_ns) for flow in others))
-    return replace(experiment, flows=flows, hosts={HOST: dict(HOST_BUFFERS)})
+    first, *others = (flow.replace(sender=HOST, receiver=HOST) for flow in experiment.flows)
+    flows = (first, *(flow.replace(start_ns=later_ns) for flow in others))
+    return experiment.replace(flows=flows, hosts={HOST: Host.check(HOST_BUFFERS, HOST)})
 
 
 def side(runs: Sequence[Run]) -> Side:
