@@ -5,11 +5,11 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fmt native docs wheel bench fuzz validate proto lock clean
+.PHONY: help demo test check fmt native docs wheel wheel-check bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
 	bentpipe demo
@@ -69,6 +69,9 @@ native: .venv/deps.stamp
 
 wheel: .venv/deps.stamp ## an optimised wheel in out/wheels
 	maturin build --profile dist --locked --out out/wheels
+
+wheel-check: native ## a wheel installs into an empty environment and runs the demo there
+	tools/wheel_check
 
 proto: .venv/deps.stamp ## compile the dish's messages into the descriptor set that is kept
 	cd python && python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out=bentpipe/measurements/dish/proto/terminal.binpb bentpipe/measurements/dish/proto/terminal.proto
