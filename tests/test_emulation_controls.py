@@ -89,6 +89,7 @@ def probed(count, known, lost_on_path=0):
         "lateness_p99_ms": 0.0,
         "lateness_max_ms": 0.0,
         "wakeup_p99_ms": 0.0,
+        "wakeup_max_ms": 0.0,
         "ingress_wait_p99_ms": 0.0,
     }
     return traffic.Probe(

@@ -72,7 +72,7 @@ def test_a_run_reports_wakeup_lateness_and_ingress_wait(dumbbell, tmp_path):
     relay = run_program(dumbbell, python(drip), server=SERVER).emulated.done["relay"]
     took_ms = 1e3 * (time.monotonic() - began)
     assert relay["delivered"] >= 100
-    assert 0.0 < relay["wakeup_p99_ms"] < took_ms  # packets were due, so alarms rang
+    assert 0.0 < relay["wakeup_p99_ms"] <= relay["wakeup_max_ms"] < took_ms  # packets were due, so alarms rang
     late_ms = [relay[f"lateness_{part}_ms"] for part in ("p50", "p99", "p999", "max")]
     assert 0.0 <= late_ms[0] <= late_ms[-1] < took_ms
     assert late_ms == sorted(late_ms)

@@ -355,6 +355,7 @@ impl Relay {
         self.report.ingress_wait_p99_ms = (self.ingress_wait.n() > 0).then(|| self.ingress_wait.quantile_ms(99, 100));
         (self.report.wakeups, self.report.wakeups_late) = (self.wakeup.n(), self.wakeup.late());
         self.report.wakeup_p99_ms = self.wakeup.quantile_ms(99, 100);
+        self.report.wakeup_max_ms = self.wakeup.max_ms();
         self.report
     }
 }

@@ -234,7 +234,7 @@ def summary_line(emulated: EmulationResult) -> str:
     elif relay["lateness_n"] < ENOUGH:
         lateness = f"; the latest {most_ms:.3g} ms late"
         if emulated.verdict == "too few":
-            lateness += f", too few packets to judge this machine (at least {ENOUGH} needed)"
+            lateness += f", too few packets to judge the share of late ones (at least {ENOUGH} needed)"
     else:
         lateness = f"; 99 % of them at most {late_ms:.3g} ms late"
     refused = f", {relay['refused']} without a route" if relay["refused"] else ""

@@ -72,6 +72,8 @@ pub struct RelayReport {
     pub wakeups_late: u64,
     /// Time between a timer's expiry and the relay's wake-up, 99th percentile [ms]; a packet that wakes the relay waits as long. `None`: no wake-ups.
     pub wakeup_p99_ms: Option<f64>,
+    /// Largest.
+    pub wakeup_max_ms: Option<f64>,
     /// Packets of TCP connections beyond the largest flow number: the path carried them, but no flow of the summary includes their bytes.
     pub unnumbered: u64,
     /// Restarts of the Profile.

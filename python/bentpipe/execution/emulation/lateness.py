@@ -1,9 +1,9 @@
-"""Test of a Run's lateness.
+"""Test of a Run's lateness: of its packets, and of its relay's wake-ups.
 
-The claim is that at most `SHARE` of a Run's packets are delivered more than `BOUND_MS` after they are due. The number
-of late packets is tested against a binomial distribution: it refutes the claim, confirms it, or does neither. With
-fewer than `ENOUGH` packets no number can confirm it. Packets of one instant are late together, so the true confidence
-is a little lower than `CONFIDENCE`.
+A Run is late if one event is later than a bound, or if the number of those over `BOUND_MS` refutes that they are at
+most `SHARE` of all. Fewer than `ENOUGH` events cannot show a share, so the largest alone decides, with a lower bound:
+each of them is a figure of its own. The count is tested against a binomial distribution. Packets of one instant are
+late together, so the true confidence is a little lower than `CONFIDENCE`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,24 @@ LARGEST_MS = 100.0
 since a longer stall of the machine can cause one. Chosen here."""
 
 LARGEST_OF_FEW_MS = 10.0
-"""The same with fewer than `ENOUGH` packets, where one matters more [ms]. Chosen here: ten times the bound."""
+"""The same with fewer than `ENOUGH` packets [ms]. Chosen here: ten times the bound."""
 
 
-def verdict(late: int, n: int) -> Verdict:
-    """Return the verdict on the claim for `late` of `n` packets."""
+def verdict(late: int, n: int, largest_ms: float | None) -> Verdict:
+    """Return the verdict on `n` events, of which `late` were over `BOUND_MS` late and the latest `largest_ms`."""
+    if largest_ms is not None and largest_ms > largest_bound_ms(n):
+        return "late"
+    if n < ENOUGH:
+        return "too few"
     if _at_least(late, n, SHARE) < 1 - CONFIDENCE:
         return "late"
     if _at_least(n - late, n, 1 - SHARE) <= 1 - CONFIDENCE:
         return "in time"
-    return "too few" if n < ENOUGH else "undecided"
+    return "undecided"
 
 
 def largest_bound_ms(n: int) -> float:
-    """Return how late one of `n` packets may be."""
+    """Return how late the latest of `n` events may be [ms]."""
     return LARGEST_MS if n >= ENOUGH else LARGEST_OF_FEW_MS
 
 

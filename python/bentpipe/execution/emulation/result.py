@@ -137,23 +137,23 @@ class EmulationResult:
     def _lateness(self) -> list[str]:
         """Describe lateness of the relay that makes the Run invalid."""
         relay = (self.done or {})["relay"]
-        n, late, most_ms = relay["lateness_n"], relay["late"], relay["lateness_max_ms"]
-        sure = f"with {lateness.CONFIDENCE:.0%} confidence more than {lateness.SHARE:.0%}"
+        packets = ("packets", relay["late"], relay["lateness_n"], relay["lateness_max_ms"])
+        wakeups = ("wake-ups of the relay", relay["wakeups_late"], relay["wakeups"], relay["wakeup_max_ms"])
         reasons = []
-        if lateness.verdict(late, n) == "late":
-            reasons.append(
-                f"{late} of {n} packets were over {lateness.BOUND_MS:g} ms late, {sure} of such packets, the latest "
-                f"{most_ms:.3g} ms: the machine is too busy or too slow for this path"
-            )
-        elif most_ms is not None and most_ms > (bound_ms := lateness.largest_bound_ms(n)):
-            reasons.append(f"one of {n} packets was {most_ms:.3g} ms late (bound {bound_ms:g} ms): the machine stalled")
-        wakeups, wakeups_late = relay["wakeups"], relay["wakeups_late"]
-        if lateness.verdict(wakeups_late, wakeups) == "late":
-            reasons.append(
-                f"the relay woke over {lateness.BOUND_MS:g} ms late {wakeups_late} of {wakeups} times, {sure} of the "
-                "time, and packets waited for it: the machine is too busy"
-            )
-        if n < lateness.ENOUGH:
+        for events, late, n, largest_ms in (packets, wakeups):
+            if lateness.verdict(late, n, largest_ms) != "late":
+                continue
+            if largest_ms > (bound_ms := lateness.largest_bound_ms(n)):
+                reasons.append(
+                    f"one of {n} {events} was {largest_ms:.3g} ms late (bound {bound_ms:g} ms): the machine stalled"
+                )
+            else:
+                reasons.append(
+                    f"{late} of {n} {events} were over {lateness.BOUND_MS:g} ms late, with {lateness.CONFIDENCE:.0%} "
+                    f"confidence more than {lateness.SHARE:.0%} of such {events}, the latest {largest_ms:.3g} ms: the "
+                    "machine is too busy or too slow for this path"
+                )
+        if relay["lateness_n"] < lateness.ENOUGH:
             return reasons
         waited_ms = relay["ingress_wait_p99_ms"]
         if waited_ms is not None and waited_ms > INGRESS_BOUND_MS:
@@ -167,7 +167,9 @@ class EmulationResult:
     def verdict(self) -> lateness.Verdict | None:
         """Verdict on the packets' lateness; None after a sudden end."""
         relay = (self.done or {}).get("relay")
-        return None if relay is None else lateness.verdict(relay["late"], relay["lateness_n"])
+        if relay is None:
+            return None
+        return lateness.verdict(relay["late"], relay["lateness_n"], relay["lateness_max_ms"])
 
     @property
     def capture_failed(self) -> str | None:
