@@ -67,7 +67,7 @@ impl Source {
 
     /// Add a transfer to the summary when it is removed: it is complete, or the run is over.
     pub fn record_transfer(&mut self, flow: &Flow) {
-        self.summary.delivered_bytes += flow.receiver.delivered().0;
+        self.summary.delivered_bytes += flow.delivered().0;
         if let Some(completed) = flow.completed {
             self.summary.completed += 1;
             self.completed_total_s += completed.since(flow.start).as_secs_f64();

@@ -1,4 +1,4 @@
-//! A flow: its application, its sender and its receiver.
+//! A flow: its application and the two ends of its connection.
 
 use crate::error::SimError;
 use bentpipe_cc::Controller;
@@ -8,7 +8,7 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
-use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use bentpipe_transport::{Endpoint, Receiver, ReceiverConfig, Sender, SenderConfig, SenderStats, Tcp};
 
 /// One flow of the Experiment while it runs.
 pub struct Flow {
@@ -16,10 +16,8 @@ pub struct Flow {
     pub path: u16,
     /// Direction of its data.
     pub direction: Direction,
-    /// The sending end.
-    pub sender: Sender,
-    /// The receiving end.
-    pub receiver: Receiver,
+    /// The ends of its connection: that of the sending host, which opens it, and that of the receiving host.
+    pub ends: [Tcp; 2],
     /// Time at which it opens.
     pub start: Time,
     /// Time at which it stops sending; `Time::MAX`: the end of the run.
@@ -28,8 +26,6 @@ pub struct Flow {
     pub completed: Option<Time>,
     /// RTT samples, one per ACK that gave one.
     pub rtts: DelayHistogram,
-    /// The controller's state at its last observation.
-    pub state: &'static str,
     /// Index of the Experiment's cross-traffic source; used for transfers of cross traffic only.
     pub source: usize,
     started: bool,
@@ -61,17 +57,19 @@ impl Flow {
             Some(plugin) => plugin,
             None => registry_controller(spec, &controller_config, profile)?,
         };
+        let receiver = || Receiver::new(ReceiverConfig { streams, ..receiver_config(&receiver_host) });
+        let mut opening = Tcp::opening(Sender::new(config, controller), receiver());
         let start = offset + Nanos(spec.start_ns.0);
+        let stop = spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0));
+        opening.stop_at(stop);
         Ok(Self {
             path: path as u16,
             direction: spec.direction,
-            sender: Sender::new(config, controller),
-            receiver: Receiver::new(ReceiverConfig { streams, ..receiver_config(&receiver_host) }),
+            ends: [opening, Tcp::accepting(receiver())],
             start,
-            stop: spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0)),
+            stop,
             completed: None,
             rtts: DelayHistogram::default(),
-            state: "",
             source: 0,
             started: false,
             application: spec.application.clone(),
@@ -89,51 +87,65 @@ impl Flow {
             Application::Paced { .. } if self.next_write < self.stop => Some(self.next_write),
             _ => None,
         };
-        let sender = self.sender.wake_at().filter(|&at| at < self.stop);
-        [write, sender, self.receiver.wake_at()].into_iter().flatten().min()
+        let mut wake = write.unwrap_or(Time::MAX);
+        for end in &self.ends {
+            if let Some(at) = end.wake_at() {
+                wake = wake.min(at);
+            }
+        }
+        (wake != Time::MAX).then_some(wake)
     }
 
     /// Open the connection when its start has come, and write the application's data due by `now`.
     pub fn run_application(&mut self, now: Time) {
         if !self.started && self.start <= now {
             self.started = true;
-            self.sender.open(now);
+            self.ends[0].open(now);
             match self.application {
-                Application::Bulk => self.sender.app_unlimited(),
+                Application::Bulk => self.ends[0].write(now, Bytes::MAX),
                 Application::Bytes(bytes) => {
-                    self.sender.app_write(now, bytes);
-                    self.sender.app_close();
+                    self.ends[0].write(now, bytes);
+                    self.ends[0].close();
                 }
                 Application::Paced { .. } => {}
             }
         }
         if let Application::Paced { write_bytes, every_ns } = self.application {
             while self.started && self.next_write <= now && self.next_write < self.stop {
-                self.sender.app_write(now, Bytes(write_bytes.0));
+                self.ends[0].write(now, Bytes(write_bytes.0));
                 self.next_write = self.next_write + every_ns;
             }
         }
     }
 
-    /// Whether the flow may send at `now`.
+    /// Statistics of its sender.
+    ///
+    /// # Panics
+    /// Never: the end that opens a connection has a sender.
     #[must_use]
-    pub fn may_send(&self, now: Time) -> bool {
-        self.started && now < self.stop
+    pub fn stats(&self) -> SenderStats {
+        self.ends[0].stats().expect("the opening end has a sender")
+    }
+
+    /// Payload delivered in order so far.
+    #[must_use]
+    pub fn delivered(&self) -> Bytes {
+        self.ends[1].delivered()
     }
 
     /// Return the figures that the summary needs.
     #[must_use]
     pub fn facts(&self) -> FlowFacts {
-        let stats = self.sender.stats();
+        let stats = self.stats();
         FlowFacts {
             start: self.start,
             stop: self.stop,
             completed: self.completed,
-            delivered_bytes: self.receiver.delivered().0,
+            delivered_bytes: self.delivered().0,
             retransmits: stats.retransmits,
             losses: stats.lost,
             timeouts: stats.timeouts,
-            marks: self.receiver.marks(),
+            marks: self.ends[1].marks(),
             rtt_median_ms: self.rtts.quantile_ms(50, 100),
             rtt_p95_ms: self.rtts.quantile_ms(95, 100),
         }

@@ -3,11 +3,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`simulation`] | the event loop |
-//! | [`flow`] | a flow: application, sender, receiver |
+//! | [`batches`] | the packets that arrive at one instant, by endpoint |
+//! | [`flow`] | a flow: its application and the two ends of its connection |
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
 //! | [`pings`] | echo requests over a Profile, without flows |
 
+pub mod batches;
 pub mod cross_traffic;
 mod error;
 pub mod flow;

@@ -1,20 +1,11 @@
 //! Payloads of the packets in the network, by handle. Link elements move 60 bytes per packet, whatever its payload.
 
-use bentpipe_transport::{Ack, Segment};
-
-/// The payload of a packet.
-#[derive(Clone, Copy, Debug)]
-pub enum Payload {
-    /// Data from the flow's sender.
-    Segment(Segment),
-    /// An acknowledgement from the flow's receiver.
-    Ack(Ack),
-}
+use bentpipe_transport::TcpPacket;
 
 /// A slab of payloads. Handles are reused, so that memory grows only to the most packets in the network at once.
 #[derive(Default)]
 pub struct Payloads {
-    slots: Vec<Option<Payload>>,
+    slots: Vec<Option<TcpPacket>>,
     free: Vec<u32>,
 }
 
@@ -23,7 +14,7 @@ impl Payloads {
     ///
     /// # Panics
     /// With 2^32 packets in the network.
-    pub fn put(&mut self, payload: Payload) -> u32 {
+    pub fn put(&mut self, payload: TcpPacket) -> u32 {
         if let Some(handle) = self.free.pop() {
             self.slots[handle as usize] = Some(payload);
             return handle;
@@ -32,14 +23,8 @@ impl Payloads {
         u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets are in the network")
     }
 
-    /// Return a payload without removing it.
-    #[must_use]
-    pub fn get(&self, handle: u32) -> Option<&Payload> {
-        self.slots.get(handle as usize)?.as_ref()
-    }
-
     /// Remove a payload and return it; `None` if the handle is not in use.
-    pub fn take(&mut self, handle: u32) -> Option<Payload> {
+    pub fn take(&mut self, handle: u32) -> Option<TcpPacket> {
         let payload = self.slots.get_mut(handle as usize)?.take();
         if payload.is_some() {
             self.free.push(handle);
@@ -56,11 +41,11 @@ mod tests {
     #[test]
     fn handles_are_reused_and_taken_once() {
         let mut payloads = Payloads::default();
-        let a = payloads.put(Payload::Segment(segment(1)));
-        let b = payloads.put(Payload::Segment(segment(2)));
-        assert!(matches!(payloads.take(a), Some(Payload::Segment(s)) if s.seq == 1));
+        let a = payloads.put(TcpPacket::Segment(segment(1), None));
+        let b = payloads.put(TcpPacket::Segment(segment(2), None));
+        assert!(matches!(payloads.take(a), Some(TcpPacket::Segment(s, _)) if s.seq == 1));
         assert!(payloads.take(a).is_none());
-        assert_eq!(payloads.put(Payload::Segment(segment(3))), a);
-        assert!(matches!(payloads.take(b), Some(Payload::Segment(s)) if s.seq == 2));
+        assert_eq!(payloads.put(TcpPacket::Segment(segment(3), None)), a);
+        assert!(matches!(payloads.take(b), Some(TcpPacket::Segment(s, _)) if s.seq == 2));
     }
 }

@@ -1,18 +1,19 @@
 //! The event loop runs the earliest event of the network, the hosts' timers and the sampling clock.
 //!
 //! ```text
-//!   Flow (sender) ──send──▶ Network ──outcome──▶ Flow (receiver)
-//!        ▲                                            │ ack
-//!        └──────outcome────── Network ◀───────send────┘
+//!   Endpoint ──poll_transmit──▶ Network ──on_packets──▶ Endpoint
+//!      ▲                                                   │
+//!      └─────────on_packets──── Network ◀──poll_transmit───┘
 //! ```
 //! At equal times the network runs before the hosts, and the hosts before the sampling clock; hosts run in the order in which they set their
-//! timers. So a Run depends on its Experiment and its Profiles alone.
+//! timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run depends on its
+//! Experiment and its Profiles alone.
 
+use crate::batches::{Batches, Receiving};
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
-use crate::payloads::{Payload, Payloads};
-use bentpipe_cc::Probe;
+use crate::payloads::Payloads;
 use bentpipe_cc::registry::Plugins;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
@@ -20,7 +21,7 @@ use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
-use bentpipe_transport::{Ack, Segment};
+use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,11 +39,10 @@ pub struct Simulation {
     own_flows: usize,
     sources: Vec<Source>,
     payloads: Payloads,
+    batches: Batches,
     /// Hosts' timers as (time, tie-breaker, flow). An entry is valid only if its time equals that in `timer_due`.
     timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
     timer_due: Vec<Time>,
-    /// By flow: index of its last segment among the outcomes of one instant; valid only for flows with a segment there.
-    last_segment: Vec<usize>,
     timer_count: u64,
     now: Time,
     start: Time,
@@ -123,7 +123,9 @@ impl Simulation {
             .map(|(i, spec)| {
                 let path = experiment.path_of(&spec.profile);
                 let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
-                Ok(Some(Box::new(Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?)))
+                let mut flow = Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?;
+                flow.ends[0].observe();
+                Ok(Some(Box::new(flow)))
             })
             .collect::<Result<Vec<_>, SimError>>()?;
         let own_flows = flows.len();
@@ -133,7 +135,7 @@ impl Simulation {
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
         let mut simulation = Self {
             timer_due: vec![Time::MAX; flows.len()],
-            last_segment: Vec::new(),
+            batches: Batches::default(),
             next_sample: start + experiment.sample_step_ns,
             next_window: start + LINK_WINDOW,
             experiment,
@@ -243,15 +245,11 @@ impl Simulation {
         }
         let Some(flow) = self.flows[index].as_mut() else { return };
         flow.run_application(at);
-        if flow.sender.wake_at().is_some_and(|wake| wake <= at) && flow.may_send(at) {
-            flow.sender.on_wake(at);
+        flow.ends.iter_mut().for_each(|end| end.on_wake(at));
+        for end in [1, 0] {
+            self.transmit(index, end);
         }
-        if flow.receiver.wake_at().is_some_and(|wake| wake <= at)
-            && let Some(ack) = flow.receiver.on_wake(at)
-        {
-            self.send_ack(index, ack);
-        }
-        self.transmit(index);
+        self.schedule_timer(index);
     }
 
     /// Add the source's next transfer to the flows, where it waits for its start time.
@@ -269,7 +267,7 @@ impl Simulation {
     /// Remove a transfer of cross traffic once its sender has everything acknowledged. Its packets still in the network are then ignored.
     fn remove_if_done(&mut self, index: usize) {
         if index >= self.own_flows
-            && let Some(flow) = self.flows[index].take_if(|flow| flow.sender.is_done())
+            && let Some(flow) = self.flows[index].take_if(|flow| flow.ends[0].is_done())
         {
             self.sources[flow.source].record_transfer(&flow);
             self.timer_due[index] = Time::MAX;
@@ -279,123 +277,67 @@ impl Simulation {
     fn run_network(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
-        self.find_last_segments(&outcomes);
-        for (index, (outcome, packet)) in outcomes.iter().enumerate() {
-            let Some(payload) = self.payloads.take(packet.body) else { continue };
-            if *outcome == Outcome::Delivered {
-                self.packets += 1;
-                match payload {
-                    Payload::Segment(segment) => {
-                        let next = self.next_segment(packet, outcomes.get(index + 1));
-                        let last = outcomes.len() == 1 || self.last_segment[packet.flow as usize] == index;
-                        self.deliver_segment(packet, &segment, next, last);
-                    }
-                    Payload::Ack(ack) => {
-                        let next = self.next_ack(packet.flow, &outcomes[index + 1..]);
-                        self.deliver_ack(packet.flow as usize, &ack, next.as_ref());
-                    }
+        match outcomes.as_slice() {
+            [] => {}
+            [(outcome, packet)] => {
+                let content = self.payloads.take(packet.body);
+                if let (Outcome::Delivered, Some(packet_content)) = (outcome, content) {
+                    self.packets += 1;
+                    let arrival = Arrival { packet: packet_content, ce: packet.ecn == Ecn::Ce };
+                    self.deliver(Receiving::of(packet), &[arrival], &[]);
                 }
+            }
+            several => {
+                let mut batches = std::mem::take(&mut self.batches);
+                batches.fill(several, &mut self.payloads);
+                self.packets += batches.packets() as u64;
+                for (at, batch, later) in batches.iter() {
+                    self.deliver(at, batch, later);
+                }
+                self.batches = batches;
             }
         }
         outcomes.clear();
         self.outcomes = outcomes;
     }
 
-    /// Find the last segment of each flow that arrives at this instant.
-    fn find_last_segments(&mut self, outcomes: &[(Outcome, Packet)]) {
-        if outcomes.len() > 1 {
-            self.last_segment.resize(self.flows.len(), 0);
-            for (index, (outcome, packet)) in outcomes.iter().enumerate() {
-                if *outcome == Outcome::Delivered && matches!(self.payloads.get(packet.body), Some(Payload::Segment(_))) {
-                    self.last_segment[packet.flow as usize] = index;
-                }
-            }
-        }
-    }
-
-    /// Return the segment of the same flow that arrives at the same instant directly after `first` with the same ECN codepoint.
-    fn next_segment(&self, first: &Packet, next: Option<&(Outcome, Packet)>) -> Option<Segment> {
-        let matches_first = |packet: &Packet| packet.flow == first.flow && packet.ecn == first.ecn;
-        let (_, packet) = next.filter(|(outcome, packet)| *outcome == Outcome::Delivered && matches_first(packet))?;
-        match self.payloads.get(packet.body)? {
-            Payload::Segment(segment) => Some(*segment),
-            Payload::Ack(_) => None,
-        }
-    }
-
-    /// Return the flow's next acknowledgement at this instant.
-    fn next_ack(&self, flow: u32, rest: &[(Outcome, Packet)]) -> Option<Ack> {
-        rest.iter().filter(|(outcome, packet)| *outcome == Outcome::Delivered && packet.flow == flow).find_map(|(_, packet)| {
-            match self.payloads.get(packet.body) {
-                Some(Payload::Ack(ack)) => Some(*ack),
-                _ => None,
-            }
-        })
-    }
-
-    fn deliver_segment(&mut self, packet: &Packet, segment: &Segment, next: Option<Segment>, last: bool) {
-        let index = packet.flow as usize;
+    /// Let an endpoint process the packets that arrived, and send its answers.
+    fn deliver(&mut self, at: Receiving, batch: &[Arrival<TcpPacket>], later: &[Arrival<TcpPacket>]) {
+        let index = at.flow as usize;
         let Some(flow) = self.flows[index].as_mut() else { return };
-        let acks = flow.receiver.on_segment(self.now, segment, packet.ecn == Ecn::Ce, next.as_ref(), last);
-        if flow.completed.is_none() && flow.receiver.is_closed() {
+        let end = usize::from(at.is_up == (flow.direction == Direction::Up));
+        flow.ends[end].on_packets(self.now, batch, later);
+        if end == 1 && flow.completed.is_none() && flow.ends[1].is_closed() {
             flow.completed = Some(self.now);
         }
-        for ack in acks.into_iter().flatten() {
-            self.send_ack(index, ack);
+        if flow.ends[end].may_transmit() {
+            self.transmit(index, end);
         }
         self.schedule_timer(index);
-    }
-
-    fn deliver_ack(&mut self, index: usize, ack: &Ack, next: Option<&Ack>) {
-        let Some(flow) = self.flows[index].as_mut() else { return };
-        if flow.sender.defers_ack(self.now, ack, next) {
-            return;
-        }
-        flow.sender.on_ack(self.now, ack);
-        if let Some(rtt) = flow.sender.take_rtt_sample() {
-            flow.rtts.record(rtt);
-        }
-        if index < self.own_flows {
-            let mut probe = StateProbe("");
-            flow.sender.controller().observe(&mut probe);
-            if probe.0 != flow.state {
-                flow.state = probe.0;
-                self.tables.events.push(self.now.since(self.start).as_secs_f64(), index_i64(index), "state", probe.0.to_owned());
-            }
-        }
-        self.transmit(index);
         self.remove_if_done(index);
     }
 
-    /// Send everything that the flow may send now, and record its events.
-    fn transmit(&mut self, index: usize) {
-        let (run_s, now) = (self.now.since(self.start).as_secs_f64(), self.now);
+    /// Send everything that an end of a flow may send now, and record its events.
+    fn transmit(&mut self, index: usize, end: usize) {
+        let now = self.now;
         let Some(flow) = self.flows[index].as_mut() else { return };
-        if flow.may_send(now) {
-            while let Some(segment) = flow.sender.poll_transmit(now) {
-                let payload = self.payloads.put(Payload::Segment(segment));
-                let mut packet = Packet::new(now, flow.path, flow.direction, index_u32(index), segment.wire_bytes(), payload);
-                packet.ecn = codepoint(segment.ecn.capable);
-                if self.network.send(packet).is_err() {
-                    self.payloads.take(payload);
-                }
+        let direction = if end == 0 { flow.direction } else { flow.direction.reverse() };
+        let endpoint = &mut flow.ends[end];
+        while let Some(content) = endpoint.poll_transmit(now) {
+            let (bytes, ecn) = (content.wire_bytes(), if content.is_ecn_capable() { Ecn::Ect } else { Ecn::NotEct });
+            let body = self.payloads.put(content);
+            let packet = Packet { ecn, ..Packet::new(now, flow.path, direction, index_u32(index), bytes, body) };
+            if self.network.send(packet).is_err() {
+                self.payloads.take(body);
             }
         }
-        while let Some((_, event)) = flow.sender.next_event() {
-            if index < self.own_flows {
-                self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
-            }
+        if !endpoint.is_observed() {
+            return;
         }
-        self.schedule_timer(index);
-    }
-
-    fn send_ack(&mut self, index: usize, ack: Ack) {
-        let Some(flow) = self.flows[index].as_ref() else { return };
-        let payload = self.payloads.put(Payload::Ack(ack));
-        let mut packet = Packet::new(self.now, flow.path, flow.direction.reverse(), index_u32(index), ack.wire_bytes(), payload);
-        packet.ecn = codepoint(ack.capable);
-        if self.network.send(packet).is_err() {
-            self.payloads.take(payload);
+        endpoint.rtt_samples().for_each(|rtt| flow.rtts.record(rtt));
+        let run_s = now.since(self.start).as_secs_f64();
+        while let Some((_, event)) = endpoint.next_event() {
+            self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
         }
     }
 
@@ -414,11 +356,11 @@ impl Simulation {
         let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
         let started = self.flows[..self.own_flows].iter().flatten().enumerate();
         for (index, flow) in started.filter(|(_, f)| f.is_started()) {
-            let stats = flow.sender.stats();
+            let stats = flow.stats();
             let s = &mut self.tables.samples;
             s.t_s.push(t_s);
             s.flow.push(index as u64);
-            s.goodput_bytes.push(flow.receiver.delivered().0);
+            s.goodput_bytes.push(flow.delivered().0);
             s.rtt_latest_ms.push(ms(stats.rtt_latest));
             s.rtt_smoothed_ms.push(ms(stats.srtt));
             s.rtt_min_ms.push(ms(stats.min_rtt));
@@ -445,22 +387,6 @@ impl Simulation {
         }
         self.network.begin_window();
     }
-}
-
-/// Records a controller's state and ignores its values.
-struct StateProbe(&'static str);
-
-impl Probe for StateProbe {
-    fn value(&mut self, _name: &'static str, _value: f64) {}
-
-    fn state(&mut self, name: &'static str) {
-        self.0 = name;
-    }
-}
-
-/// ECN codepoint of a packet that enters the path.
-const fn codepoint(capable: bool) -> Ecn {
-    if capable { Ecn::Ect } else { Ecn::NotEct }
 }
 
 #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows

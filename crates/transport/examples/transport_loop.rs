@@ -75,7 +75,7 @@ impl Loop {
     fn run(&mut self, span: Nanos) -> Outcome {
         let end = Time::ZERO + span;
         self.sender.open(Time::ZERO);
-        self.sender.app_unlimited();
+        self.sender.app_write(Time::ZERO, Bytes::MAX);
         self.transmit(Time::ZERO);
         let mut delivered_at_warm_up = None;
         loop {

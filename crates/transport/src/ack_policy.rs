@@ -1,7 +1,7 @@
 //! When the receiver sends an acknowledgement: quick, delayed and compressed ACKs.
 //!
 //! Source: Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_cleanup_rbuf`; RFC
-//! 5681 §4.2. The receiving application (`reader.rs`) never writes, so the connection is never "interactive" (`pingpong`).
+//! 5681 §4.2. An end that answers within the ACK delay is interactive (`pingpong`): its acknowledgements wait for the answer, on which they travel.
 
 use crate::config::ReceiverConfig;
 use bentpipe_profile::{Nanos, Time};
@@ -80,6 +80,8 @@ pub struct AckPolicy {
     ack_on_read: bool,
     /// Next byte expected, and the out-of-order segments received since it last advanced.
     out_of_order: (u64, u32),
+    /// Data was sent soon after data had arrived (`inet_csk_in_pingpong_mode`).
+    is_interactive: bool,
 }
 
 impl AckPolicy {
@@ -97,6 +99,7 @@ impl AckPolicy {
             compressed_until: Time::MAX,
             ack_on_read: false,
             out_of_order: (0, 0),
+            is_interactive: false,
         }
     }
 
@@ -107,7 +110,7 @@ impl AckPolicy {
         }
         if segment.duplicate {
             self.quick_acks = self.quick_acks.max(QUICK_ACKS);
-            self.ato = ATO_MIN;
+            (self.ato, self.is_interactive) = (ATO_MIN, false); // `tcp_enter_quickack_mode`
         }
         if segment.needs_ce_ack {
             self.quick_acks = self.quick_acks.max(QUICK_ACKS_CE);
@@ -115,10 +118,11 @@ impl AckPolicy {
         if segment.opens_window {
             self.quick_acks |= 1; // the sender should learn of a larger window
         }
-        if segment.fills_hole || segment.cwr || self.quick_acks > 0 || (segment.unacknowledged > self.mss && segment.has_window_room) {
+        let is_quick = self.quick_acks > 0 && !self.is_interactive;
+        if segment.fills_hole || segment.cwr || is_quick || (segment.unacknowledged > self.mss && segment.has_window_room) {
             return true;
         }
-        self.ack_on_read |= segment.unacknowledged > self.mss || (segment.pushed && segment.in_order);
+        self.ack_on_read |= segment.unacknowledged > self.mss || (segment.pushed && segment.in_order && !self.is_interactive);
         if segment.has_hole {
             return self.compress(now, segment.next, rtt) || (self.ack_on_read && segment.all_read);
         }
@@ -176,6 +180,11 @@ impl AckPolicy {
         self.compressed > 0
     }
 
+    /// Record that this end sent data (`tcp_event_data_sent`).
+    pub fn on_data_sent(&mut self, now: Time) {
+        self.is_interactive |= now.since(self.last_arrival) < self.ato;
+    }
+
     /// Record that an ACK was sent.
     pub const fn on_ack_sent(&mut self) {
         self.quick_acks = self.quick_acks.saturating_sub(1);
@@ -186,14 +195,17 @@ impl AckPolicy {
     }
 
     /// Due time of the waiting ACK, if any.
+    #[inline]
     pub fn due_at(&self) -> Option<Time> {
         let due = self.delayed_until.min(self.compressed_until);
         (due != Time::MAX).then_some(due)
     }
 
-    /// Whether the waiting ACK is due. A delayed ACK that fires lengthens the next delay.
+    /// Whether the waiting ACK is due. A delayed ACK that fires lengthens the next delay, or ends the interactive mode.
     pub fn on_wake(&mut self, now: Time, rtt: Option<Nanos>) -> bool {
-        if self.delayed_until <= now {
+        if self.delayed_until <= now && self.is_interactive {
+            (self.is_interactive, self.ato) = (false, ATO_MIN);
+        } else if self.delayed_until <= now {
             self.ato = Nanos(self.ato.0 * 2).min(rtt.unwrap_or(Nanos::ZERO) + DELAY_MAX);
         }
         self.due_at().is_some_and(|at| at <= now)

@@ -86,6 +86,11 @@ impl ReceiverEcn {
         *self.mode.get_or_insert_with(|| requested.min(accepts))
     }
 
+    /// The negotiated mode.
+    pub fn mode(&self) -> EcnMode {
+        self.mode.unwrap_or_default()
+    }
+
     /// Process a data packet and return whether to acknowledge it soon. `duplicate`: it carried no new data.
     pub fn on_data(&mut self, carries: SegmentEcn, marked: bool, duplicate: bool) -> bool {
         let (mode, last_marked) = (self.mode.unwrap_or_default(), self.last_marked);

@@ -3,6 +3,8 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`endpoint`] | the interface between a host and its transports |
+//! | [`tcp`] | one end of a connection: a sender and a receiver |
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
 //! | [`sender`] | the sending end: transmission, acknowledgement processing, loss recovery |
 //! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
@@ -18,6 +20,7 @@ mod backlog;
 pub mod config;
 mod cwnd_usage;
 mod ecn;
+pub mod endpoint;
 mod min_rtt;
 mod pacing;
 mod prr;
@@ -32,13 +35,16 @@ mod scoreboard;
 pub mod sender;
 mod sndbuf;
 pub mod stats;
+pub mod tcp;
 mod tlp;
 mod turnaround;
 mod undo;
 pub mod wire;
 
 pub use config::{ReceiverConfig, SenderConfig};
+pub use endpoint::{Arrival, Endpoint};
 pub use receiver::Receiver;
 pub use sender::Sender;
 pub use stats::{FlowEvent, SenderStats, UndoCause};
-pub use wire::{Ack, SackBlocks, Segment, SegmentEcn};
+pub use tcp::Tcp;
+pub use wire::{Ack, Piggyback, SackBlocks, Segment, SegmentEcn, TcpPacket};

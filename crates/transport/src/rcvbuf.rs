@@ -4,14 +4,13 @@
 //! buffer holds out-of-order data and data that the application has not read.
 
 use crate::config::ReceiverConfig;
+use crate::wire::FIRST_WINDOW_MAX;
 use bentpipe_profile::{Nanos, Time};
 
 /// Scaling ratios are in 1/256 of the memory (`TCP_RMEM_TO_WIN_SCALE`).
 const SCALE_SHIFT: u32 = 8;
 /// Ratio of window to memory before the first full segment: half (`TCP_DEFAULT_SCALING_RATIO`).
 const DEFAULT_RATIO: u64 = 1 << (SCALE_SHIFT - 1);
-/// Largest first window: the field without scaling (RFC 7323 §2.2).
-const FIRST_WINDOW_MAX: u64 = 65_535;
 /// Segments in the first measurement of bytes read per RTT (`TCP_INIT_CWND`).
 const FIRST_SPACE_SEGMENTS: u64 = 10;
 /// Segments shorter than this do not enlarge the window (`tcp_event_data_recv`).

@@ -59,6 +59,11 @@ impl Reassembly {
         !self.ranges.is_empty()
     }
 
+    /// Whether an acknowledgement has SACK blocks to report.
+    pub fn has_report(&self) -> bool {
+        self.has_hole() || self.duplicate.is_some()
+    }
+
     /// Whether a segment `[start, end)` beyond a hole would push a block out of an acknowledgement's reach: it is not the first block, and
     /// does not extend one of the first [`EXPECTED`] blocks.
     pub fn displaces_block(&self, start: u64, end: u64) -> bool {

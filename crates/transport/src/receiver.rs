@@ -6,7 +6,7 @@ use crate::ecn::ReceiverEcn;
 use crate::rcvbuf::ReceiveBuffer;
 use crate::reader::Reader;
 use crate::reassembly::{Placement, Reassembly};
-use crate::wire::{Ack, Segment};
+use crate::wire::{Ack, Piggyback, Segment};
 use bentpipe_profile::experiment::EcnMode;
 use bentpipe_profile::{Bytes, Time};
 
@@ -122,8 +122,38 @@ impl Receiver {
         [compressed_ack, self.policy.on_segment(now, received, self.buffer.rtt()).then(|| self.acknowledge(now))]
     }
 
+    /// Prepare for the other end's data at the end that opened the connection.
+    pub fn on_syn_ack(&mut self, ack: &Ack) {
+        (self.ts_recent, self.syn_tsval) = (ack.tsval, ack.tsval);
+        self.ecn.on_syn(ack.ecn);
+    }
+
+    /// The negotiated ECN mode.
+    #[must_use]
+    pub fn ecn_mode(&self) -> EcnMode {
+        self.ecn.mode()
+    }
+
+    /// Record that this end sends a data segment. Returns the acknowledgement that it carries: one of data not acknowledged yet, without SACK
+    /// blocks.
+    #[inline]
+    pub fn on_data_sent(&mut self, now: Time) -> Option<Piggyback> {
+        // Most connections have data in one direction only.
+        if self.data.next() == 0 { None } else { self.piggyback(now) }
+    }
+
+    fn piggyback(&mut self, now: Time) -> Option<Piggyback> {
+        self.policy.on_data_sent(now);
+        if self.data.next() == self.acknowledged || self.data.has_report() {
+            return None;
+        }
+        let Ack { ack, window, ts_ecr, ce_count, ece, .. } = self.acknowledge(now);
+        Some(Piggyback { ack, window, ts_ecr, ce_count, ece })
+    }
+
     /// Time at which [`Self::on_wake`] has work.
     #[must_use]
+    #[inline]
     pub fn wake_at(&self) -> Option<Time> {
         self.policy.due_at()
     }
@@ -151,7 +181,8 @@ impl Receiver {
         self.ecn.count()
     }
 
-    fn acknowledge(&mut self, now: Time) -> Ack {
+    /// Return an acknowledgement of everything received so far.
+    pub fn acknowledge(&mut self, now: Time) -> Ack {
         self.policy.on_ack_sent();
         let next = self.data.next();
         self.acknowledged = next;

@@ -57,6 +57,8 @@ pub struct SenderStats {
 pub enum FlowEvent {
     /// The SYN was answered.
     Established,
+    /// The controller entered this state.
+    ControllerState(&'static str),
     /// Fast recovery begins.
     RecoveryEntered,
     /// Fast recovery, or recovery after a time-out, is over.
@@ -90,6 +92,7 @@ impl FlowEvent {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Established => "established",
+            Self::ControllerState(_) => "state",
             Self::RecoveryEntered => "recovery_entered",
             Self::RecoveryLeft => "recovery_left",
             Self::Timeout(_) => "timeout",
@@ -104,6 +107,7 @@ impl FlowEvent {
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
+            Self::ControllerState(name) => (*name).to_owned(),
             Self::Timeout(n) => format!("{n} in a row"),
             Self::Undo(UndoCause::Dsack) => "dsack".to_owned(),
             Self::Undo(UndoCause::Timestamp) => "timestamp".to_owned(),

@@ -9,6 +9,74 @@ pub const MSS: u32 = 1448;
 /// Bytes of IPv4 and TCP headers with timestamps.
 pub const HEADER_BYTES: u32 = 52;
 
+/// Largest receive window that a SYN announces: its field has no scaling (RFC 7323 §2.2).
+pub const FIRST_WINDOW_MAX: u64 = 65_535;
+
+/// Content of a TCP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpPacket {
+    /// Data, a SYN or a FIN, with the acknowledgement that it carries if that is new.
+    Segment(Segment, Option<Piggyback>),
+    /// An acknowledgement alone, or a SYN-ACK.
+    Ack(Ack),
+}
+
+impl TcpPacket {
+    /// Size of the IP packet [bytes].
+    #[must_use]
+    #[inline]
+    pub const fn wire_bytes(&self) -> u32 {
+        match self {
+            Self::Segment(segment, _) => segment.wire_bytes(),
+            Self::Ack(ack) => ack.wire_bytes(),
+        }
+    }
+
+    /// Whether the network may mark it (`ECT(0)`).
+    #[must_use]
+    pub const fn is_ecn_capable(&self) -> bool {
+        match self {
+            Self::Segment(segment, _) => segment.ecn.capable,
+            Self::Ack(ack) => ack.capable,
+        }
+    }
+}
+
+/// An acknowledgement on a data segment. It has no SACK blocks: there is no room beside a full segment's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piggyback {
+    /// Next byte expected.
+    pub ack: u64,
+    /// Receive window, from `ack` on [bytes].
+    pub window: Bytes,
+    /// The echoed `tsval`, as in [`Ack::ts_ecr`].
+    pub ts_ecr: Time,
+    /// As in [`Ack::ce_count`].
+    pub ce_count: u64,
+    /// As in [`Ack::ece`].
+    pub ece: bool,
+}
+
+impl Piggyback {
+    /// Return the acknowledgement that `segment` carries.
+    #[must_use]
+    pub fn ack(&self, segment: &Segment) -> Ack {
+        Ack {
+            ack: self.ack,
+            window: self.window,
+            tsval: segment.tsval,
+            ts_ecr: self.ts_ecr,
+            sacks: SackBlocks::default(),
+            dsack: false,
+            syn: false,
+            ce_count: self.ce_count,
+            ece: self.ece,
+            ecn: EcnMode::Off,
+            capable: segment.ecn.capable,
+        }
+    }
+}
+
 /// ECN fields of a segment, from its IP and TCP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentEcn {

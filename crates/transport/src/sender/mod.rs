@@ -188,15 +188,22 @@ impl Sender {
         sender
     }
 
-    /// Offer bytes from the application. Bytes that the send buffer cannot hold wait in the application.
+    /// Offer bytes from the application; `u64::MAX`: it never runs out of data. Bytes that the send buffer cannot hold wait in the application.
     pub fn app_write(&mut self, now: Time, bytes: Bytes) {
         self.buffer.offer(bytes.0);
         self.fill_buffer(now);
     }
 
-    /// Offer unlimited data from the application.
-    pub fn app_unlimited(&mut self) {
-        self.buffer.offer(u64::MAX);
+    /// Whether the application has data that the send buffer has not accepted.
+    #[must_use]
+    pub const fn has_unbuffered_data(&self) -> bool {
+        self.buffer.has_more()
+    }
+
+    /// Payload acknowledged cumulatively.
+    #[must_use]
+    pub const fn acked(&self) -> Bytes {
+        Bytes(self.counters.acked_bytes)
     }
 
     /// Close the connection after the data offered so far.
@@ -219,6 +226,11 @@ impl Sender {
     /// Take the oldest event and its time.
     pub fn next_event(&mut self) -> Option<(Time, FlowEvent)> {
         self.events.pop_front()
+    }
+
+    /// Discard the events recorded so far.
+    pub fn discard_events(&mut self) {
+        self.events.clear();
     }
 
     /// Take the newest RTT sample; each is returned once.

@@ -169,7 +169,7 @@ impl Pipe {
     /// Open the connection with unlimited data.
     pub fn bulk(mut self) -> Self {
         self.sender.open(self.now);
-        self.sender.app_unlimited();
+        self.sender.app_write(self.now, Bytes::MAX);
         self
     }
 

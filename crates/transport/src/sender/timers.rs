@@ -6,6 +6,7 @@ use super::recovery::State;
 use super::{Counters, Sender};
 use crate::rto::INITIAL_RTO;
 use crate::stats::FlowEvent;
+use crate::tcp::Accepted;
 use crate::tlp;
 use crate::wire::{Ack, Segment, SegmentEcn};
 use bentpipe_profile::experiment::EcnMode;
@@ -64,10 +65,14 @@ impl Sender {
 
     /// Time at which to call [`Self::on_wake`] and [`Self::poll_transmit`], unless an acknowledgement comes first.
     #[must_use]
+    #[inline]
     pub fn wake_at(&self) -> Option<Time> {
         match self.handshake {
             Handshake::Sent { retransmit_at, .. } => Some(retransmit_at),
-            _ => self.timer.map(|t| t.at).into_iter().chain(self.pacing_wake).min(),
+            _ => match (self.timer, self.pacing_wake) {
+                (Some(timer), Some(pacing)) => Some(timer.at.min(pacing)),
+                (timer, pacing) => timer.map(|t| t.at).or(pacing),
+            },
         }
     }
 
@@ -116,20 +121,43 @@ impl Sender {
 
     pub(super) fn on_syn_ack(&mut self, now: Time, ack: &Ack) {
         let Handshake::Sent { at, count, .. } = self.handshake else { return };
-        self.handshake = Handshake::Done;
-        self.ts_recent = ack.tsval;
-        self.ecn.agree(ack.ecn);
-        self.window_end = ack.window.0;
-        self.on_peer_window(ack.window);
         // After a SYN retransmission, the echo shows which SYN was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });
+        self.establish(now, Accepted { rtt, window: ack.window, tsval: ack.tsval }, ack.ecn, count);
+    }
+
+    /// Begin as the sender of the end that accepted the connection.
+    pub fn accept(&mut self, now: Time, accepted: Accepted, ecn: EcnMode) {
+        self.establish(now, accepted, ecn, 1);
+    }
+
+    /// Whether the handshake is done.
+    #[must_use]
+    pub const fn is_established(&self) -> bool {
+        matches!(self.handshake, Handshake::Done)
+    }
+
+    /// Whether a SYN was sent and not answered yet.
+    #[must_use]
+    pub const fn awaits_syn_ack(&self) -> bool {
+        matches!(self.handshake, Handshake::Sent { .. })
+    }
+
+    /// End the handshake, in which `syns` SYNs were sent.
+    fn establish(&mut self, now: Time, peer: Accepted, ecn: EcnMode, syns: u32) {
+        self.handshake = Handshake::Done;
+        self.ts_recent = peer.tsval;
+        self.ecn.agree(ecn);
+        self.window_end = peer.window.0;
+        self.on_peer_window(peer.window);
+        let rtt = peer.rtt;
         self.min_rtt.update(now, rtt, false);
         let hosts = self.turnaround.draw();
         let rtt = self.turnaround.clock(rtt + hosts);
         self.rtt.sample(rtt, self.una, self.nxt);
         self.counters = Counters { latest_rtt: Some(rtt), fresh_rtt: Some(rtt), ..self.counters };
         self.last_sent_at = now;
-        if count > 2 {
+        if syns > 2 {
             self.set_window(1); // start from one packet if more than one SYN was lost (`tcp_init_transfer`)
         }
         self.controller.on_established(now, Some(rtt));

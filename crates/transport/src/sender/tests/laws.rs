@@ -89,7 +89,7 @@ proptest! {
     fn no_acknowledgement_breaks_the_scoreboard_counts(acks in proptest::collection::vec(any_ack(), 1..120), controller_index in 0_usize..3) {
         let path = Path { seed: 1, loss: 0.0, late: 0.0, duplicate: 0.0, ack_loss: 0.0, spread_us: 0 };
         let mut sender = path.pipe(["reno", "cubic", "bbr"][controller_index], 1).sender;
-        sender.app_unlimited();
+        sender.app_write(Time::ZERO, Bytes::MAX);
         let syn = sender.poll_transmit(Time::ZERO).expect("a SYN");
         let mut now = Time(50_000_000);
         sender.on_ack(now, &Ack { syn: true, ts_ecr: syn.tsval, ..Ack::plain(now, 0) });

@@ -30,7 +30,7 @@ fn a_syn_lost_more_than_once_starts_from_one_packet() {
     for (lost, window) in [(0, 10), (1, 10), (2, 1)] {
         let mut pipe = Pipe::new(FixedWindow::new(10));
         pipe.sender.open(Time::ZERO);
-        pipe.sender.app_unlimited();
+        pipe.sender.app_write(Time::ZERO, Bytes::MAX);
         for _ in 0..lost {
             assert!(pipe.sender.poll_transmit(pipe.now).expect("SYN").syn);
             pipe.now = pipe.sender.wake_at().expect("a timer");
