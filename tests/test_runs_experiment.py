@@ -93,7 +93,7 @@ def test_an_experiment_file_is_read_whole(tmp_path):
     assert (second["profile"], second["direction"], second["options"]) == (
         "access",
         "down",
-        {"hystart": 2.0, "fast_convergence": 0.0},
+        {"hystart": "pp", "fast_convergence": 0.0},
     )
 
 

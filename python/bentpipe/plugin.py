@@ -23,7 +23,7 @@ import math
 from typing import Any
 
 from bentpipe._native import Ack
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 
 __all__ = ["HOOKS", "Ack", "Controller"]
 
@@ -110,12 +110,14 @@ def tunables(kind: type) -> dict[str, float]:
     return {name: float(value) for name, value in defaults.items()}
 
 
-def make(kind: type, mss_bytes: int, initial_cwnd_bytes: int, options: dict[str, float]) -> Any:  # noqa: ANN401 - the user's
+def make(kind: type, mss_bytes: int, initial_cwnd_bytes: int, options: dict[str, float | str]) -> Any:  # noqa: ANN401 - the user's
     """Make a controller of that class, with its tunables set before its ``__init__`` runs."""
     controller: Any = object.__new__(kind)
     for name, value in options.items():
         if name not in tunables(kind):
             raise UserError(f"{kind.__name__} has no tunable {name}")
+        if isinstance(value, str):
+            raise UserError(f"{kind.__name__}: {name} is {shown(value)}; expected a number")
         setattr(controller, name, value)
     controller.__init__(mss_bytes, initial_cwnd_bytes)
     return controller

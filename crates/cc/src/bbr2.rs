@@ -5,8 +5,10 @@
 //! bound to the BDP; a repaired tail loss does not count; an RTT as low as the minimum postpones `PROBE_RTT`.
 
 use super::bbr3::Bbr3;
-use super::bbr3::params::{OPTIONS_2, Params};
+use super::bbr3::options::Options2;
+use super::bbr3::params::Params;
 use super::hints::Needs;
+use super::options::OptionSet;
 use super::registry::Entry;
 
 /// `bbr2` in the registry.
@@ -16,6 +18,6 @@ pub const ENTRY: Entry = Entry {
     description: "first BBR that limits rate and inflight by losses, with the parameters of its kernel module",
     citation: "Cardwell et al., \"BBR v2\", IETF 104, 2019; github.com/google/bbr, branch v2alpha, net/ipv4/tcp_bbr2.c",
     needs: Needs::Nothing,
-    options: OPTIONS_2,
-    build: |config, options| Box::new(Bbr3::new(config, &Params::version_2(options))),
+    options: Options2::SPECS,
+    build: |config, values| Box::new(Bbr3::new(config, &Params::version_2(&Options2::read(values)))),
 };

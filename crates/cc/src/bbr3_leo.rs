@@ -12,11 +12,13 @@
 
 use super::bbr_parts::params::UNIT;
 use super::bbr3::Bbr3;
-use super::bbr3::params::{OPTIONS_3, Params};
-use super::hints::{JITTER, MISSING, Needs, OFFSET};
-use super::leo::monitor::{HINTS, Monitor, PERIOD};
+use super::bbr3::options::Options3;
+use super::bbr3::params::Params;
+use super::hints::Needs;
+use super::leo::monitor::{self, Monitor};
 use super::leo::path::{SlotPath, Target};
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::options::{OptionSet, count, millis, number};
+use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
@@ -27,58 +29,23 @@ pub const ENTRY: Entry = Entry {
     description: "BBR v3 with a model of the current slot, which ignores losses in handovers and fades",
     citation: "bentpipe, docs/design/007-leo-controllers.md; draft-ietf-ccwg-bbr-06",
     needs: Needs::Learned,
-    options: &OPTIONS,
-    build: |config, options| Box::new(Bbr3Leo::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(Bbr3Leo::new(config, &Options::read(values))),
 };
 
-const OWN_OPTIONS: [OptionSpec; 9] = [
-    OptionSpec {
-        name: "queue_ms",
-        unit: "ms",
-        description: "target queue delay, which bridges changes of the capacity",
-        default: 8.0,
-        allowed: Allowed::Range(1.0, 1000.0),
-        source: "chosen here: docs/design/007-leo-controllers.md",
-    },
-    OptionSpec {
-        name: "queue_jitters",
-        unit: "",
-        description: "multiple of the RTT's jitter added to queue_ms",
-        default: 1.4,
-        allowed: Allowed::Range(0.0, 8.0),
-        source: "chosen here: docs/design/007-leo-controllers.md",
-    },
-    OptionSpec {
-        name: "queue_part",
-        unit: "",
-        description: "smallest target queue delay, in base RTTs",
-        default: 0.25,
-        allowed: Allowed::Range(0.0, 2.0),
-        source: "chosen here: docs/design/007-leo-controllers.md",
-    },
-    OptionSpec {
-        name: "bw_rounds",
-        unit: "",
-        description: "rounds in the maximum filter of the delivery rate",
-        default: 2.0,
-        allowed: Allowed::Count(1, 63),
-        source: "chosen here: docs/design/007-leo-controllers.md",
-    },
-    HINTS,
-    PERIOD,
-    OFFSET,
-    JITTER,
-    MISSING,
-];
-const OPTIONS: [OptionSpec; OWN_OPTIONS.len() + OPTIONS_3.len()] = {
-    let mut all = [OWN_OPTIONS[0]; OWN_OPTIONS.len() + OPTIONS_3.len()];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = if i < OWN_OPTIONS.len() { OWN_OPTIONS[i] } else { OPTIONS_3[i - OWN_OPTIONS.len()] };
-        i += 1;
+const CHOSEN: &str = "chosen here: docs/design/007-leo-controllers.md";
+
+options! {
+    /// Options of `bbr3-leo`.
+    pub struct Options {
+        queue: Nanos = millis("queue_ms", "target queue delay, which bridges changes of the capacity", 8.0, 1.0, 1000.0, CHOSEN),
+        queue_jitters: f64 = number("queue_jitters", "multiple of the RTT's jitter added to queue_ms", 1.4, 0.0, 8.0, CHOSEN),
+        queue_part: f64 = number("queue_part", "smallest target queue delay, in base RTTs", 0.25, 0.0, 2.0, CHOSEN),
+        bw_rounds: u32 = count("bw_rounds", "rounds in the maximum filter of the delivery rate", 2, 1, 63, CHOSEN),
+        ..monitor: monitor::Options,
+        ..bbr: Options3,
     }
-    all
-};
+}
 
 /// BBR version 3 for paths that are reconfigured regularly.
 #[derive(Clone, Debug)]
@@ -109,16 +76,15 @@ const REFILLED_RTTS: u64 = 2;
 
 impl Bbr3Leo {
     fn new(config: &Config, options: &Options) -> Self {
-        let p = Params::version_3(options);
+        let p = Params::version_3(&options.bbr);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the range of an option
-        let (ratio, rounds) = (|name: &str| (options.get(name) * UNIT as f64) as u64, options.get("bw_rounds") as u64);
-        let min = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
-        let target = Target { min, jitter_gain: ratio("queue_jitters"), rtt_fraction: ratio("queue_part") };
+        let ratio = |value: f64| (value * UNIT as f64) as u64;
+        let target = Target { min: options.queue, jitter_gain: ratio(options.queue_jitters), rtt_fraction: ratio(options.queue_part) };
         Self {
             bbr: Bbr3::new(config, &p),
             mss: config.mss,
-            monitor: Monitor::new(options),
-            path: SlotPath::new(config.mss, target, rounds),
+            monitor: Monitor::new(options.monitor),
+            path: SlotPath::new(config.mss, target, u64::from(options.bw_rounds)),
             pacing_gain: p.up_gain,
             pacing_margin_percent: p.pacing_margin_percent,
             inflight_limit: None,

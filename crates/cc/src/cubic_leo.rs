@@ -5,11 +5,12 @@
 //! a reconfiguration restarts from one packet, but keeps the previous window as its threshold. On other paths it is CUBIC, packet by packet.
 
 use super::bbr_parts::params::UNIT;
-use super::cubic::{Cubic, OPTIONS as CUBIC_OPTIONS};
-use super::hints::{JITTER, MISSING, Needs, OFFSET};
-use super::leo::monitor::{HINTS, Monitor, PERIOD};
+use super::cubic::{self, Cubic};
+use super::hints::Needs;
+use super::leo::monitor::{self, Monitor};
 use super::leo::path::{SlotPath, Target};
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::options::{OptionSet, millis};
+use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
@@ -20,26 +21,25 @@ pub const ENTRY: Entry = Entry {
     description: "CUBIC that does not lower its window for losses in handovers and fades",
     citation: "bentpipe, docs/design/007-leo-controllers.md; RFC 9438",
     needs: Needs::Learned,
-    options: &[
-        OptionSpec {
-            name: "queue_ms",
-            unit: "ms",
-            description: "queue from which on a loss is treated as congestion",
-            default: 30.0,
-            allowed: Allowed::Range(1.0, 1000.0),
-            source: "chosen here: docs/design/007-leo-controllers.md",
-        },
-        HINTS,
-        PERIOD,
-        CUBIC_OPTIONS[0],
-        CUBIC_OPTIONS[1],
-        CUBIC_OPTIONS[2],
-        OFFSET,
-        JITTER,
-        MISSING,
-    ],
-    build: |config, options| Box::new(CubicLeo::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(CubicLeo::new(config, Options::read(values))),
 };
+
+options! {
+    /// Options of `cubic-leo`.
+    pub struct Options {
+        queue: Nanos = millis(
+            "queue_ms",
+            "queue from which on a loss is treated as congestion",
+            30.0,
+            1.0,
+            1000.0,
+            "chosen here: docs/design/007-leo-controllers.md",
+        ),
+        ..monitor: monitor::Options,
+        ..cubic: cubic::Options,
+    }
+}
 
 /// Share of a round's packets from which on losses may be lasting: BBR's (draft-ietf-ccwg-bbr-06 §5.5.10.2, `LossThresh`) [1/256].
 const LOSS_THRESHOLD: u64 = UNIT * 2 / 100;
@@ -58,12 +58,11 @@ pub struct CubicLeo {
 }
 
 impl CubicLeo {
-    fn new(config: &Config, options: &Options) -> Self {
-        let queue = Nanos::from_secs_f64(options.get("queue_ms") / 1e3).unwrap_or(Nanos::MAX);
+    fn new(config: &Config, options: Options) -> Self {
         Self {
-            cubic: Cubic::new(config, options),
-            monitor: Monitor::new(options),
-            path: SlotPath::new(config.mss, Target { min: queue, jitter_gain: 0, rtt_fraction: 0 }, BW_ROUNDS),
+            cubic: Cubic::new(config, options.cubic),
+            monitor: Monitor::new(options.monitor),
+            path: SlotPath::new(config.mss, Target { min: options.queue, jitter_gain: 0, rtt_fraction: 0 }, BW_ROUNDS),
             reduction_skipped: false,
             last_rtt: Nanos::ZERO,
         }
@@ -120,16 +119,13 @@ impl Controller for CubicLeo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Driver, ack_at, config, controller, in_bytes};
+    use super::super::testing::{Driver, ack_at, config, controller, in_bytes, options_of};
     use super::*;
-    use crate::registry::find;
-    use std::collections::BTreeMap;
 
     const RTT: Nanos = Nanos::from_millis(40);
 
     fn cubic_leo(rtts: &[(u64, u64)]) -> CubicLeo {
-        let options = Options::check(find("cubic-leo").expect("known"), &BTreeMap::new()).expect("defaults");
-        let mut cubic = CubicLeo::new(&config(), &options);
+        let mut cubic = CubicLeo::new(&config(), options_of(&ENTRY, &[]));
         cubic.set_cwnd(in_bytes(1000));
         for &(at_ms, rtt_ms) in rtts {
             cubic.on_acked(&AckSample { rtt: Some(Nanos::from_millis(rtt_ms)), ..ack_at(Time(at_ms * 1_000_000)) });

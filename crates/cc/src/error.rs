@@ -1,6 +1,6 @@
 //! Errors in the choice of a controller or of its options.
 
-use super::registry::Allowed;
+use super::options::Allowed;
 
 /// An unknown controller, an unknown option, or an option value that is not allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,11 +1,12 @@
 //! Model-based fuzzing of every registered controller, with options at the ends of their ranges: window and rate stay positive whatever a sender reports.
 
-use super::registry::{Allowed, CONTROLLERS, Config, Entry, Options};
+use super::options::{Allowed, Values};
+use super::registry::{CONTROLLERS, Config, Entry};
 use super::testing::{MSS, ack_at, in_bytes, state_of};
 use super::{AckSample, Congestion, LostPacket, PathHint, RateSample, RecoveryState};
+use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 /// A random event.
 #[derive(Clone, Debug)]
@@ -121,12 +122,12 @@ const fn event(kind: u8) -> Congestion {
 }
 
 /// Sets every option of a controller to its default, smallest or largest value, by two bits of `pick` each.
-fn extremes(entry: &Entry, pick: u128) -> BTreeMap<String, f64> {
+fn extremes(entry: &Entry, pick: u128) -> OptionValues {
     let ends = |allowed| match allowed {
-        Allowed::Switch => (0.0, 1.0),
-        Allowed::Range(min, max) => (min, max),
-        Allowed::Count(min, max) => (f64::from(min), f64::from(max)),
-        Allowed::Choice(names) => (0.0, names.len() as f64 - 1.0),
+        Allowed::Switch => (0.0.into(), 1.0.into()),
+        Allowed::Range(min, max) => (min.into(), max.into()),
+        Allowed::Count(min, max) => (f64::from(min).into(), f64::from(max).into()),
+        Allowed::Choice(names) => (names[0].into(), names[names.len() - 1].into()),
     };
     let options = entry.options.iter().enumerate();
     options
@@ -148,8 +149,8 @@ proptest! {
     fn window_and_rate_stay_positive_after_any_events(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
         for entry in CONTROLLERS {
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
-            let options = Options::check(entry, &extremes(entry, pick)).expect("in range");
-            let mut controller = (entry.build)(&config, &options);
+            let values = Values::check(entry, &extremes(entry, pick)).expect("in range");
+            let mut controller = (entry.build)(&config, &values);
             let mut sender = Sender::default();
             controller.on_established(sender.now, established.map(Nanos));
             for (pause, step) in &steps {

@@ -5,7 +5,7 @@
 //! route nor its capacity.
 
 use super::PathHint;
-use super::registry::{Allowed, OptionSpec, Options};
+use super::options::{Tunable, number, seconds};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Time};
 
@@ -46,66 +46,62 @@ impl Needs {
 
 const PERFECT: &str = "chosen here: a perfect schedule";
 /// Constant error of the announced reconfiguration times.
-pub const OFFSET: OptionSpec = OptionSpec {
-    name: "hint_offset_ms",
-    unit: "ms",
-    description: "constant error of the expected reconfiguration times; positive: later than they happen, negative: earlier",
-    default: 0.0,
-    allowed: Allowed::Range(-15_000.0, 15_000.0),
-    source: PERFECT,
-};
-/// Random error of each announced time.
-pub const JITTER: OptionSpec = OptionSpec {
-    name: "hint_jitter_ms",
-    unit: "ms",
-    description: "random error added to each announced time, uniform within ± this value",
-    default: 0.0,
-    allowed: Allowed::Range(0.0, 15_000.0),
-    source: PERFECT,
-};
-/// Share of the reconfigurations that are not announced.
-pub const MISSING: OptionSpec = OptionSpec {
-    name: "hint_missing",
-    unit: "",
-    description: "share of reconfigurations that are not announced",
-    default: 0.0,
-    allowed: Allowed::Range(0.0, 1.0),
-    source: PERFECT,
-};
+pub const OFFSET: Tunable<f64> = number(
+    "hint_offset_ms",
+    "constant error of the expected reconfiguration times; positive: later than they happen, negative: earlier",
+    0.0,
+    -15_000.0,
+    15_000.0,
+    PERFECT,
+)
+.unit("ms");
 
-/// Period of the satellite reassignments by the wall clock ([`WallClock`]).
-pub const PERIOD: OptionSpec = OptionSpec {
-    name: "period_s",
-    unit: "s",
-    description: "period of the satellite reassignments",
-    default: 15.0,
-    allowed: Allowed::Range(3.0, 3600.0),
-    source: "`PERIOD`",
-};
+options! {
+    /// Errors of announced reconfigurations.
+    pub struct Errors {
+        offset_ms: f64 = OFFSET,
+        jitter_ms: f64 = number(
+            "hint_jitter_ms",
+            "random error added to each announced time, uniform within ± this value",
+            0.0,
+            0.0,
+            15_000.0,
+            PERFECT,
+        )
+        .unit("ms"),
+        missing: f64 = number("hint_missing", "share of reconfigurations that are not announced", 0.0, 0.0, 1.0, PERFECT),
+    }
+}
+
+options! {
+    /// Options of reassignments by the wall clock ([`WallClock`]), besides [`reassigned_at`].
+    pub struct ClockOptions {
+        period: Nanos = seconds("period_s", "period of the satellite reassignments", 15.0, 3.0, 3600.0, "`PERIOD`"),
+        offset_ms: f64 = OFFSET,
+    }
+}
 
 /// Phase of the reassignments in that period; `source` names it in a controller's published code.
 #[must_use]
-pub const fn reassigned_at(least_s: f64, source: &'static str) -> OptionSpec {
-    OptionSpec {
-        name: "reassigned_at_s",
-        unit: "s",
-        description: "time of the reassignment within each period, counted from a full period of the wall clock",
-        default: 12.0,
-        allowed: Allowed::Range(least_s, 3600.0),
+pub const fn reassigned_at(least_s: f64, source: &'static str) -> Tunable<Nanos> {
+    seconds(
+        "reassigned_at_s",
+        "time of the reassignment within each period, counted from a full period of the wall clock",
+        12.0,
+        least_s,
+        3600.0,
         source,
-    }
+    )
 }
 
 /// Returns the hints for reconfigurations at `times`. Each has its own random draws, so that changing one error does not change another.
 #[must_use]
-pub fn announce(times: &[Time], options: &Options, random: &mut Stream) -> Vec<PathHint> {
-    let (offset_ms, jitter_ms) = (options.get(OFFSET.name), options.get(JITTER.name));
-    let missing = options.get(MISSING.name);
+pub fn announce(times: &[Time], errors: &Errors, random: &mut Stream) -> Vec<PathHint> {
     times
         .iter()
         .filter_map(|&at| {
-            let (spread, is_announced) = (random.uniform_in(-1.0, 1.0), random.uniform() >= missing);
-            let error_ms = offset_ms + spread * jitter_ms;
+            let (spread, is_announced) = (random.uniform_in(-1.0, 1.0), random.uniform() >= errors.missing);
+            let error_ms = errors.offset_ms + spread * errors.jitter_ms;
             is_announced.then(|| PathHint::Reconfiguration(shift(at, error_ms)))
         })
         .collect()
@@ -116,11 +112,11 @@ fn shift(at: Time, by_ms: f64) -> Time {
     if by_ms < 0.0 { Time(at.0.saturating_sub(by.0)) } else { Time(at.0.saturating_add(by.0)) }
 }
 
-/// Returns the wall-clock hint: `start_unix_ns` when the sender's clock is zero, late by `hint_offset_ms`.
+/// Returns the wall-clock hint: `start_unix_ns` when the sender's clock is zero, late by `offset_ms`.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)] // 15 s at most
-pub fn wall_clock(start_unix_ns: i64, options: &Options) -> PathHint {
-    PathHint::WallClock(start_unix_ns.saturating_sub((options.get(OFFSET.name) * 1e6) as i64))
+pub const fn wall_clock(start_unix_ns: i64, offset_ms: f64) -> PathHint {
+    PathHint::WallClock(start_unix_ns.saturating_sub((offset_ms * 1e6) as i64))
 }
 
 /// Announced reconfiguration times, in order.
@@ -164,12 +160,10 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Reads the tunables [`PERIOD`] and [`reassigned_at`].
+    /// Creates a clock whose reassignments come `reassigned_at` after each full `period`.
     #[must_use]
-    pub fn new(options: &Options) -> Self {
-        let seconds = |name: &str| Nanos::from_secs_f64(options.get(name)).map_or(u64::MAX, |span| span.0);
-        let period = seconds(PERIOD.name);
-        Self { period, reassigned_at: seconds("reassigned_at_s") % period, unix_ns: None }
+    pub const fn new(period: Nanos, reassigned_at: Nanos) -> Self {
+        Self { period: period.0, reassigned_at: reassigned_at.0 % period.0, unix_ns: None }
     }
 
     /// Stores the wall-clock time.
@@ -190,34 +184,32 @@ impl WallClock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::find;
     use super::*;
     use bentpipe_profile::Streams;
-    use std::collections::BTreeMap;
 
     const fn s(n: u64) -> Time {
         Time(n * 1_000_000_000)
     }
 
-    fn announced_times(given: &[(&str, f64)], times: &[Time]) -> Vec<u64> {
-        let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
-        let options = Options::check(find("satcp").expect("known"), &given).expect("in range");
-        let hints = announce(times, &options, &mut Streams::new(1).stream("hints"));
+    const PERFECT: Errors = Errors { offset_ms: 0.0, jitter_ms: 0.0, missing: 0.0 };
+
+    fn announced_times(errors: Errors, times: &[Time]) -> Vec<u64> {
+        let hints = announce(times, &errors, &mut Streams::new(1).stream("hints"));
         let time = |hint: &PathHint| if let PathHint::Reconfiguration(at) = hint { Some(at.0) } else { None };
         hints.iter().filter_map(time).collect()
     }
 
     #[test]
     fn a_perfect_schedule_announces_the_true_times_and_an_offset_shifts_them() {
-        assert_eq!(announced_times(&[], &[s(15), s(30)]), [s(15).0, s(30).0]);
-        assert_eq!(announced_times(&[("hint_offset_ms", -200.0)], &[s(15)]), [14_800_000_000]);
-        assert_eq!(announced_times(&[("hint_offset_ms", -200.0)], &[Time(1)]), [0]);
+        assert_eq!(announced_times(PERFECT, &[s(15), s(30)]), [s(15).0, s(30).0]);
+        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..PERFECT }, &[s(15)]), [14_800_000_000]);
+        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..PERFECT }, &[Time(1)]), [0]);
     }
 
     #[test]
     fn jitter_is_uniform_and_the_given_share_is_not_announced() {
         let times: Vec<Time> = (1..=1000).map(|k| s(15 * k)).collect();
-        let errors: Vec<i64> = announced_times(&[("hint_jitter_ms", 100.0)], &times)
+        let errors: Vec<i64> = announced_times(Errors { jitter_ms: 100.0, ..PERFECT }, &times)
             .iter()
             .zip(&times)
             .map(|(&announced, at)| announced.cast_signed() - at.0.cast_signed())
@@ -226,9 +218,9 @@ mod tests {
         let mean = errors.iter().sum::<i64>() / 1000;
         // 58 ms of standard deviation, by the square root of 1000: 4 σ.
         assert!(mean.abs() < 7_300_000, "{mean}");
-        let count = announced_times(&[("hint_missing", 0.25)], &times).len();
+        let count = announced_times(Errors { missing: 0.25, ..PERFECT }, &times).len();
         assert!(count.abs_diff(750) < 55, "{count}"); // 4 σ of 13.7
-        assert!(announced_times(&[("hint_missing", 1.0)], &times).is_empty());
+        assert!(announced_times(Errors { missing: 1.0, ..PERFECT }, &times).is_empty());
     }
 
     #[test]
@@ -246,8 +238,7 @@ mod tests {
 
     #[test]
     fn the_wall_clock_gives_the_time_to_the_next_reassignment() {
-        let options = Options::check(find("satpipe").expect("known"), &BTreeMap::new()).expect("defaults");
-        let mut clock = WallClock::new(&options);
+        let mut clock = WallClock::new(Nanos::from_secs(15), Nanos::from_secs(12));
         assert_eq!(clock.time_to_next(s(1)), None);
         // 1,778,403,600 s is a multiple of 15; satellites are reassigned 12 s after one.
         for (shown_s, ahead_s) in [(1_778_403_600, 12), (1_778_403_611, 1), (1_778_403_612, 0), (1_778_403_613, 14), (-3, 0), (-4, 1)] {

@@ -6,7 +6,8 @@
 //! (`tcp_reno_cong_avoid` uses `acked`, `hybla_cong_avoid` does not).
 
 use super::hints::Needs;
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::options::{OptionSet, millis};
+use super::registry::{Config, Entry};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
@@ -18,29 +19,33 @@ pub const ENTRY: Entry = Entry {
     description: "Reno whose growth does not depend on the RTT",
     citation: "Caini and Firrincieli 2004; Linux net/ipv4/tcp_hybla.c",
     needs: Needs::Nothing,
-    options: &[
-        OptionSpec {
-            name: "rtt0_ms",
-            unit: "ms",
-            description: "reference RTT: the window grows as fast as on a path with this RTT",
-            default: RTT0_MS,
-            allowed: Allowed::Range(1.0, 10_000.0),
-            source: "`rtt0`",
-        },
-        OptionSpec {
-            name: "counts",
-            unit: "",
-            description: "unit of growth: each ACK, as in Linux, or each packet that an ACK covers, as in the paper, which assumes an ACK per packet",
-            default: 0.0,
-            allowed: Allowed::Choice(COUNTS),
-            source: "`hybla_cong_avoid`",
-        },
-    ],
-    build: |config, options| Box::new(Hybla::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(Hybla::new(config, Options::read(values))),
 };
 
-/// Choices of `counts`.
-const COUNTS: &[&str] = &["acks", "packets"];
+choices! {
+    /// Unit of growth.
+    pub enum Counts {
+        /// Each ACK, as in Linux.
+        Acks = "acks",
+        /// Each packet that an ACK covers, as in the paper.
+        Packets = "packets",
+    }
+}
+
+options! {
+    /// Options of `hybla`.
+    pub struct Options {
+        rtt0: Nanos = millis("rtt0_ms", "reference RTT: the window grows as fast as on a path with this RTT", RTT0_MS, 1.0, 10_000.0, "`rtt0`"),
+        counts: Counts = Counts::option(
+            "counts",
+            "unit of growth: each ACK, as in Linux, or each packet that an ACK covers, as in the paper, which assumes an ACK per packet",
+            Counts::Acks,
+            "`hybla_cong_avoid`",
+        ),
+    }
+}
+
 /// `rtt0`: 1/40 s.
 const RTT0_MS: f64 = 25.0;
 /// One packet, in the unit of growth.
@@ -59,9 +64,7 @@ const MIN_SSTHRESH_PACKETS: u64 = 2;
 pub struct Hybla {
     mss: u32,
     window: PacketWindow,
-    rtt0: Nanos,
-    /// Whether each packet that an ACK covers raises the window, as if it had an ACK of its own.
-    counts_packets: bool,
+    options: Options,
     /// ρ = RTT / RTT0 in 1/8, at least 1; 0: not measured yet.
     rho_8: u64,
     /// Smallest smoothed RTT, which determines ρ.
@@ -73,12 +76,11 @@ pub struct Hybla {
 impl Hybla {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
+    pub fn new(config: &Config, options: Options) -> Self {
         Self {
             mss: config.mss,
             window: PacketWindow::new(config.mss, config.initial_cwnd),
-            rtt0: Nanos::from_secs_f64(options.get("rtt0_ms") / 1e3).unwrap_or(Nanos::MAX),
-            counts_packets: options.is_on("counts"),
+            options,
             rho_8: 0,
             min_srtt: Nanos::MAX,
             credit: 0,
@@ -87,7 +89,8 @@ impl Hybla {
 
     /// Computes ρ (`hybla_recalc_param`).
     fn update_rho(&mut self, srtt: Nanos) {
-        self.rho_8 = u64::try_from(u128::from(srtt.0) * 8 / u128::from(self.rtt0.0)).unwrap_or(u64::MAX).clamp(8, u64::from(u32::MAX));
+        self.rho_8 =
+            u64::try_from(u128::from(srtt.0) * 8 / u128::from(self.options.rtt0.0)).unwrap_or(u64::MAX).clamp(8, u64::from(u32::MAX));
         self.min_srtt = srtt;
     }
 
@@ -148,7 +151,10 @@ impl Controller for Hybla {
             }
             return;
         }
-        let growths = if self.counts_packets { clamped_packets(ack.acked, self.mss).min(MAX_CWND_PACKETS) } else { 1 };
+        let growths = match self.options.counts {
+            Counts::Acks => 1,
+            Counts::Packets => clamped_packets(ack.acked, self.mss).min(MAX_CWND_PACKETS),
+        };
         for _ in 0..growths {
             self.grow();
         }
@@ -190,12 +196,11 @@ impl Controller for Hybla {
 #[cfg(test)]
 mod tests {
     use super::super::registry;
-    use super::super::testing::{Driver, MSS, ack_at, config, controller, in_bytes};
+    use super::super::testing::{Driver, MSS, ack_at, config, controller, given, in_bytes, options_of};
     use super::*;
-    use std::collections::BTreeMap;
 
     fn hybla(rtt_ms: u64) -> Hybla {
-        let mut hybla = Hybla::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"));
+        let mut hybla = Hybla::new(&config(), options_of(&ENTRY, &[]));
         hybla.on_established(Time::ZERO, Some(Nanos::from_millis(rtt_ms)));
         hybla
     }
@@ -285,7 +290,7 @@ mod tests {
 
     /// Returns the windows [packets] of Hybla and Reno at 25 ms (ρ = 1) from the same start, after `acks` ACKs for `covered` packets each.
     fn beside_reno(counts: &str, slow_start: bool, acks: u64, covered: u64) -> (u64, u64) {
-        let given = BTreeMap::from([("counts".to_owned(), ENTRY.read_option("counts", counts).expect("a choice"))]);
+        let given = given(&[("counts", counts.into())]);
         let mut hybla = registry::build("hybla", &config(), &given).expect("hybla");
         let mut reno = controller("reno");
         hybla.on_established(Time::ZERO, Some(Nanos::from_millis(25)));

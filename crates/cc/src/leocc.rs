@@ -10,12 +10,13 @@
 //!
 //! The module counts the 15 s from when it is loaded; its offset of 12 s then has to be set by hand for the terminal (its issue 5). Here both follow the wall clock, which a hint provides.
 
-use super::bbr::{Bbr, Variant};
+use super::bbr::{self, Bbr, Variant};
 use super::bbr_parts::bw::Bw;
 use super::bbr_parts::params::UNIT;
 use super::bbr_parts::rounds::Rounds;
-use super::hints::{Needs, OFFSET, PERIOD, WallClock, reassigned_at};
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::hints::{self, Needs, WallClock, reassigned_at};
+use super::options::{OptionSet, millis, seconds};
+use super::registry::{Config, Entry};
 use super::{AckSample, Controller, Probe};
 use bentpipe_profile::{Nanos, Time};
 
@@ -26,45 +27,42 @@ pub const ENTRY: Entry = Entry {
     description: "BBR v1 that restarts at each handover by the wall clock, and filters the bandwidth where there is a queue",
     citation: "Lai et al., SIGCOMM 2025; github.com/SpaceNetLab/LeoCC",
     needs: Needs::Clock,
-    options: &[
-        OptionSpec {
-            name: "min_rtt_win_s",
-            unit: "s",
-            description: "time after which the minimum RTT expires",
-            default: 20.0,
-            allowed: Allowed::Range(0.1, 3600.0),
-            source: "`leocc_min_rtt_win_sec`",
-        },
-        OptionSpec {
-            name: "probe_rtt_mode_ms",
-            unit: "ms",
-            description: "time for which PROBE_RTT keeps little in flight",
-            default: 200.0,
-            allowed: Allowed::Range(1.0, 10_000.0),
-            source: "`leocc_probe_rtt_mode_ms`",
-        },
-        OptionSpec {
-            name: "min_rtt_fluctuation_ms",
-            unit: "ms",
-            description: "excess of the RTT over its minimum that counts as a queue",
-            default: 10.0,
-            allowed: Allowed::Range(0.0, 1000.0),
-            source: "`min_rtt_fluctuation`",
-        },
-        OptionSpec {
-            name: "delta_thresh_ms",
-            unit: "ms",
-            description: "fall of the RTT in PROBE_RTT that shows that the new path is in use",
-            default: 45.0,
-            allowed: Allowed::Range(0.0, 1000.0),
-            source: "`delta_thresh`",
-        },
-        PERIOD,
-        reassigned_at(0.0, "`offset`"),
-        OFFSET,
-    ],
-    build: |config, options| Box::new(LeoCc::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(LeoCc::new(config, Options::read(values))),
 };
+
+options! {
+    /// Options of `leocc`.
+    pub struct Options {
+        min_rtt_window: Nanos = seconds("min_rtt_win_s", "time after which the minimum RTT expires", 20.0, 0.1, 3600.0, "`leocc_min_rtt_win_sec`"),
+        probe_rtt: Nanos = millis(
+            "probe_rtt_mode_ms",
+            "time for which PROBE_RTT keeps little in flight",
+            200.0,
+            1.0,
+            10_000.0,
+            "`leocc_probe_rtt_mode_ms`",
+        ),
+        fluctuation: Nanos = millis(
+            "min_rtt_fluctuation_ms",
+            "excess of the RTT over its minimum that counts as a queue",
+            10.0,
+            0.0,
+            1000.0,
+            "`min_rtt_fluctuation`",
+        ),
+        rtt_fall: Nanos = millis(
+            "delta_thresh_ms",
+            "fall of the RTT in PROBE_RTT that shows that the new path is in use",
+            45.0,
+            0.0,
+            1000.0,
+            "`delta_thresh`",
+        ),
+        reassigned_at: Nanos = reassigned_at(0.0, "`offset`"),
+        ..clock: hints::ClockOptions,
+    }
+}
 
 /// Time before a reconfiguration at which it prepares for it (`magic_offet`).
 const BEFORE: Nanos = Nanos::from_millis(100);
@@ -104,8 +102,7 @@ pub struct LeoCc {
     mss: u32,
     /// Without a hint it expects no reconfiguration.
     clock: WallClock,
-    fluctuation: Nanos,
-    rtt_fall: Nanos,
+    options: Options,
     /// A reconfiguration is expected, or the bandwidth of the new path is not found yet.
     triggered: bool,
     rounds: Rounds,
@@ -122,16 +119,14 @@ pub struct LeoCc {
 impl LeoCc {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
-        let millis = |name: &str| Nanos::from_secs_f64(options.get(name) / 1e3).unwrap_or(Nanos::MAX);
-        let mut bbr = Bbr::new(config, options);
+    pub fn new(config: &Config, options: Options) -> Self {
+        let mut bbr = Bbr::new(config, bbr::Options { min_rtt_window: options.min_rtt_window, probe_rtt: options.probe_rtt });
         bbr.set_variant(Variant { ignores_policers: true, probe_rtt_gain: Some(PROBE_RTT_GAIN), ..Variant::default() });
         Self {
             bbr,
             mss: config.mss,
-            clock: WallClock::new(options),
-            fluctuation: millis("min_rtt_fluctuation_ms"),
-            rtt_fall: millis("delta_thresh_ms"),
+            clock: WallClock::new(options.clock.period, options.reassigned_at),
+            options,
             triggered: false,
             rounds: Rounds::default(),
             round_bw: Bw::default(),
@@ -160,7 +155,7 @@ impl LeoCc {
             self.round_bw = self.round_bw.max(bw);
             if let Some(rtt) = ack.rtt
                 && in_probe_rtt
-                && self.rtt.value > (rtt + self.rtt_fall).0 / 1000
+                && self.rtt.value > (rtt + self.options.rtt_fall).0 / 1000
             {
                 self.first_bw = self.latest_bw;
             }
@@ -199,7 +194,7 @@ impl Controller for LeoCc {
         if let Some(rtt) = ack.rtt {
             self.rtt.update(rtt.0 / 1000);
         }
-        let has_queue = self.bbr.min_rtt().is_some_and(|min| self.rtt.value >= (min + self.fluctuation).0 / 1000);
+        let has_queue = self.bbr.min_rtt().is_some_and(|min| self.rtt.value >= (min + self.options.fluctuation).0 / 1000);
         let filtered = has_queue && !self.triggered && self.bbr.is_in_probe_bw() && self.bw.value > 0;
         self.bbr.set_variant(Variant {
             ignores_policers: true,

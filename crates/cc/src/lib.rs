@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables; its list declares their modules |
+//! | [`options`] | options as typed values; how a controller declares its own |
 //! | the modules of that list ([`new_reno`], [`cubic`], …) | one controller each |
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
@@ -11,6 +12,8 @@
 
 #[macro_use]
 mod delegate;
+#[macro_use]
+pub mod options;
 #[macro_use]
 pub mod registry;
 

@@ -8,9 +8,10 @@
 //!
 //! Without a schedule it is CUBIC.
 
-use super::cubic::{Cubic, OPTIONS as CUBIC_OPTIONS};
-use super::hints::{JITTER, MISSING, Needs, OFFSET, Schedule};
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::cubic::{self, Cubic};
+use super::hints::{self, Needs, Schedule};
+use super::options::{OptionSet, millis};
+use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
@@ -21,49 +22,48 @@ pub const ENTRY: Entry = Entry {
     description: "CUBIC that receives the handover schedule and does not treat handover losses as congestion",
     citation: "Cao and Zhang, INFOCOM 2023; github.com/XuyangCaoUCSD/LeoEM",
     needs: Needs::Schedule,
-    options: &[
-        OptionSpec {
-            name: "rule",
-            unit: "",
-            description: "paper: freeze the window at a handover; code: return faster to the plateau, and keep it after a time-out",
-            default: 0.0,
-            allowed: Allowed::Choice(&["paper", "code"]),
-            source: "the paper; `tcp_cubic.c` of the code",
-        },
-        OptionSpec {
-            name: "early_ms",
-            unit: "ms",
-            description: "time before a handover at which the flag is set",
-            default: 500.0,
-            allowed: Allowed::Range(0.0, 15_000.0),
-            source: "`emulator.py`, `status_report_delayed_shift`",
-        },
-        OptionSpec {
-            name: "hold_ms",
-            unit: "ms",
-            description: "time for which the flag stays set",
-            default: 2300.0,
-            allowed: Allowed::Range(0.0, 15_000.0),
-            source: "`report_relay.c`, `SATCP_DURATION`",
-        },
-        CUBIC_OPTIONS[0],
-        CUBIC_OPTIONS[1],
-        CUBIC_OPTIONS[2],
-        OFFSET,
-        JITTER,
-        MISSING,
-    ],
-    build: |config, options| Box::new(SaTcp::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(SaTcp::new(config, Options::read(values))),
 };
+
+choices! {
+    /// Whose rule applies at a handover.
+    pub enum Rule {
+        /// The paper's.
+        Paper = "paper",
+        /// The published code's.
+        Code = "code",
+    }
+}
+
+options! {
+    /// Options of `satcp`.
+    pub struct Options {
+        rule: Rule = Rule::option(
+            "rule",
+            "paper: freeze the window at a handover; code: return faster to the plateau, and keep it after a time-out",
+            Rule::Paper,
+            "the paper; `tcp_cubic.c` of the code",
+        ),
+        early: Nanos = millis(
+            "early_ms",
+            "time before a handover at which the flag is set",
+            500.0,
+            0.0,
+            15_000.0,
+            "`emulator.py`, `status_report_delayed_shift`",
+        ),
+        hold: Nanos = millis("hold_ms", "time for which the flag stays set", 2300.0, 0.0, 15_000.0, "`report_relay.c`, `SATCP_DURATION`"),
+        ..cubic: cubic::Options,
+        ..hint_errors: hints::Errors,
+    }
+}
 
 /// `SaTCP` congestion control.
 #[derive(Clone, Debug)]
 pub struct SaTcp {
     cubic: Cubic,
-    /// Whether the code's rule applies, not the paper's.
-    by_code: bool,
-    early: Nanos,
-    hold: Nanos,
+    options: Options,
     schedule: Schedule,
     /// Whether the flag is set, as of the last update.
     flag: bool,
@@ -74,26 +74,17 @@ pub struct SaTcp {
 impl SaTcp {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
-        let millis = |name: &str| Nanos::from_secs_f64(options.get(name) / 1e3).unwrap_or(Nanos::MAX);
-        Self {
-            cubic: Cubic::new(config, options),
-            by_code: options.is_on("rule"),
-            early: millis("early_ms"),
-            hold: millis("hold_ms"),
-            schedule: Schedule::default(),
-            flag: false,
-            reduction_skipped: false,
-        }
+    pub fn new(config: &Config, options: Options) -> Self {
+        Self { cubic: Cubic::new(config, options.cubic), options, schedule: Schedule::default(), flag: false, reduction_skipped: false }
     }
 
     fn update_flag(&mut self, now: Time) {
-        self.flag = self.schedule.is_near(now, self.early, self.hold);
-        self.cubic.set_handover(self.flag && self.by_code);
+        self.flag = self.schedule.is_near(now, self.options.early, self.options.hold);
+        self.cubic.set_handover(self.flag && self.options.rule == Rule::Code);
     }
 
-    const fn is_frozen(&self) -> bool {
-        self.flag && !self.by_code
+    fn is_frozen(&self) -> bool {
+        self.flag && self.options.rule == Rule::Paper
     }
 }
 
@@ -148,16 +139,14 @@ impl Controller for SaTcp {
 #[cfg(test)]
 mod tests {
     use super::super::PathHint;
-    use super::super::registry::{self, find};
-    use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
+    use super::super::registry;
+    use super::super::testing::{Driver, ack_at, config, controller, in_bytes, options_of, state_of};
     use super::*;
-    use std::collections::BTreeMap;
 
     const RTT: Nanos = Nanos::from_millis(40);
 
-    fn satcp(rule: f64) -> SaTcp {
-        let given = BTreeMap::from([("rule".to_owned(), rule)]);
-        let mut satcp = SaTcp::new(&config(), &Options::check(find("satcp").expect("known"), &given).expect("in range"));
+    fn satcp(rule: &str) -> SaTcp {
+        let mut satcp = SaTcp::new(&config(), options_of(&ENTRY, &[("rule", rule.into())]));
         satcp.on_path_hint(&PathHint::Reconfiguration(Time(10_000_000_000)));
         satcp.set_cwnd(in_bytes(1000));
         satcp
@@ -169,7 +158,7 @@ mod tests {
     #[test]
     fn by_the_paper_the_window_is_frozen_while_the_flag_is_set() {
         for event in [Congestion::Loss, Congestion::Timeout, Congestion::TimeoutAgain, Congestion::Ecn] {
-            let mut s = satcp(0.0);
+            let mut s = satcp("paper");
             s.on_congestion(DURING, event, in_bytes(10));
             s.set_cwnd(in_bytes(1));
             assert_eq!((s.cwnd(), s.ssthresh(), state_of(&s)), (in_bytes(1000), in_bytes(1000), "handover"), "{event:?}");
@@ -183,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_skipped_reduction_is_not_undone() {
-        let mut s = satcp(0.0);
+        let mut s = satcp("paper");
         s.on_congestion(Time(1_000_000_000), Congestion::Loss, in_bytes(1000));
         s.set_cwnd(in_bytes(700));
         s.on_congestion(DURING, Congestion::Loss, in_bytes(700));
@@ -198,7 +187,7 @@ mod tests {
     #[test]
     fn by_the_code_a_loss_lowers_the_window_but_the_plateau_returns_in_a_ninth_of_the_time() {
         let k = |at: Time| {
-            let mut s = satcp(1.0);
+            let mut s = satcp("code");
             s.on_congestion(at, Congestion::Loss, in_bytes(10));
             assert_eq!(s.ssthresh(), in_bytes(700));
             s.set_cwnd(in_bytes(700));
@@ -213,7 +202,7 @@ mod tests {
     #[test]
     fn by_the_code_a_time_out_keeps_the_plateau() {
         for (at, remembered) in [(DURING, true), (AFTER, false)] {
-            let mut s = satcp(1.0);
+            let mut s = satcp("code");
             s.on_congestion(at, Congestion::Timeout, Bytes::ZERO);
             s.set_cwnd(in_bytes(1));
             assert_eq!(s.cubic.has_plateau(), remembered);

@@ -4,9 +4,10 @@
 //! from 11.95 s on starts `PROBE_RTT`, which lasts 300 ms, so that little is in flight when the path changes at 12 s. It does so only if an ACK came in the second
 //! from 10 s on. The minimum RTT expires after 20 s.
 
-use super::bbr::Bbr;
-use super::hints::{Needs, OFFSET, PERIOD, WallClock, reassigned_at};
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::bbr::{self, Bbr};
+use super::hints::{self, Needs, WallClock, reassigned_at};
+use super::options::{OptionSet, millis, seconds};
+use super::registry::{Config, Entry};
 use super::{AckSample, Controller};
 use bentpipe_profile::Nanos;
 
@@ -17,29 +18,26 @@ pub const ENTRY: Entry = Entry {
     description: "BBR v1 that measures the minimum RTT just before satellites are reassigned, by the wall clock",
     citation: "Zhao et al., INFOCOM 2025; github.com/dzhao99/SatPipe",
     needs: Needs::Clock,
-    options: &[
-        OptionSpec {
-            name: "min_rtt_win_s",
-            unit: "s",
-            description: "time after which the minimum RTT expires",
-            default: 20.0,
-            allowed: Allowed::Range(0.1, 3600.0),
-            source: "`bbr_min_rtt_win_sec`",
-        },
-        OptionSpec {
-            name: "probe_rtt_mode_ms",
-            unit: "ms",
-            description: "time for which PROBE_RTT keeps little in flight",
-            default: 300.0,
-            allowed: Allowed::Range(1.0, 10_000.0),
-            source: "`bbr_probe_rtt_mode_ms`",
-        },
-        PERIOD,
-        reassigned_at(2.0, "`OFFSET`"),
-        OFFSET,
-    ],
-    build: |config, options| Box::new(SatPipe::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(SatPipe::new(config, Options::read(values))),
 };
+
+options! {
+    /// Options of `satpipe`.
+    pub struct Options {
+        min_rtt_window: Nanos = seconds("min_rtt_win_s", "time after which the minimum RTT expires", 20.0, 0.1, 3600.0, "`bbr_min_rtt_win_sec`"),
+        probe_rtt: Nanos = millis(
+            "probe_rtt_mode_ms",
+            "time for which PROBE_RTT keeps little in flight",
+            300.0,
+            1.0,
+            10_000.0,
+            "`bbr_probe_rtt_mode_ms`",
+        ),
+        reassigned_at: Nanos = reassigned_at(2.0, "`OFFSET`"),
+        ..clock: hints::ClockOptions,
+    }
+}
 
 /// Time before the reassignment at which it probes (`OFFSET - 1` s and 950 ms), and at which an ACK must come for that (`OFFSET - 2` s).
 const PROBE_BEFORE: Nanos = Nanos::from_millis(50);
@@ -59,8 +57,9 @@ pub struct SatPipe {
 impl SatPipe {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
-        Self { bbr: Bbr::new(config, options), clock: WallClock::new(options), armed: false }
+    pub fn new(config: &Config, options: Options) -> Self {
+        let bbr = bbr::Options { min_rtt_window: options.min_rtt_window, probe_rtt: options.probe_rtt };
+        Self { bbr: Bbr::new(config, bbr), clock: WallClock::new(options.clock.period, options.reassigned_at), armed: false }
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
     #[test]
     fn without_a_clock_it_is_bbr_with_a_longer_min_rtt_window() {
         let trace = |mut driver: Driver| driver.trace(RTT, 200);
-        let bbr = registry::build("bbr", &config(), &BTreeMap::from([("min_rtt_win_s".to_owned(), 20.0)])).expect("known");
+        let bbr = registry::build("bbr", &config(), &BTreeMap::from([("min_rtt_win_s".to_owned(), 20.0.into())])).expect("known");
         assert_eq!(trace(Driver::new(controller("satpipe"), RTT, 100, 300)), trace(Driver::new(bbr, RTT, 100, 300)));
     }
 }

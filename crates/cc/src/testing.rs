@@ -1,9 +1,11 @@
 //! Shared test helpers: a hand-made ACK, and a sender, a bottleneck and a receiver as a controller sees them.
 
-use super::registry::{self, Config};
+use super::options::{OptionSet, Values};
+use super::registry::{self, Config, Entry};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe, RateSample, RecoveryState};
+use bentpipe_profile::options::{OptionValue, OptionValues};
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 pub const MSS: u32 = 1448;
 
@@ -17,7 +19,17 @@ pub fn in_bytes(packets: u64) -> Bytes {
 
 /// A controller with default options.
 pub fn controller(name: &str) -> Box<dyn Controller> {
-    registry::build(name, &config(), &BTreeMap::new()).expect(name)
+    registry::build(name, &config(), &OptionValues::new()).expect(name)
+}
+
+/// Returns options as a user sets them.
+pub fn given(options: &[(&str, OptionValue)]) -> OptionValues {
+    options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Returns a controller's typed options, those of `set` as a user sets them.
+pub fn options_of<T: OptionSet>(entry: &Entry, set: &[(&str, OptionValue)]) -> T {
+    T::read(&Values::check(entry, &given(set)).expect("in range"))
 }
 
 /// Returns an ACK for one packet without further information.

@@ -11,10 +11,10 @@
 
 use crate::direction::Direction;
 use crate::error::ProfileError;
+use crate::options::OptionValues;
 use crate::rng::{Stream, Streams};
 use crate::units::{Bytes, Nanos, Rate, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Limit of the expected number of transfers of one source. Chosen here: a million take the simulator hours.
 pub const MAX_TRANSFERS: f64 = 1e6;
@@ -31,7 +31,7 @@ pub struct CrossTraffic {
     pub controller: String,
     /// Options of the controller.
     #[serde(default)]
-    pub options: BTreeMap<String, f64>,
+    pub options: OptionValues,
     /// Offered load: long-term mean of the bytes of new transfers, without headers [bit/s].
     pub offered_bps: Rate,
     /// Distribution of the sizes.
@@ -153,7 +153,7 @@ mod tests {
             profile: "path".to_owned(),
             direction: Direction::Down,
             controller: "cubic".to_owned(),
-            options: BTreeMap::new(),
+            options: OptionValues::new(),
             offered_bps: Rate(80_000_000),
             sizes: TransferSizes { least_bytes: Bytes(20_000), most_bytes: Bytes(10_000_000), tail_index },
             sender: None,

@@ -3,6 +3,7 @@
 use crate::cross::CrossTraffic;
 use crate::direction::Direction;
 use crate::error::ProfileError;
+use crate::options::OptionValues;
 use crate::profile::Profile;
 use crate::queue_rule::QueueRule;
 use crate::units::{Bytes, Nanos, Time};
@@ -132,7 +133,7 @@ pub struct FlowSpec {
     pub controller: String,
     /// Options of the controller.
     #[serde(default)]
-    pub options: BTreeMap<String, f64>,
+    pub options: OptionValues,
     /// Start [ns since the beginning of the run].
     pub start_ns: Time,
     /// When it stops sending [ns]; `None`: at the end of the run, or when its application is done.

@@ -16,6 +16,7 @@
 //! | [`queue_rule`] | rules that replace a Profile's queues |
 //! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
+//! | [`options`] | values of a controller's options |
 //! | [`cross`] | cross traffic on the same path |
 //! | [`run`] | tables and summary of a Run: samples, links, events |
 
@@ -26,6 +27,7 @@ pub mod event;
 pub mod experiment;
 pub mod hop;
 mod lone;
+pub mod options;
 pub mod profile;
 pub mod queue;
 pub mod queue_rule;

@@ -6,6 +6,7 @@
 use crate::error::controller_error;
 use bentpipe_cc::registry::Config;
 use bentpipe_cc::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
+use bentpipe_profile::options::{OptionValue, OptionValues};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -78,7 +79,7 @@ impl PluginRegistry {
     }
 
     /// Create the controller with this name; `None`: there is none. [`Self::check`] reports a failure.
-    pub fn create(&self, name: &str, config: &Config, options: &BTreeMap<String, f64>) -> Option<Box<dyn Controller>> {
+    pub fn create(&self, name: &str, config: &Config, options: &OptionValues) -> Option<Box<dyn Controller>> {
         let factory = self.factories.get(name)?;
         Some(Python::attach(|py| {
             let mut plugin = PythonController {
@@ -152,16 +153,13 @@ impl From<PyErr> for CallError {
 
 impl PythonController {
     /// Create the Python object and read its attributes.
-    fn instantiate(
-        &mut self,
-        py: Python<'_>,
-        factory: &Py<PyAny>,
-        config: &Config,
-        options: &BTreeMap<String, f64>,
-    ) -> Result<(), CallError> {
+    fn instantiate(&mut self, py: Python<'_>, factory: &Py<PyAny>, config: &Config, options: &OptionValues) -> Result<(), CallError> {
         let arguments = PyDict::new(py);
         for (option, value) in options {
-            arguments.set_item(option, value)?;
+            match value {
+                OptionValue::Number(number) => arguments.set_item(option, number)?,
+                OptionValue::Name(name) => arguments.set_item(option, name)?,
+            }
         }
         let object = factory.bind(py).call1((config.mss, config.initial_cwnd.0, arguments))?;
         let has = |method: &str| object.hasattr(method);

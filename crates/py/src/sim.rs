@@ -3,8 +3,10 @@
 use crate::error::user_error;
 use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
-use bentpipe_cc::registry::{Allowed, CONTROLLERS, OptionSpec, find};
+use bentpipe_cc::options::{Allowed, OptionSpec, Value};
+use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::Column;
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
@@ -123,9 +125,9 @@ fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyD
     let row = PyDict::new(py);
     row.set_item("name", option.name)?;
     row.set_item("unit", option.unit)?;
-    match choices {
-        Some(_) => row.set_item("default", option.allowed.format(option.default))?,
-        None => row.set_item("default", option.default)?,
+    match option.default {
+        Value::Number(number) => row.set_item("default", number)?,
+        Value::Choice(name) => row.set_item("default", name)?,
     }
     row.set_item("allowed", option.allowed.to_string())?;
     row.set_item("min", min)?;
@@ -136,10 +138,14 @@ fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyD
     Ok(row)
 }
 
-/// Parse the value of a controller's tunable from a user's `text`.
+/// Parse the value of a controller's tunable from a user's `text`: a number, or the name of a choice.
 #[pyfunction]
-pub fn read_tunable(controller: &str, name: &str, text: &str) -> PyResult<f64> {
-    find(controller).and_then(|entry| entry.read_option(name, text)).map_err(user_error)
+pub fn read_tunable(py: Python<'_>, controller: &str, name: &str, text: &str) -> PyResult<Py<PyAny>> {
+    let value = find(controller).and_then(|entry| entry.read_option(name, text)).map_err(user_error)?;
+    Ok(match value {
+        OptionValue::Number(number) => number.into_pyobject(py)?.into_any().unbind(),
+        OptionValue::Name(name) => name.into_pyobject(py)?.into_any().unbind(),
+    })
 }
 
 fn table<'py>(py: Python<'py>, columns: &[(&'static str, Column<'_>)]) -> PyResult<Bound<'py, PyDict>> {

@@ -213,7 +213,7 @@ fn the_warm_up_of_a_late_flow_begins_when_it_starts() {
 /// Times at which a flow's controller with these options enters and leaves the state `handover` [s].
 fn handover_state_times(options: &[(&str, f64)]) -> Vec<f64> {
     let mut spec = flow("satcp", Direction::Down, Application::Bulk);
-    spec.options = options.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+    spec.options = options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
     let events = run(experiment(10, 3, vec![spec]), &handover_path(10, 0)).tables.events;
     let states: Vec<_> =
         (0..events.kind.len()).filter(|&i| events.kind[i] == "state").map(|i| (events.t_s[i], &events.detail[i])).collect();

@@ -123,8 +123,8 @@ class Flow(Record):
     """Direction of the data."""
     profile: str = ROLE
     """Role of its Profile."""
-    options: Mapping[str, float] = Field(default_factory=dict)
-    """Tunables of the controller."""
+    options: Mapping[str, float | str] = Field(default_factory=dict)
+    """Tunables of the controller: numbers (a switch is 0 or 1), or names of choices."""
     start_ns: Count = 0
     """Start [ns since the start of the run]."""
     stop_ns: Count | None = None
@@ -164,8 +164,8 @@ class CrossTraffic(Record):
     """Direction of their data."""
     profile: str = ROLE
     """Role of their Profile."""
-    options: Mapping[str, float] = Field(default_factory=dict)
-    """Tunables of the controller."""
+    options: Mapping[str, float | str] = Field(default_factory=dict)
+    """Tunables of the controller: numbers (a switch is 0 or 1), or names of choices."""
     sender: str | None = None
     """Name of the sending hosts; None: default hosts."""
     receiver: str | None = None

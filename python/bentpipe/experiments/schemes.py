@@ -118,7 +118,7 @@ def check_controller(controller: str, where: str) -> None:
         )
 
 
-def flows_of(scheme: str) -> list[tuple[str, dict[str, float]]]:
+def flows_of(scheme: str) -> list[tuple[str, dict[str, float | str]]]:
     """Return controller and tunables of each flow of a scheme normalised by `parse_scheme`."""
     return [
         (controller, {name: read_tunable(controller, name, value) for name, value in values.items() if name != "ecn"})
@@ -131,11 +131,11 @@ def ecn_of(scheme: str) -> list[EcnMode]:
     return [next(mode for mode in ECN_MODES if mode == values.get("ecn", "off")) for _, values in _parts(scheme)]
 
 
-def scheme_of(flows: Iterable[tuple[str, Mapping[str, float]]], ecn: Iterable[str] = ()) -> str:
+def scheme_of(flows: Iterable[tuple[str, Mapping[str, float | str]]], ecn: Iterable[str] = ()) -> str:
     """Return the scheme of an Experiment's flows: the inverse of `flows_of` and `ecn_of` (default: no ECN)."""
     parts = []
     for (controller, options), mode in zip(flows, chain(ecn, repeat("off")), strict=False):
-        named = {name: _as_text(controller, name, value) for name, value in options.items()}
+        named = {name: _as_text(value) for name, value in options.items()}
         parts.append(_written(controller, named if mode == "off" else {**named, "ecn": mode}, answers=False))
     return "+".join(parts)
 
@@ -145,7 +145,7 @@ def _parts(scheme: str) -> list[tuple[str, dict[str, str]]]:
     return [(controller, _assignments(options, controller) if options else {}) for controller, options in split]
 
 
-def read_tunable(controller: str, name: str, text: str) -> float:
+def read_tunable(controller: str, name: str, text: str) -> float | str:
     """Parse the value of a controller's tunable: a number, or the name of a choice. Raises `UserError`."""
     if plugins.is_python_controller(controller):
         return plugins.read_python_tunable(controller, name, text)
@@ -178,7 +178,7 @@ def _written(controller: str, options: Mapping[str, str], *, answers: bool = Tru
     if answers and mode != "off" and (switch := _ecn_switch(controller)) is not None:
         given.setdefault(switch, "1")
     values = {name: read_tunable(controller, name, text) for name, text in given.items()}
-    texts = {name: _as_text(controller, name, value) for name, value in values.items()}
+    texts = {name: _as_text(value) for name, value in values.items()}
     if mode != "off":
         texts["ecn"] = mode
     return controller + (":" if texts else "") + ",".join(f"{name}={texts[name]}" for name in sorted(texts))
@@ -200,10 +200,8 @@ def _ecn_mode(controller: str, text: str) -> str:
     return text
 
 
-def _as_text(controller: str, name: str, value: float) -> str:
+def _as_text(value: float | str) -> str:
     """Format a value: the name of a choice, or a number without a plus sign."""
-    known = _controllers().get(controller, {"tunables": ()})
-    tunable = next((each for each in known["tunables"] if each["name"] == name), None)
-    if tunable is not None and tunable["choices"] is not None and value in range(len(tunable["choices"])):
-        return str(tunable["choices"][int(value)])
+    if isinstance(value, str):
+        return value
     return repr(int(value) if value == int(value) and abs(value) < 2**53 else value).replace("+", "")

@@ -61,8 +61,8 @@ def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
             raise UserError(f"--grid: {shown(axis)}; expected tunable=value,value,…, for example loss_thresh=0.02,0.08")
         if tunable in values_by_tunable:
             raise UserError(f"--grid: {tunable} is given twice; expected all its values in one --grid")
-        numbers = {read_tunable(name, tunable, value): value for value in values}
-        values_by_tunable[tunable] = tuple(numbers.values())
+        distinct = {read_tunable(name, tunable, value): value for value in values}
+        values_by_tunable[tunable] = tuple(distinct.values())
     if not values_by_tunable:
         raise UserError("--grid: none given; expected for example --grid loss_thresh=0.02,0.04,0.08")
     return Grid(base, tuple(values_by_tunable.items()))

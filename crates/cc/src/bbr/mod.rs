@@ -36,7 +36,8 @@ use super::bbr_parts::full_pipe::FullPipe;
 use super::bbr_parts::min_rtt::MinRtt;
 use super::bbr_parts::probe_rtt::ProbeRtt;
 use super::hints::Needs;
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::options::{OptionSet, millis, seconds};
+use super::registry::{Config, Entry};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, Probe};
 use bandwidth::Bandwidth;
@@ -53,26 +54,31 @@ pub const ENTRY: Entry = Entry {
     description: "paces at the measured bandwidth and keeps two bandwidth-delay products in flight",
     citation: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
     needs: Needs::Nothing,
-    options: &[
-        OptionSpec {
-            name: "min_rtt_win_s",
-            unit: "s",
-            description: "time after which the minimum RTT expires",
-            default: MIN_RTT_WINDOW_S,
-            allowed: Allowed::Range(0.1, 3600.0),
-            source: "`bbr_min_rtt_win_sec`",
-        },
-        OptionSpec {
-            name: "probe_rtt_mode_ms",
-            unit: "ms",
-            description: "time for which PROBE_RTT keeps little in flight",
-            default: PROBE_RTT_MS,
-            allowed: Allowed::Range(1.0, 10_000.0),
-            source: "`bbr_probe_rtt_mode_ms`",
-        },
-    ],
-    build: |config, options| Box::new(Bbr::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(Bbr::new(config, Options::read(values))),
 };
+
+options! {
+    /// Options of `bbr`.
+    pub struct Options {
+        min_rtt_window: Nanos = seconds(
+            "min_rtt_win_s",
+            "time after which the minimum RTT expires",
+            MIN_RTT_WINDOW_S,
+            0.1,
+            3600.0,
+            "`bbr_min_rtt_win_sec`",
+        ),
+        probe_rtt: Nanos = millis(
+            "probe_rtt_mode_ms",
+            "time for which PROBE_RTT keeps little in flight",
+            PROBE_RTT_MS,
+            1.0,
+            10_000.0,
+            "`bbr_probe_rtt_mode_ms`",
+        ),
+    }
+}
 
 /// States of BBR v1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,10 +156,7 @@ pub(super) struct Variant {
 impl Bbr {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
-        // Both options are within the range of the registry entry.
-        let min_rtt_window = Nanos::from_secs_f64(options.get("min_rtt_win_s")).unwrap_or(Nanos::MAX);
-        let probe_rtt = Nanos::from_secs_f64(options.get("probe_rtt_mode_ms") / 1e3).unwrap_or(Nanos::MAX);
+    pub fn new(config: &Config, options: Options) -> Self {
         let mut bbr = Self {
             mss: config.mss,
             cwnd: packets(config.initial_cwnd, config.mss).max(1),
@@ -164,10 +167,10 @@ impl Bbr {
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
             bandwidth: Bandwidth::new(),
-            min_rtt: MinRtt::new(min_rtt_window, Time::ZERO),
+            min_rtt: MinRtt::new(options.min_rtt_window, Time::ZERO),
             full_pipe: FullPipe::new(FULL_BW_GROWTH, FULL_BW_ROUNDS),
             cycle: Cycle::new(config.streams.stream("bbr/cycle")),
-            probe_rtt: ProbeRtt::new(probe_rtt),
+            probe_rtt: ProbeRtt::new(options.probe_rtt),
             recovery: Recovery::default(),
             aggregation: Aggregation::with_two_windows(Time::ZERO),
             policer: Policer::new(config.mss),

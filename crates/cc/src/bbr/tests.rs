@@ -1,10 +1,9 @@
 //! Tests of BBR's states and window over a whole flow.
 
 use super::super::RateSample;
-use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
+use super::super::testing::{Driver, ack_at, config, controller, in_bytes, options_of, state_of};
 use super::*;
 use crate::RecoveryState;
-use std::collections::BTreeMap;
 
 const RTT: Nanos = Nanos::from_millis(40);
 
@@ -13,7 +12,7 @@ fn driver() -> Driver {
 }
 
 fn bbr() -> Bbr {
-    Bbr::new(&config(), &Options::check(&ENTRY, &BTreeMap::new()).expect("defaults"))
+    Bbr::new(&config(), options_of(&ENTRY, &[]))
 }
 
 /// Window [packets] every 40 ms over a path of 100 packets per RTT and a queue of 300. STARTUP ends after three rounds in a queue of 2.9 RTTs, at
@@ -199,8 +198,7 @@ fn after_an_idle_period_it_sends_at_the_bandwidth_and_does_not_enter_probe_rtt()
 
 /// Returns a connection 11 s after `cruising`, with the time and the packets delivered.
 fn probing_rtt(probe_rtt_mode_ms: f64) -> (Bbr, Time, u64) {
-    let given = BTreeMap::from([("probe_rtt_mode_ms".to_owned(), probe_rtt_mode_ms)]);
-    let (mut b, mut delivered) = cruise(Bbr::new(&config(), &Options::check(&ENTRY, &given).expect("in range")));
+    let (mut b, mut delivered) = cruise(Bbr::new(&config(), options_of(&ENTRY, &[("probe_rtt_mode_ms", probe_rtt_mode_ms.into())])));
     let now = Time(delivered * 400_000) + Nanos::from_secs(11);
     delivered += 1;
     b.on_ack(&AckSample { rtt: None, ..steady(now, delivered) });

@@ -100,20 +100,19 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Options, find};
-    use std::collections::BTreeMap;
+    use crate::testing::options_of;
+    use bentpipe_profile::options::OptionValue;
 
-    fn params(given: &[(&str, f64)]) -> Params {
-        let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
-        Params::version_3(&Options::check(find("bbr3").expect("known"), &given).expect("in range"))
+    fn params(given: &[(&str, OptionValue)]) -> Params {
+        Params::version_3(&options_of(&crate::bbr3::ENTRY, given))
     }
 
     #[test]
     fn a_path_longer_than_5_ms_is_not_eligible_unless_the_limit_is_lifted() {
         for (given, rtt_ms, eligible) in [
-            (vec![("ecn_low", 1.0)], 5, true),
-            (vec![("ecn_low", 1.0)], 6, false),
-            (vec![("ecn_low", 1.0), ("ecn_max_rtt_ms", 0.0)], 600, true),
+            (vec![("ecn_low", 1.0.into())], 5, true),
+            (vec![("ecn_low", 1.0.into())], 6, false),
+            (vec![("ecn_low", 1.0.into()), ("ecn_max_rtt_ms", 0.0.into())], 600, true),
             (vec![], 1, false),
         ] {
             let p = params(&given);
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_share_of_marks_is_averaged_by_a_sixteenth_and_reduces_by_a_third_of_it() {
-        let p = params(&[("ecn_low", 1.0)]);
+        let p = params(&[("ecn_low", 1.0.into())]);
         let mut ecn = Ecn::new(&p);
         assert_eq!((ecn.alpha(), ecn.reduction(&p)), (256, 256 - 85));
         let share = ecn.on_round(&p, 1000, Some(Nanos::from_millis(1)), Bytes(100_000), 50);

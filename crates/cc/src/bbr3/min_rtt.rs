@@ -51,16 +51,14 @@ impl NestedMinRtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Options, find};
-    use std::collections::BTreeMap;
+    use crate::testing::options_of;
 
     const fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)
     }
 
     fn nested() -> NestedMinRtt {
-        let options = Options::check(find("bbr3").expect("known"), &BTreeMap::new()).expect("defaults");
-        NestedMinRtt::new(&Params::version_3(&options), Time::ZERO)
+        NestedMinRtt::new(&Params::version_3(&options_of(&crate::bbr3::ENTRY, &[])), Time::ZERO)
     }
 
     #[test]

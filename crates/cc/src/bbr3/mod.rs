@@ -18,13 +18,15 @@
 //! | `window.rs` | pacing rate and window |
 //! | `undo.rs` | spurious losses, time-outs, tail losses |
 //! | `ecn.rs` | marks, with Linux's response |
-//! | `params.rs` | values, and the rules in which the versions differ |
+//! | `options.rs` | options of versions 2 and 3 |
+//! | `params.rs` | values in the kernel's integers, and the rules in which the versions differ |
 //!
 //! Differences from the draft and from Linux are listed in docs/reference/controllers.md.
 
 mod ecn;
 mod long_term;
 mod min_rtt;
+pub(super) mod options;
 pub(super) mod params;
 mod probe_bw;
 mod sample;
@@ -39,6 +41,7 @@ use super::bbr_parts::params::{SNDBUF_FACTOR, UNIT, min_burst_packets};
 use super::bbr_parts::probe_rtt::{ProbeRtt, Step};
 use super::bbr_parts::rounds::Rounds;
 use super::hints::Needs;
+use super::options::OptionSet;
 use super::registry::{Config, Entry};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
@@ -46,7 +49,8 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use ecn::Ecn;
 use long_term::{MaxBw, Slope};
 use min_rtt::NestedMinRtt;
-use params::{OPTIONS_3, Params, Rules};
+use options::Options3;
+use params::{Params, Rules};
 use probe_bw::{AckPhase, Cycle};
 use sample::Sample;
 use signals::{Latest, ShortTerm};
@@ -60,8 +64,8 @@ pub const ENTRY: Entry = Entry {
     description: "BBR that limits rate and inflight by losses, in a long-term and a short-term model",
     citation: "draft-ietf-ccwg-bbr-06; github.com/google/bbr, branch v3",
     needs: Needs::Nothing,
-    options: OPTIONS_3,
-    build: |config, options| Box::new(Bbr3::new(config, &Params::version_3(options))),
+    options: Options3::SPECS,
+    build: |config, values| Box::new(Bbr3::new(config, &Params::version_3(&Options3::read(values)))),
 };
 
 /// BBR version 2 or 3.

@@ -3,10 +3,10 @@
 mod appendix_a;
 
 use super::super::RateSample;
-use super::super::registry::{self, Options};
-use super::super::testing::{Driver, ack_at, config, in_bytes};
+use super::super::registry;
+use super::super::testing::{Driver, ack_at, config, given, in_bytes, options_of};
 use super::*;
-use std::collections::BTreeMap;
+use bentpipe_profile::options::OptionValue;
 
 pub(super) const RTT: Nanos = Nanos::from_millis(40);
 
@@ -14,17 +14,13 @@ pub(super) const fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-fn given(options: &[(&str, f64)]) -> BTreeMap<String, f64> {
-    options.iter().map(|&(name, value)| (name.to_owned(), value)).collect()
-}
-
 /// Returns a flow over a path of 100 packets per RTT (28.96 Mbit/s) with room for `queue` more.
-pub(super) fn driver(name: &str, options: &[(&str, f64)], queue: u64) -> Driver {
+pub(super) fn driver(name: &str, options: &[(&str, OptionValue)], queue: u64) -> Driver {
     Driver::new(registry::build(name, &config(), &given(options)).expect("in range"), RTT, 100, queue)
 }
 
-pub(super) fn bbr3(options: &[(&str, f64)]) -> Bbr3 {
-    Bbr3::new(&config(), &Params::version_3(&Options::check(&ENTRY, &given(options)).expect("in range")))
+pub(super) fn bbr3(options: &[(&str, OptionValue)]) -> Bbr3 {
+    Bbr3::new(&config(), &Params::version_3(&options_of(&ENTRY, options)))
 }
 
 /// Returns an ACK of a full pipe: 100 packets per RTT, one packet each, with `in_flight` after it.
@@ -83,7 +79,7 @@ const TRACE_2: [u64; 30] = [
 
 #[test]
 fn all_versions_fill_the_pipe() {
-    for (name, options) in [("bbr3", vec![]), ("bbr3", vec![("rules", 1.0)]), ("bbr2", vec![])] {
+    for (name, options) in [("bbr3", vec![]), ("bbr3", vec![("rules", "linux".into())]), ("bbr2", vec![])] {
         for queue in [20, 100, 1000] {
             let mut d = driver(name, &options, queue);
             d.run(Time(3_000_000_000));
@@ -111,7 +107,7 @@ fn version_2_ends_its_probe_with_a_quarter_more_in_flight_and_version_3_at_a_pla
 #[test]
 fn cruise_and_refill_use_their_pacing_gains() {
     for name in ["bbr2", "bbr3"] {
-        let mut d = driver(name, &[("probe_cruise_gain", 0.9375), ("probe_refill_gain", 1.125)], 1000);
+        let mut d = driver(name, &[("probe_cruise_gain", 0.9375.into()), ("probe_refill_gain", 1.125.into())], 1000);
         for (state, gain) in [("probe_bw_cruise", 0.9375), ("probe_bw_refill", 1.125)] {
             d.run_until(ms(10_000), state, |d| d.state() == state);
             assert_eq!(d.value("pacing_gain"), Some(gain), "{name} in {state}");
@@ -126,7 +122,7 @@ fn cruise_and_refill_use_their_pacing_gains() {
 fn one_loss_in_51_packets_is_too_much_and_in_52_it_is_not() {
     let b = bbr3(&[]);
     assert!(b.is_inflight_too_high(1, 51, 0, 0) && !b.is_inflight_too_high(1, 52, 0, 0));
-    let lenient = bbr3(&[("loss_thresh", 0.08)]);
+    let lenient = bbr3(&[("loss_thresh", 0.08.into())]);
     assert!(!lenient.is_inflight_too_high(4, 52, 0, 0) && lenient.is_inflight_too_high(5, 52, 0, 0));
 }
 

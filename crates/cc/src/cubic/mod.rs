@@ -11,7 +11,8 @@ mod epoch;
 use super::hints::Needs;
 use super::hystart::HyStart;
 use super::hystart_pp::HyStartPp;
-use super::registry::{Allowed, Config, Entry, OptionSpec, Options};
+use super::options::{OptionSet, switch};
+use super::registry::{Config, Entry};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe};
 use bentpipe_profile::units::NANOS_PER_SEC;
@@ -25,31 +26,40 @@ pub const ENTRY: Entry = Entry {
     description: "window as a cubic function of the time since the last loss; classic HyStart",
     citation: "RFC 9438; Ha, Rhee and Xu 2008; Linux net/ipv4/tcp_cubic.c",
     needs: Needs::Nothing,
-    options: &OPTIONS,
-    build: |config, options| Box::new(Cubic::new(config, options)),
+    options: Options::SPECS,
+    build: |config, values| Box::new(Cubic::new(config, Options::read(values))),
 };
 
-/// CUBIC's tunables, also those of the controllers built on it.
-pub(super) const OPTIONS: [OptionSpec; 3] = [
-    OptionSpec {
-        name: "hystart",
-        unit: "",
-        description: "how slow start ends before the queue overflows: by Linux's classic HyStart, by HyStart++ (pp, RFC 9406), or only by a loss (off)",
-        default: CLASSIC,
-        allowed: Allowed::Choice(&["off", "classic", "pp"]),
-        source: "`hystart`, 1",
-    },
-    OptionSpec::switch(
-        "fast_convergence",
-        "release bandwidth when the window at a loss is smaller than at the loss before",
-        "`fast_convergence`; RFC 9438 §4.7",
-    ),
-    OptionSpec::switch("tcp_friendliness", "grow at least as fast as Reno would", "`tcp_friendliness`; RFC 9438 §4.3"),
-];
+choices! {
+    /// How slow start ends before the queue overflows.
+    pub enum Hystart {
+        /// Only by a loss.
+        Off = "off",
+        /// By Linux's classic `HyStart`.
+        Classic = "classic",
+        /// By `HyStart++` (RFC 9406).
+        PlusPlus = "pp",
+    }
+}
 
-/// Values of `hystart`, in the order of its names.
-const CLASSIC: f64 = 1.0;
-const PLUS_PLUS: f64 = 2.0;
+options! {
+    /// CUBIC's options, also those of the controllers built on it.
+    pub struct Options {
+        hystart: Hystart = Hystart::option(
+            "hystart",
+            "how slow start ends before the queue overflows: by Linux's classic HyStart, by HyStart++ (pp, RFC 9406), or only by a loss (off)",
+            Hystart::Classic,
+            "`hystart`, 1",
+        ),
+        fast_convergence: bool = switch(
+            "fast_convergence",
+            "release bandwidth when the window at a loss is smaller than at the loss before",
+            true,
+            "`fast_convergence`; RFC 9438 §4.7",
+        ),
+        tcp_friendliness: bool = switch("tcp_friendliness", "grow at least as fast as Reno would", true, "`tcp_friendliness`; RFC 9438 §4.3"),
+    }
+}
 
 /// How slow start ends before a loss.
 #[derive(Clone, Debug)]
@@ -102,17 +112,17 @@ const fn jiffies(t: Time) -> u64 {
 impl Cubic {
     /// Creates the controller of a new connection.
     #[must_use]
-    pub fn new(config: &Config, options: &Options) -> Self {
+    pub fn new(config: &Config, options: Options) -> Self {
         Self {
             mss: config.mss,
             window: PacketWindow::new(config.mss, config.initial_cwnd),
-            exit: match options.get("hystart") {
-                CLASSIC => SlowStartExit::Classic(HyStart::new(config.paced)),
-                PLUS_PLUS => SlowStartExit::PlusPlus(HyStartPp::new(config.paced)),
-                _ => SlowStartExit::Never,
+            exit: match options.hystart {
+                Hystart::Off => SlowStartExit::Never,
+                Hystart::Classic => SlowStartExit::Classic(HyStart::new(config.paced)),
+                Hystart::PlusPlus => SlowStartExit::PlusPlus(HyStartPp::new(config.paced)),
             },
-            fast_convergence: options.is_on("fast_convergence"),
-            reno_friendly: options.is_on("tcp_friendliness"),
+            fast_convergence: options.fast_convergence,
+            reno_friendly: options.tcp_friendliness,
             acks_per_packet: 0,
             w_max: 0,
             min_rtt: None,

@@ -1,15 +1,14 @@
 //! Tests of CUBIC's window over a whole flow.
 
-use super::super::testing::{Driver, ack_at, config, controller, in_bytes, state_of};
+use super::super::testing::{Driver, ack_at, config, controller, given, in_bytes, options_of, state_of};
 use super::*;
 use crate::registry;
-use std::collections::BTreeMap;
 
 const RTT: Nanos = Nanos::from_millis(40);
 
 fn cubic(off: &[&str]) -> Cubic {
-    let given: BTreeMap<String, f64> = off.iter().map(|&name| (name.to_owned(), 0.0)).collect();
-    Cubic::new(&config(), &Options::check(&ENTRY, &given).expect("switches"))
+    let given: Vec<_> = off.iter().map(|&name| (name, if name == "hystart" { "off".into() } else { 0.0.into() })).collect();
+    Cubic::new(&config(), options_of(&ENTRY, &given))
 }
 
 /// Window [packets] every 40 ms over a path of 100 packets per RTT and a queue of as many; transmission 1000 is lost. `HyStart` ends slow start.
@@ -163,7 +162,7 @@ fn rtts_of_the_first_second_of_an_epoch_are_ignored() {
 /// An empty path of 100 packets per RTT with a queue of 300: RTTs grow, so `HyStart++` slows down and ends slow start before a loss.
 #[test]
 fn hystart_pp_ends_slow_start_after_conservative_growth() {
-    let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
+    let given = given(&[("hystart", "pp".into())]);
     let mut driver = Driver::new(registry::build("cubic", &config(), &given).expect("in range"), RTT, 100, 300);
     let mut states = vec!["slow_start"];
     for k in 1..=30 {
@@ -179,10 +178,9 @@ fn hystart_pp_ends_slow_start_after_conservative_growth() {
 
 #[test]
 fn hystart_pp_applies_to_the_first_slow_start_only() {
-    let given = BTreeMap::from([("hystart".to_owned(), PLUS_PLUS)]);
-    let options = Options::check(&ENTRY, &given).expect("in range");
+    let options = options_of(&ENTRY, &[("hystart", "pp".into())]);
     for event in [Congestion::Loss, Congestion::Timeout] {
-        let mut cubic = Cubic::new(&config(), &options);
+        let mut cubic = Cubic::new(&config(), options);
         assert!(matches!(cubic.exit, SlowStartExit::PlusPlus(_)));
         cubic.on_congestion(Time::ZERO, event, in_bytes(10));
         assert!(matches!(cubic.exit, SlowStartExit::Never), "{event:?}");

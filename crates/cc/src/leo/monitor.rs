@@ -6,8 +6,8 @@
 
 use super::clock::{Clock, SlotTiming};
 use super::detector::Detector;
-use crate::hints::{OFFSET, Schedule};
-use crate::registry::{Allowed, OptionSpec, Options};
+use crate::hints::{self, Schedule};
+use crate::options::{Tunable, seconds};
 use crate::{AckSample, PathHint};
 use bentpipe_profile::{Nanos, Time};
 
@@ -24,37 +24,46 @@ const PAUSE: Nanos = Nanos::from_secs(2);
 /// Number of the last announcements that are compared with detections. Chosen here.
 const MAX_OUTCOMES: u32 = 4;
 
-/// Source of the expected reconfiguration times.
-pub const HINTS: OptionSpec = OptionSpec {
-    name: "hints",
-    unit: "",
-    description: "source of expected reconfiguration times: a clock learned from RTTs, announcements, or none (reconfigurations are only detected)",
-    default: 0.0,
-    allowed: Allowed::Choice(&["learned", "schedule", "none"]),
-    source: "chosen here: needs no external information",
-};
-/// Fixed period of the learned clock.
-pub const PERIOD: OptionSpec = OptionSpec {
-    name: "hint_period_s",
-    unit: "s",
-    description: "fixed period of the learned clock; 0: the clock learns it",
-    default: 0.0,
-    allowed: Allowed::Range(0.0, 600.0),
-    source: "chosen here: no period is guaranteed",
-};
+choices! {
+    /// Source of the expected reconfiguration times.
+    pub enum Hints {
+        /// A clock learned from RTTs.
+        Learned = "learned",
+        /// Announcements.
+        Schedule = "schedule",
+        /// None: reconfigurations are only detected.
+        Detected = "none",
+    }
+}
 
-/// Source of the expected reconfiguration times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Learned,
-    Schedule,
-    Detected,
+/// The option that selects the source.
+pub const HINTS: Tunable<Hints> = Hints::option(
+    "hints",
+    "source of expected reconfiguration times: a clock learned from RTTs, announcements, or none (reconfigurations are only detected)",
+    Hints::Learned,
+    "chosen here: needs no external information",
+);
+
+options! {
+    /// Options of the monitor.
+    pub struct Options {
+        hints: Hints = HINTS,
+        period: Nanos = seconds(
+            "hint_period_s",
+            "fixed period of the learned clock; 0: the clock learns it",
+            0.0,
+            0.0,
+            600.0,
+            "chosen here: no period is guaranteed",
+        ),
+        ..errors: hints::Errors,
+    }
 }
 
 /// Detector, learned clock and schedule of one flow.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    source: Source,
+    source: Hints,
     detector: Detector,
     clock: Clock,
     /// Error added to the clock's times, for studies [ns].
@@ -71,21 +80,16 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Reads [`HINTS`], [`PERIOD`] and the tunables of announcements.
+    /// Creates the monitor of a new connection.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // 15 s at most
-    pub fn new(options: &Options) -> Self {
-        let source = match options.get(HINTS.name) {
-            0.0 => Source::Learned,
-            1.0 => Source::Schedule,
-            _ => Source::Detected,
-        };
-        let fixed_period = Nanos::from_secs_f64(options.get(PERIOD.name)).filter(|period| *period >= Nanos::from_secs(1));
+    pub fn new(options: Options) -> Self {
+        let fixed_period = Some(options.period).filter(|period| *period >= Nanos::from_secs(1));
         Self {
-            source,
+            source: options.hints,
             detector: Detector::default(),
             clock: Clock::new(fixed_period),
-            offset_ns: (options.get(OFFSET.name) * 1e6) as i64,
+            offset_ns: (options.errors.offset_ms * 1e6) as i64,
             schedule: Schedule::default(),
             last_compared: Time::ZERO,
             outcomes: 0,
@@ -98,7 +102,7 @@ impl Monitor {
 
     /// Stores an announcement, if the controller uses them.
     pub fn on_path_hint(&mut self, hint: &PathHint) {
-        if self.source == Source::Schedule {
+        if self.source == Hints::Schedule {
             self.schedule.on_path_hint(hint);
         }
     }
@@ -126,9 +130,9 @@ impl Monitor {
     pub fn is_leo(&self, now: Time) -> bool {
         let is_recent = self.last_detected.is_some_and(|at| now.since(at) < REGULAR_FOR);
         match self.source {
-            Source::Learned => is_recent || self.clock.timing().is_some(),
-            Source::Schedule => is_recent || (self.is_schedule_confirmed() && self.schedule.last_before(now + REGULAR_FOR).is_some()),
-            Source::Detected => is_recent,
+            Hints::Learned => is_recent || self.clock.timing().is_some(),
+            Hints::Schedule => is_recent || (self.is_schedule_confirmed() && self.schedule.last_before(now + REGULAR_FOR).is_some()),
+            Hints::Detected => is_recent,
         }
     }
 
@@ -140,9 +144,9 @@ impl Monitor {
             return true;
         }
         match self.source {
-            Source::Learned => self.expected(now).is_some_and(|at| at.0 <= now.0 + NEAR_BEFORE.0 && now.since(at) < span),
-            Source::Schedule => self.is_schedule_confirmed() && self.schedule.is_near(now, NEAR_BEFORE, NEAR_BEFORE + span),
-            Source::Detected => false,
+            Hints::Learned => self.expected(now).is_some_and(|at| at.0 <= now.0 + NEAR_BEFORE.0 && now.since(at) < span),
+            Hints::Schedule => self.is_schedule_confirmed() && self.schedule.is_near(now, NEAR_BEFORE, NEAR_BEFORE + span),
+            Hints::Detected => false,
         }
     }
 
@@ -176,13 +180,11 @@ impl Monitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::find;
-    use crate::testing::ack_at;
-    use std::collections::BTreeMap;
+    use crate::testing::{ack_at, options_of};
+    use bentpipe_profile::options::OptionValue;
 
-    fn monitor(given: &[(&str, f64)]) -> Monitor {
-        let given = given.iter().map(|&(n, v)| (n.to_owned(), v)).collect::<BTreeMap<_, _>>();
-        Monitor::new(&Options::check(find("bbr3-leo").expect("known"), &given).expect("in range"))
+    fn monitor(given: &[(&str, OptionValue)]) -> Monitor {
+        Monitor::new(options_of(&crate::bbr3_leo::ENTRY, given))
     }
 
     const fn ms(n: u64) -> Time {
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn hint_offset_shifts_the_learned_clock() {
-        let mut w = monitor(&[("hint_offset_ms", 2000.0)]);
+        let mut w = monitor(&[("hint_offset_ms", 2000.0.into())]);
         feed(&mut w, 0..50, true);
         assert!(w.is_near(ms(54_000)) && !w.is_near(ms(51_990)));
     }
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn announcements_that_detections_do_not_confirm_are_ignored() {
         for (late_ms, is_near) in [(0, true), (2000, false)] {
-            let mut w = monitor(&[("hints", 1.0)]);
+            let mut w = monitor(&[("hints", "schedule".into())]);
             (0..8).for_each(|k| w.on_path_hint(&PathHint::Reconfiguration(ms(7_000 + 15_000 * k + late_ms))));
             assert!(w.is_leo(ms(0)));
             feed(&mut w, 0..66, true);
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn without_hints_only_detections_count() {
-        let mut w = monitor(&[("hints", 2.0)]);
+        let mut w = monitor(&[("hints", "none".into())]);
         feed(&mut w, 0..50, true);
         assert!(w.is_leo(ms(50_000)) && !w.is_near(ms(51_990)));
         assert!(!w.is_leo(ms(80_000)));

@@ -4,11 +4,12 @@
 use super::super::super::testing::{Driver, Policer, in_bytes};
 use super::super::*;
 use super::{RTT, bbr3, driver, ms, steady};
+use bentpipe_profile::options::OptionValue;
 
 /// Bandwidth of the path [bit/s].
 const PATH_BPS: f64 = 100.0 * 1448.0 * 8.0 / 0.04;
 /// Prevents `PROBE_RTT`.
-const NO_PROBE_RTT: (&str, f64) = ("probe_rtt_win_ms", 60_000.0);
+const NO_PROBE_RTT: (&str, OptionValue) = ("probe_rtt_win_ms", OptionValue::Number(60_000.0));
 
 fn run_to_state(d: &mut Driver, state: &str) -> Nanos {
     d.run_until(ms(30_000), state, |d| d.state() == state)
@@ -194,7 +195,7 @@ fn a_13_achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     d.run(d.now() + ms(4000));
     assert!(d.delivered() - delivered > 9500, "{}", d.delivered() - delivered);
     // ACKs arrive one by one again, in a CRUISE that goes on: the greatest bunch stays for ten rounds, the default of the filter.
-    let mut d = driver("bbr3", &[NO_PROBE_RTT, ("bw_probe_base_ms", 60_000.0)], 1000);
+    let mut d = driver("bbr3", &[NO_PROBE_RTT, ("bw_probe_base_ms", 60_000.0.into())], 1000);
     run_to_state(&mut d, "probe_bw_cruise");
     d.ack_batch = Some(ms(40));
     d.run(d.now() + ms(2000));
@@ -353,7 +354,7 @@ fn a_19_handling_spurious_rto_recovery() {
 
 #[test]
 fn a_20_entering_and_exiting_probe_rtt_during_startup() {
-    let mut d = driver("bbr3", &[("probe_rtt_win_ms", 500.0)], 1000);
+    let mut d = driver("bbr3", &[("probe_rtt_win_ms", 500.0.into())], 1000);
     d.app_window = Some(60);
     run_to_state(&mut d, "probe_rtt");
     d.run_until(ms(1000), "end of PROBE_RTT", |d| d.state() != "probe_rtt");

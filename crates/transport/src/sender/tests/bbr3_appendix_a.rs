@@ -86,7 +86,7 @@ impl Connection {
         let path = Rc::clone(&link);
         let config = SenderConfig::default();
         // No PROBE_RTT during the test.
-        let options = BTreeMap::from([("probe_rtt_win_ms".to_owned(), 60_000.0)]);
+        let options = BTreeMap::from([("probe_rtt_win_ms".to_owned(), 60_000.0.into())]);
         let controller = registry::build("bbr3", &config.controller_config(Streams::new(1)), &options).expect("in range");
         let mut pipe = Pipe::new(FixedWindow::new(10)).data(move |segment, _| path.borrow_mut().fate(segment));
         pipe.sender = Sender::new(config, controller);
