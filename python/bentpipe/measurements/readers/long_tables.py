@@ -19,7 +19,27 @@ from bentpipe.errors import UserError
 from bentpipe.files import MAX_BYTES
 from bentpipe.measurements.readers import columns
 from bentpipe.measurements.readers.blocks import Growing, cut_note, lines_of
+from bentpipe.measurements.readers.cells import (
+    Cells,
+    cells_of,
+    content_lines,
+    is_aside,
+    is_heading,
+    separator_of,
+    table_of,
+)
 from bentpipe.measurements.readers.checked import MAX_RTT_MS
+from bentpipe.measurements.readers.column_names import meanings
+from bentpipe.measurements.readers.column_times import (
+    COUNTED,
+    beyond,
+    by_size,
+    counted_from,
+    era,
+    expected_time,
+    of_clock,
+    since,
+)
 from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 
 #: The units of times, by their name in the native parser.
@@ -67,16 +87,16 @@ def measure(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measuremen
     notes = [*plan.notes, *cut]
     times, clock = pl.Series("unix_ns", whole.pop("unix_ns")), True
     if plan.instants is None:
-        times, clock = columns.counted_from(times, hints, notes)
+        times, clock = counted_from(times, hints, notes)
     else:
-        notes.append(columns.by_size(plan.instants))
+        notes.append(by_size(plan.instants))
     frame = times.to_frame().with_columns(pl.Series("rtt_ms", whole.pop("rtt_ms")).fill_nan(None))
     if "seq" in whole:
         frame = frame.with_columns(pl.Series("seq", whole.pop("seq").astype(np.int64)))
     del times
     probes, jumps = columns.probes_of(frame, hints, notes)
     return Measurement(
-        {"probes": probes}, "utc" if clock else "relative", jumps, tuple(notes), columns.COUNTED in "".join(notes)
+        {"probes": probes}, "utc" if clock else "relative", jumps, tuple(notes), COUNTED in "".join(notes)
     )
 
 
@@ -91,7 +111,7 @@ def _ended(blocks: Iterable[bytes], cut: list[str]) -> Iterator[bytes]:
         if not piece.endswith(b"\n"):
             whole, end, _ = piece.rpartition(b"\n")
             before = rows + len(_content_lines(whole))
-            if before > 1 or (before == 1 and not columns.is_heading(whole or piece)):
+            if before > 1 or (before == 1 and not is_heading(whole or piece)):
                 cut.append(cut_note(first + piece.count(b"\n")))
                 piece = whole + end
         if piece:
@@ -103,7 +123,7 @@ def _ended(blocks: Iterable[bytes], cut: list[str]) -> Iterator[bytes]:
 def _content_lines(text: bytes) -> list[bytes]:
     """Return the lines of a text without comments, at most `_HEAD_LINES`."""
     lines = text.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    return [line for line in lines if not columns.is_aside(line.decode("utf-8", "replace"))]
+    return [line for line in lines if not is_aside(line.decode("utf-8", "replace"))]
 
 
 def _joined(pieces: Iterator[bytes], where: str) -> bytes:
@@ -121,8 +141,8 @@ def _plan(head: bytes, where: str, hints: ReadHints) -> _Plan | None:
     """Derive the columns from the first lines; None: not a table of only times, RTTs and sequence numbers."""
     lines = _content_lines(head)
     try:
-        table, heading, _ = columns.table_of(b"\n".join(lines[:2]), where)
-        known, notes = columns.meanings(table, heading, where, hints)
+        table, heading, _ = table_of(b"\n".join(lines[:2]), where)
+        known, notes = meanings(table, heading, where, hints)
     except UserError:  # `columns.measure` raises it again, with the right line
         return None
     by = {quantity: (place, unit) for place, (quantity, unit) in known.items()}
@@ -132,7 +152,7 @@ def _plan(head: bytes, where: str, hints: ReadHints) -> _Plan | None:
     kinds = ["passed"] * table.width
     if "instant" in by:
         place = by["instant"][0]
-        instants = columns.era(str(table[0, place]).strip(" \t\"'"))
+        instants = era(str(table[0, place]).strip(" \t\"'"))
         if instants is None:
             return None
         kinds[place] = instants
@@ -141,14 +161,14 @@ def _plan(head: bytes, where: str, hints: ReadHints) -> _Plan | None:
         place, unit = by[quantity]
         kinds[place] = _UNITS[unit]
         try:
-            begin = columns.since(columns.Cells(table, pl.Series([1] * table.height), where), place, unit)[0]
+            begin = since(Cells(table, pl.Series([1] * table.height), where), place, unit)[0]
         except UserError:
             return None
-        absolute = columns.of_clock(quantity, begin)
+        absolute = of_clock(quantity, begin)
     kinds[by["rtt"][0]] = "rtt"
     if "seq" in by:
         kinds[by["seq"][0]] = "number"
-    separator = columns.separator_of(lines[0].decode().strip("\r "))
+    separator = separator_of(lines[0].decode().strip("\r "))
     return _Plan(known, kinds, separator, heading is not None, instants, absolute, str(table[0, place]), notes)
 
 
@@ -167,13 +187,13 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
     if (
         (named["rtt_ms"] > MAX_RTT_MS / milli).any()
         or (named.get("seq", np.zeros(1)) > columns.MOST_SEQ).any()
-        or columns.beyond(pl.Series(named["unix_ns"]), absolute=plan.absolute).any()
+        or beyond(pl.Series(named["unix_ns"]), absolute=plan.absolute).any()
     ):
         missed, left, line = np.arange(first, first + len(lines_of(piece)), dtype=np.uint32), piece, line[:0]
         named = {name: values[:0] for name, values in named.items()}
     named["rtt_ms"] *= milli
     rows = pl.DataFrame({"line": missed, "text": lines_of(left)}) if missed.size else None
-    rows = None if rows is None else columns.content_lines(rows)
+    rows = None if rows is None else content_lines(rows)
     if rows is not None and plan.heading and first == 1:
         rows = rows[1:]
     if rows is None or not rows.height:
@@ -192,12 +212,12 @@ def _named(plan: _Plan) -> list[tuple[str, int]]:
 def _careful(
     rows: pl.DataFrame, where: str, plan: _Plan, milli: float
 ) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-    cells = columns.Cells(columns.cells_of(rows, plan.separator, len(plan.kinds), where), rows["line"], where)
+    cells = Cells(cells_of(rows, plan.separator, len(plan.kinds), where), rows["line"], where)
     places = dict(_named(plan))
     unit = next(scale for scale, name in _UNITS.items() if name == plan.kinds[places["unix_ns"]])
-    times = columns.since(cells, places["unix_ns"], unit)
-    expected = columns.expected_time(unit, plan.first_time)
-    cells.refuse(columns.beyond(times, absolute=plan.absolute), cells.text(places["unix_ns"]), expected)
+    times = since(cells, places["unix_ns"], unit)
+    expected = expected_time(unit, plan.first_time)
+    cells.refuse(beyond(times, absolute=plan.absolute), cells.text(places["unix_ns"]), expected)
     rows_read = {
         "unix_ns": times.to_numpy(),
         "rtt_ms": (cells.number(places["rtt_ms"], "an RTT", 0, MAX_RTT_MS / milli, lost=True) * milli)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from bentpipe.files import unpacked
-from bentpipe.measurements.readers import curl, iperf3, irtt, ping
+from bentpipe.measurements.readers import curl, iperf3, irtt, ping, ping_lines
 from bentpipe.measurements.readers.reading import Arrivals, Reading
 
 _GZIP = b"\x1f\x8b"
@@ -19,7 +19,7 @@ TOOLS: Mapping[str, tuple[Callable[[bytes], bool], Reader]] = MappingProxyType(
         "iperf3": (iperf3.is_iperf3, iperf3.read),
         "irtt": (irtt.is_irtt, irtt.read),
         "curl": (curl.is_curl, curl.read),
-        "ping": (ping.is_ping, ping.read),
+        "ping": (ping_lines.is_ping, ping.read),
     }
 )
 """Tool → (whether a text that begins with these bytes, up to `HEAD_BYTES`, is its output; parser)."""

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.measurements.readers import ping, routes
+from bentpipe.measurements.readers import ping, ping_lines, routes
 from bentpipe.measurements.readers.checked import MAX_COUNT, MAX_RTT_MS
 from bentpipe.measurements.readers.measurement import Measurement, ReadHints
 from bentpipe.measurements.readers.probes import BEHIND, Answers, behind, echoes, series
@@ -74,7 +74,7 @@ def is_tracert(head: bytes) -> bool:
 
 def is_any_ping(head: bytes) -> bool:
     """Return whether a text with this beginning is output of any ping."""
-    return ping.is_ping(head) or is_ping(head)
+    return ping_lines.is_ping(head) or is_ping(head)
 
 
 def is_any_traceroute(head: bytes) -> bool:

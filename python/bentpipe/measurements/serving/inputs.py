@@ -22,7 +22,7 @@ from bentpipe.measurements.dish.dumps.tables import instants
 from bentpipe.measurements.dish.obstruction import MAX_SIDE, RIM_DEG, SIDE
 from bentpipe.measurements.dish.recording.reading import maps, rebuild_maps, scan_recording
 from bentpipe.measurements.dish.recording.tables import LAYOUT, TABLES
-from bentpipe.measurements.readers.columns import NO_ZONE
+from bentpipe.measurements.readers.column_times import NO_ZONE
 from bentpipe.measurements.runs.analysis_input import distrust_reasons, load_table
 from bentpipe.measurements.runs.store import read_measured
 from bentpipe.measurements.serving.frames import Attitudes

@@ -21,14 +21,8 @@ from bentpipe.errors import UserError, shown
 from bentpipe.measurements.dish.recording.tables import MAPS, SAMPLES, STATUS, TRACK
 from bentpipe.measurements.readers.blocks import without_cut
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.measurements.readers.columns import (
-    MOST_SEQ,
-    NO_ZONE,
-    OF_REPLIES,
-    parse_instants,
-    probes_of,
-    with_send_times,
-)
+from bentpipe.measurements.readers.column_times import NO_ZONE, parse_instants
+from bentpipe.measurements.readers.columns import MOST_SEQ, OF_REPLIES, probes_of, with_send_times
 from bentpipe.measurements.readers.measurement import PROBES, Measurement, ReadHints
 
 _SQLITE = b"SQLite format 3\x00"
