@@ -97,7 +97,7 @@ def swept(job, measures):
         seed=job.work.seed,
         offset_s=0.0,
         warmup_s=10.0,
-        record={"valid": True, "summary": summary},
+        record=SimpleNamespace(valid=True, summary=summary),
         flows=measures.get("run_flows", []),
         measures=measures,
     )

@@ -121,7 +121,7 @@ def dumbbell_path() -> Profile:
 def kept(out: Path) -> tuple[Run, Any]:
     """The one Run below `out`, and what its record says of the program's output."""
     (run,) = find_runs(out)
-    return run, run.record["program_output"]
+    return run, run.record.program_output
 
 
 def bentpipe(

@@ -9,6 +9,7 @@ from emulation import bentpipe
 
 from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
+from bentpipe.experiments.experiment import Host
 from bentpipe.plots.worlds import plot_worlds
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.report import compare
@@ -50,7 +51,7 @@ def test_partners_have_scheme_seed_and_path_in_common(tmp_path):
     pairing = pair_up(first, second)
     assert [(e.name, len(e.pairs)) for e in pairing.schemes] == [("cubic", 2)]
     assert pairing.alone == (4, 2)
-    spoilt = [*second[:1], *(type(run)(run.path, {**run.record, "valid": False}) for run in second[1:])]
+    spoilt = [*second[:1], *(type(run)(run.path, run.record.replace(valid=False)) for run in second[1:])]
     assert pair_up(first, spoilt).invalid == (0, 3)
     assert compare.left_out(pair_up(first, spoilt), ("a", "b")) == [
         "a: 5 Runs without a partner over the same path left out",
@@ -71,7 +72,7 @@ def test_races_without_partners_are_refused_with_the_reason(tmp_path, other, mes
     with pytest.raises(UserError, match=message):
         pair_up(first, second)
     with pytest.raises(UserError, match="no valid Run"):
-        pair_up(first, [type(run)(run.path, {**run.record, "valid": False}) for run in second])
+        pair_up(first, [type(run)(run.path, run.record.replace(valid=False)) for run in second])
     with pytest.raises(UserError, match=r"schemes differ \(cubic; reno\)"):
         pair_up(first, raced(tmp_path / "c", "reno"))
 
@@ -87,9 +88,9 @@ def test_other_differences_prevent_pairing_or_are_reported(tmp_path):
             pair_up(first, second)
     with pytest.raises(UserError, match=r"have the same path, so the partner is ambiguous"):
         pair_up(first, [*first, *(type(run)(run.path.with_name("twice"), run.record) for run in first)])
-    hosts = {"server": {"wmem_max_bytes": 1 << 20}}
+    hosts = {"server": Host(wmem_max_bytes=1 << 20)}
     small = [
-        type(run)(run.path, {**run.record, "experiment": {**run.record["experiment"], "hosts": hosts}}) for run in first
+        type(run)(run.path, run.record.replace(experiment=run.record.experiment.replace(hosts=hosts))) for run in first
     ]
     assert compare.left_out(pair_up(first, small), ("a", "b")) == [
         "the hosts' settings differ in 2 pairs (`hosts` in run.json)"
@@ -98,7 +99,9 @@ def test_other_differences_prevent_pairing_or_are_reported(tmp_path):
 
 def test_a_run_without_figures_is_excluded_and_the_others_are_compared(tmp_path):
     runs = raced(tmp_path, "cubic")
-    without = type(runs[0])(runs[0].path, {**runs[0].record, "summary": {**runs[0].record["summary"], "flows": []}})
+    without = type(runs[0])(
+        runs[0].path, runs[0].record.model_copy(update={"summary": {**runs[0].record.summary, "flows": []}})
+    )
     lines = compare.left_out(pair_up([without, runs[1]], runs), ("a", "b"))
     assert lines[:1] == ["left out: lossy, cubic, seed 0: it has no flow (no reason is given)"]
     assert lines[1:] == [ONE_PAIR]

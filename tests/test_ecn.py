@@ -79,8 +79,8 @@ def test_bbr_answers_marks_beyond_5_ms_where_that_is_lifted(raced):
 
 
 def test_the_experiment_says_what_was_asked(raced):
-    experiment = raced["cubic:ecn=classic"].record["experiment"]
-    assert experiment["flows"][0]["ecn"] == "classic"
-    assert "fq_codel" in experiment["queues"][0]["discipline"]
-    plain = raced["cubic"].record["experiment"]["flows"][0]
+    experiment = raced["cubic:ecn=classic"].record.experiment
+    assert experiment.flows[0].ecn == "classic"
+    assert "fq_codel" in experiment.queues[0].to_dict()["discipline"]
+    plain = raced["cubic"].record.experiment.to_dict()["flows"][0]
     assert "ecn" not in plain

@@ -94,6 +94,6 @@ def test_a_missing_profile_argument_is_reported():
 def test_the_record_names_the_server_log(dumbbell, tmp_path):
     server = f"exec {sys.executable} -m http.server 80"
     result = run_program(dumbbell, ["true"], server=server, out=tmp_path / "out")
-    record = result.run.record["program"]
-    assert (result.run.path / record["server_log"]).exists()
+    record = result.run.record.program
+    assert (result.run.path / record.server_log).exists()
     assert [run.path for run in find_runs(str(tmp_path / "out"))] == [result.run.path]

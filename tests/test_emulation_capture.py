@@ -212,11 +212,11 @@ def test_a_race_on_the_kernel_is_captured(tmp_path):
     again = race([dumbbell], ["cubic"], capture=True, **options)
     assert again.resumed == 0  # the Run was there, its packets were not
     (run,) = find_runs(tmp_path)
-    assert race([dumbbell], ["cubic"], capture=True, **options).resumed == int(run.record["valid"])
+    assert race([dumbbell], ["cubic"], capture=True, **options).resumed == int(run.record.valid)
     (run,) = find_runs(tmp_path)
     down = [p for p in read(run.path / "client.pcapng")[0] if p.flags == INBOUND]
     assert sum(len(p.data) for p in down) * 8 / 2.0 > 5e6
-    capture = run.record["summary"]["emulator"]["capture"]
+    capture = run.record.summary["emulator"]["capture"]
     assert capture["not_captured"] == 0
 
 

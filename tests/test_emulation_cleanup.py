@@ -32,9 +32,9 @@ def test_the_profile_is_stored_to_repeat_the_run(dumbbell, tmp_path):
     out = tmp_path / "out"
     run = run_program(dumbbell, ["true"], out=out, seed=3).run
     file = out / "profiles" / "dumbbell.parquet"
-    assert read_profile(file).content_hash() == run.record["profiles"][0]["base_hash"] == dumbbell.content_hash()
+    assert read_profile(file).content_hash() == run.record.profiles[0].base_hash == dumbbell.content_hash()
     again = run_program(read_profile(file), ["true"], out=out, seed=3).run
-    assert again.record["profiles"] == run.record["profiles"]
+    assert again.record.profiles == run.record.profiles
     assert raced_path(again).duration_s == again.duration_s
     # Another path of that name stands beside it, under its own.
     other = preset_profile("dumbbell:rate=20mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")

@@ -76,9 +76,9 @@ def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
 def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_path):
     short = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 10.0, start_unix_ns=0, name="short")
     record = run_program(short, ["true"], out=tmp_path / "out").run.record
-    assert (record["phase"], record["experiment"]["offset_ns"]) == ("beginning", 0)
-    assert run_program(dumbbell, ["true"], out=tmp_path / "out").run.record["phase"] == "wall_clock"
-    assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record["phase"] == "given"
+    assert (record.phase, record.experiment.offset_ns) == ("beginning", 0)
+    assert run_program(dumbbell, ["true"], out=tmp_path / "out").run.record.phase == "wall_clock"
+    assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record.phase == "given"
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")
     for output in ("at the beginning", "at the machine&#39;s second of the minute", "given"):
         assert output in text, output

@@ -115,7 +115,7 @@ def test_short_transfers_have_complete_bytes_and_durations(n, size, fast, tmp_pa
     samples = result.emulated.samples()
     last = {int(flow): int(count) for flow, count in zip(samples["flow"], samples["goodput_bytes"], strict=True)}
     assert last == {i: flow["delivered_bytes"] for i, flow in enumerate(flows)}
-    emulator = result.run.record["summary"]["emulator"]
+    emulator = result.run.record.summary["emulator"]
     assert emulator["flows_without_samples"] == emulator["closes_missed"] == emulator["relay"]["unnumbered"] == 0
     assert (emulator["device"], emulator["qdisc"]) in (("tun", "pfifo_fast"), ("veth", "noqueue"))
     assert emulator["closes_unavailable"] is None

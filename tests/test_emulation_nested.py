@@ -57,7 +57,7 @@ def test_delays_of_nested_emulations_add_up(dumbbell, tmp_path):
         assert rtts[0] >= 30.0
         assert rtts[1] >= 60.0  # never early, however busy the machine
         (run,) = find_runs(out)
-        return rtts, run.record["why_invalid"] or outer.emulated.why_invalid
+        return rtts, run.record.why_invalid or outer.emulated.why_invalid
 
     if isinstance(rtts := first_valid(nested), str):
         pytest.skip(rtts)

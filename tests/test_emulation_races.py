@@ -28,19 +28,19 @@ def test_a_race_on_the_kernel_stores_the_simulators_tables(dumbbell, tmp_path):
     def raced():
         """Over what is kept: a Run that is not valid is made again, up to three times by the race itself."""
         (run,) = race([dumbbell], ["cubic"], on_kernel=True, out=out, **options).runs
-        assert run.record["valid"] == (run.record["why_invalid"] is None)
-        return run, run.record["why_invalid"]
+        assert run.record.valid == (run.record.why_invalid is None)
+        return run, run.record.why_invalid
 
     (simulated,) = race([dumbbell], ["cubic"], out=tmp_path / "simulated", **options).runs
     valid = first_valid(raced, attempts=2)
     with pytest.raises(UserError, match="holds emulated Runs"):
         race([dumbbell], ["cubic"], out=out, **options)
     (real,) = find_runs(out)
-    assert real.record["world"] == "emulated"
-    assert simulated.record["world"] == "simulated"
+    assert real.record.world == "emulated"
+    assert simulated.record.world == "simulated"
     for table in ("samples", "links", "events"):
         assert getattr(real, table)().schema == getattr(simulated, table)().schema
-    assert set(real.record["summary"]["flows"][0]) == set(simulated.record["summary"]["flows"][0])
+    assert set(real.record.summary["flows"][0]) == set(simulated.record.summary["flows"][0])
     flow = real.flows[0]
     assert flow["controller"] == "cubic"
     assert 0 < flow["goodput_bps"] < 1e7

@@ -68,7 +68,7 @@ def test_sigterm_to_the_group_stops_the_program_and_stores_the_run(dumbbell, tmp
         os.killpg(child.pid, signal.SIGTERM)
         assert child.wait(timeout=60) == 3
     (run,) = find_runs(out)
-    assert run.record["summary"]["emulator"]["relay"] is not None
+    assert run.record.summary["emulator"]["relay"] is not None
 
 
 def test_a_program_that_ignores_sigterm_is_killed(dumbbell):

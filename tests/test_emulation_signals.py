@@ -42,7 +42,7 @@ def test_sigquit_and_sighup_store_the_run(number, group, code, dumbbell, tmp_pat
         _, output = child.communicate(timeout=60)
     assert child.returncode == code, output
     (kept,) = find_runs(out)
-    assert kept.record["summary"]["emulator"]["relay"] is not None
+    assert kept.record.summary["emulator"]["relay"] is not None
 
 
 def test_a_program_stopped_before_its_start_does_not_start(dumbbell, tmp_path):

@@ -60,7 +60,7 @@ def as_before(made):
 
 def test_a_source_without_a_clock_gets_none_from_others(tmp_path):
     made = folder(tmp_path, ping_csv=pings(), trace_txt=TRACEROUTE, cap_txt=TEXTS["mahimahi"][0])
-    tables = {source["name"]: source["tables"] for source in made.record["sources"]}
+    tables = {source.name: list(source.tables) for source in made.record.sources}
     assert tables == {"ping.csv": ["probes"], "trace.txt": ["hops"], "cap.txt": ["links"]}
     assert made.start_unix_ns == START_S * NS
     assert "19700101" not in made.path.name

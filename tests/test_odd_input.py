@@ -115,7 +115,7 @@ def test_an_edited_run_json_is_left_out_or_reported(raced, data):
     run = next(run for run in find_runs(raced) if run.scheme == "cubic")
     file = run.path / "run.json"
     kept = file.read_bytes()
-    file.write_text(json.dumps(edited(data, run.record)), encoding="utf-8")
+    file.write_text(json.dumps(edited(data, run.record.to_dict())), encoding="utf-8")
     try:
         with warnings.catch_warnings(action="ignore"):
             runs = content.sorted_runs(find_runs(raced))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 from bentpipe.execution.racing import race
+from bentpipe.experiments.experiment import Flow
 from bentpipe.plots import series, style
 from bentpipe.plots.profile import plot_profile, save_profile_figure
 from bentpipe.plots.timeline import plot_timeline
@@ -30,9 +31,10 @@ def run_of(start_s, took_s, *, run_s=60.0, warmup_s=0.0, stops=False):
     t_s = [t for t in steps if start_s < t < start_s + took_s + 0.1 and t <= run_s + 1e-9]
     received = [round(RATE_BPS / 8 * (min(t, start_s + took_s) - start_s)) for t in t_s]
     samples = pl.DataFrame({"t_s": t_s, "flow": [0] * len(t_s), "goodput_bytes": received})
-    spec = {"start_ns": round(start_s * 1e9), "stop_ns": round((start_s + took_s) * 1e9) if stops else None}
+    stop_ns = round((start_s + took_s) * 1e9) if stops else None
+    spec = Flow(controller="cubic", start_ns=round(start_s * 1e9), stop_ns=stop_ns)
     return SimpleNamespace(
-        record={"experiment": {"flows": [spec]}},
+        record=SimpleNamespace(experiment=SimpleNamespace(flows=[spec])),
         flows=[{"completed_s": None if stops else took_s}],
         samples=lambda: samples,
         duration_s=run_s,

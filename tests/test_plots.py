@@ -118,7 +118,7 @@ def test_a_plot_draws_into_the_given_axes_and_adds_none(folder, count, draw):
 @pytest.mark.parametrize("name", [r"$\frac$", "costs $5 to $6", "a\x1b[2Jb\x9c", "</script>\ud800", "雪 naïve"])
 def test_a_hostile_name_is_drawn_literally_also_without_the_style(folder, name):
     runs = [
-        Run(run.path, {**run.record, "profiles": [{**run.record["profiles"][0], "label": name}]})
+        Run(run.path, run.record.with_labels({run.record.profiles[0].role: name}))
         for run in find_runs(folder / "out" / "race")
     ]
     sharing = [run for run in runs if len(run.flows) > 1 and run.seed == 0]

@@ -282,9 +282,7 @@ def test_a_sweep_runs_python_controllers_in_processes_and_survives_a_failed_one(
         swept = run_sweep(jobs, out=mine / "sweep")
     raced = race([path], [schemes[0], "reno"], duration_s=2, out=mine / "race")
     assert swept.runs[1] is None
-    assert [run.record["content_hash"] for run in swept.runs if run] == [
-        run.record["content_hash"] for run in raced.runs
-    ]
+    assert [run.record.content_hash for run in swept.runs if run] == [run.record.content_hash for run in raced.runs]
 
 
 def test_an_edited_controller_is_another_one(path, mine):
@@ -382,5 +380,5 @@ def test_the_controllers_of_the_guide_run(path, mine):
     schemes = ["./guide.py:Mine", "./guide.py:Gentle", "./guide.py:Gentle:beta=0.5"]
     raced = race([path], schemes, duration_s=5, out=mine / "out")
     assert [run.scheme for run in raced.runs] == schemes
-    assert len({run.record["content_hash"] for run in raced.runs}) == 3
+    assert len({run.record.content_hash for run in raced.runs}) == 3
     assert all(run.flows[0]["goodput_bps"] > 5e6 for run in raced.runs)

@@ -275,7 +275,7 @@ def test_several_targets_take_turns(tmp_path):
     firsts = [run.probes.filter(pl.col("target") == t["name"])["unix_ns"][0] for t in summary["targets"]]
     assert (np.diff(firsts) / 1e6).tolist() == pytest.approx([10, 10], abs=late_ms + 1)
     assert run.site == "here"
-    assert run.record["valid"]
+    assert run.record.valid
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -385,7 +385,7 @@ def test_loss_at_the_reflectors_buffer_invalidates_the_run(tmp_path):
     run = finish(recorded(tmp_path, rows, final_counts, method="owd"))
     (target,) = run.summary["targets"]
     assert (target["lost_up"], target["reflector_overruns"], target["reflector_refused"]) == (9, 7, 2)
-    assert run.record["why_invalid"] == (
+    assert run.record.why_invalid == (
         "server: 7 datagrams were dropped at the reflector's full buffer, and 2 probes were over its rate "
         "limit: some loss is not the path's"
     )
@@ -508,7 +508,7 @@ def test_a_recording_becomes_a_run(tmp_path):
     assert target["lost_by_cause"] == {"host unreachable": 1, "no answer": 1}
     assert target["duplicates"] == run.summary["duplicates"] == 1
     assert target["rtt_ms"]["median"] == 30.0
-    assert run.record["valid"]
+    assert run.record.valid
     with pytest.raises(UserError, match="has no unfinished recording"):
         finish_all(tmp_path)
 
@@ -517,8 +517,8 @@ def test_a_recording_becomes_a_run(tmp_path):
 def test_a_run_of_a_too_slow_machine_is_invalid(tmp_path, changed, why):
     rows = [(seq * 10 * MS, 0, seq, 30 * MS, None, None, 12, 1000, None) for seq in range(1000)]
     run = finish(recorded(tmp_path, rows, counts(**changed)))
-    assert not run.record["valid"]
-    assert why in run.record["why_invalid"]
+    assert not run.record.valid
+    assert why in run.record.why_invalid
 
 
 def test_one_way_delays_are_corrected_only_for_unsynchronised_clocks(tmp_path):
@@ -533,7 +533,7 @@ def test_one_way_delays_are_corrected_only_for_unsynchronised_clocks(tmp_path):
     assert clocks["known"] == "estimated"
     assert clocks["offset_ms"] == pytest.approx(3_600_000 - 10)
     assert clocks["uncertain_ms"] == pytest.approx(20)  # the truth, 10 and 30, lies within
-    assert "estimated" in other.record["sources"][0]["notes"][0]
+    assert "estimated" in other.record.sources[0].notes[0]
 
 
 def test_a_clock_step_is_corrected_on_both_sides(tmp_path):
@@ -545,7 +545,7 @@ def test_a_clock_step_is_corrected_on_both_sides(tmp_path):
     run = finish(recorded(tmp_path, rows, counts(same_clock=[False]), method="owd"))
     assert run.probes["up_ms"].to_numpy() == pytest.approx(20.0)
     assert run.summary["targets"][0]["clocks"]["set_after_s"] == pytest.approx([21.1])
-    assert "a clock was set 1 time(s)" in run.record["sources"][0]["notes"][0]
+    assert "a clock was set 1 time(s)" in run.record.sources[0].notes[0]
 
 
 def test_a_recording_is_converted_once(tmp_path):

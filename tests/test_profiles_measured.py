@@ -315,13 +315,15 @@ def test_a_runs_own_tests_and_traces_are_its_capacity(tmp_path):
         {"source": "bw", "t_s": [1.0, 2.0], "duration_s": 1.0, "direction": "down", "capacity_bps": [4e6, 8e6]}
     )
     rows = even(40).with_columns(site=pl.lit("home"), target=pl.lit("pop"), kind=pl.lit("icmp"))
-    made_run = write_measured(tmp_path, {"probes": rows, "samples": samples, "links": trace}, [Source("x", "ping")])
+    made_run = write_measured(
+        tmp_path, {"probes": rows, "samples": samples, "links": trace}, [Source(name="x", format="ping")]
+    )
     made = profile_from(made_run.path)
     view = PathView(made.profile)
     assert view.capacity("up").value.tolist()[0] == 3e6
     assert view.valid("up").mean() == pytest.approx(3 / 4, abs=0.01)
     assert view.capacity("down").value.tolist() == [4e6, 8e6, 4e6, 8e6]
-    only = write_measured(tmp_path / "other", {"links": trace}, [Source("y", "mahimahi")])
+    only = write_measured(tmp_path / "other", {"links": trace}, [Source(name="y", format="mahimahi")])
     with pytest.raises(UserError, match="has no probes, only links"):
         profile_from(only.path)
 
@@ -334,7 +336,7 @@ def test_it_names_the_files_that_it_is_made_of(tmp_path):
         (tmp_path / "in" / f"{name}.csv").write_text(f"unix_s,rtt_ms,host\n{rows}")
     (tmp_path / "in" / "trace.txt").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
     out = import_files([tmp_path / "in"], tmp_path / "out").run
-    series = {source["name"]: source["series"] for source in out.record["sources"]}
+    series = {source.name: list(source.series) for source in out.record.sources}
     assert series["a.csv"] == [{"site": "here", "target": "one", "kind": "icmp"}]
     assert series["trace.txt"] == []
     for target, message in (("one", "a.csv: "), ("two", "b.csv, c.csv, d.csv and 1 more: ")):

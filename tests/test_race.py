@@ -58,9 +58,9 @@ def test_one_run_per_profile_scheme_and_seed(tmp_path):
     ]
     assert sorted(run.path for run in find_runs(tmp_path)) == sorted(run.path for run in result.runs)
     for run in result.runs:
-        assert run.record["experiment"]["seed"] == run.seed
+        assert run.record.experiment.seed == run.seed
         assert [flow["controller"] for flow in run.flows] == run.scheme.split("+")
-        assert run.record["valid"]
+        assert run.record.valid
 
 
 def test_folders_may_be_text_and_a_result_is_shown_in_one_line(tmp_path):
@@ -106,7 +106,7 @@ def test_a_run_can_be_repeated_from_its_stored_profile(tmp_path):
     first = race([dumbbell()], ["bbr"], out=tmp_path / "a", duration_s=2.0, seeds=2)
     kept = read_profile(tmp_path / "a" / "profiles" / "dumbbell.parquet")
     second = race([kept], ["bbr"], out=tmp_path / "b", duration_s=2.0, seeds=2)
-    assert [run.record["content_hash"] for run in first.runs] == [run.record["content_hash"] for run in second.runs]
+    assert [run.record.content_hash for run in first.runs] == [run.record.content_hash for run in second.runs]
 
 
 def test_finished_runs_are_reused_and_only_the_rest_is_run(tmp_path):
@@ -121,7 +121,7 @@ def test_finished_runs_are_reused_and_only_the_rest_is_run(tmp_path):
 def test_seed_0_uses_the_given_profile_and_others_redraw_it(tmp_path):
     base = computed(seed=7)
     result = race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3)
-    drawn = [run.record["profiles"][0] for run in result.runs]
+    drawn = [run.record.profiles[0] for run in result.runs]
     assert [profile["provenance"]["seed"] for profile in drawn] == [7, 8, 9]
     assert drawn[0]["hash"] == base.content_hash()
     assert drawn[1]["hash"] == base.reseed(8).content_hash()
@@ -130,7 +130,7 @@ def test_seed_0_uses_the_given_profile_and_others_redraw_it(tmp_path):
 
 def test_the_largest_seed_of_a_profile_wraps_around(tmp_path):
     result = race([computed(seed=2**64 - 1)], ["reno"], out=tmp_path, duration_s=1.0, seeds=2)
-    assert [run.record["profiles"][0]["provenance"]["seed"] for run in result.runs] == [2**64 - 1, 0]
+    assert [run.record.profiles[0].provenance["seed"] for run in result.runs] == [2**64 - 1, 0]
 
 
 def test_seeds_without_effect_are_one_result(tmp_path):
@@ -154,8 +154,10 @@ def test_seeds_without_effect_are_one_result(tmp_path):
 def test_runs_of_another_build_or_version_are_refused(tmp_path, key, message):
     (run,) = race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).runs
     assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
-    for versions in ({**run.record["versions"], key: "0123456789abcdef"}, {}):
-        (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
+    for versions in ({**run.record.versions, key: "0123456789abcdef"}, {}):
+        (run.path / "run.json").write_text(
+            json.dumps(run.record.replace(versions=versions).to_dict()), encoding="utf-8"
+        )
         with pytest.raises(UserError, match=message if versions else "another version") as caught:
             race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
         assert len(str(caught.value).splitlines()) == 1
@@ -224,8 +226,8 @@ def test_a_damaged_run_is_run_again_with_a_warning(tmp_path):
         again = race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
     assert [str(w.message).startswith("a damaged Run is replaced: ") for w in caught] == [True, True]
     assert again.resumed == 0
-    assert [r.record["content_hash"] for r in find_runs(tmp_path)] == [
-        r.record["content_hash"] for r in sorted((first, second), key=lambda r: r.path)
+    assert [r.record.content_hash for r in find_runs(tmp_path)] == [
+        r.record.content_hash for r in sorted((first, second), key=lambda r: r.path)
     ]
 
 

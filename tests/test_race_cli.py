@@ -191,8 +191,10 @@ def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, 
         done = bentpipe(*arguments, "--fresh")
     assert done.stderr == f"error: interrupted: Runs stored in {out}: 4; the same command starts over\n"
     for run in find_runs(out):  # of another build: without --fresh they would be refused
-        versions = {**run.record["versions"], "build": "another"}
-        (run.path / "run.json").write_text(json.dumps({**run.record, "versions": versions}), encoding="utf-8")
+        versions = {**run.record.versions, "build": "another"}
+        (run.path / "run.json").write_text(
+            json.dumps(run.record.replace(versions=versions).to_dict()), encoding="utf-8"
+        )
     calls.clear()
     with monkeypatch.context() as second:
         second.setattr(store, "write_run", struck)
@@ -294,4 +296,4 @@ def test_the_demo_in_small(tmp_path, monkeypatch):
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     again, _ = demo.run_demo(tmp_path / "demo")
-    assert [run.record["content_hash"] for run in again.runs] == [run.record["content_hash"] for run in result.runs]
+    assert [run.record.content_hash for run in again.runs] == [run.record.content_hash for run in result.runs]

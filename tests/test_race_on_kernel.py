@@ -28,6 +28,7 @@ from bentpipe.report import world
 from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
 from bentpipe.runs import store
+from bentpipe.runs.run_record import RunRecord
 from bentpipe.runs.store import Run, find_runs
 from bentpipe.runs.summary import left_out
 from bentpipe.runs.text import NONE
@@ -94,7 +95,7 @@ def spoil(out, *places):
     """Make Runs (scheme, seed) not valid on disk."""
     for run in find_runs(out):
         if (run.scheme, run.seed) in places:
-            record = {**run.record, "valid": False, "why_invalid": LATE}
+            record = run.record.replace(valid=False, why_invalid=LATE).to_dict()
             (run.path / "run.json").write_text(json.dumps(record), encoding="utf-8")
 
 
@@ -109,7 +110,7 @@ def test_an_invalid_run_is_repeated_over_the_same_path(dumbbell, tmp_path, emula
     assert [str(each.message) for each in warnings] == [
         f"reno, seed 0, on dumbbell: not valid, run again ({attempt} of 3): {LATE}" for attempt in (2, 3)
     ]
-    assert all(run.record["valid"] for run in result.runs)
+    assert all(run.record.valid for run in result.runs)
     assert [call[0] for call in emulator.calls] == ["reno"] * 3 + ["cubic"]
     assert len(set(emulator.calls)) == 2
 
@@ -118,14 +119,14 @@ def test_on_a_late_machine_one_run_is_tried_three_times_and_the_others_once(dumb
     emulator.reasons = [LATE] * 5
     with pytest.warns(KernelWarning):
         result = on_kernel(dumbbell, tmp_path, seeds=4)
-    assert [run.record["valid"] for run in result.runs] == [False] * 3 + [True] * 5
+    assert [run.record.valid for run in result.runs] == [False] * 3 + [True] * 5
     assert len(emulator.calls) == 3 + 1 + 1 + 5
     emulator.reasons, emulator.calls = [LATE], []
     with pytest.warns(KernelWarning, match="3 Runs in .* are not valid and are run again"):
         again = on_kernel(dumbbell, tmp_path, seeds=4, careful=False)
     assert again.resumed == 5
     assert [call[:2] for call in emulator.calls] == [("reno", 0), ("cubic", 0), ("reno", 1)]
-    assert [run.record["valid"] for run in again.runs] == [False] + [True] * 7
+    assert [run.record.valid for run in again.runs] == [False] + [True] * 7
 
 
 def test_an_emulation_that_is_killed_again_and_again_ends_the_race(dumbbell, tmp_path, emulator):
@@ -189,7 +190,7 @@ def test_a_page_without_valid_runs_shows_them_marked(dumbbell, tmp_path, emulato
     captions = text.split("<figcaption>")[1:]
     assert len(captions) == 5
     assert all(caption.startswith("Runs that are not valid. ") for caption in captions)
-    assert not any(run.record["valid"] for run in find_runs(tmp_path))
+    assert not any(run.record.valid for run in find_runs(tmp_path))
 
 
 def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emulator):
@@ -213,7 +214,7 @@ def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emu
         assert row.cells[-1] == ("0", "of 2")
     assert [line.cwnd for line in section.limits if line.scheme == "cubic"] == [NONE]
     assert [line.tail_drop for line in section.losses if line.scheme == "cubic"] == [NONE]
-    valid = [run for run in runs if run.record["valid"]]
+    valid = [run for run in runs if run.record.valid]
     overview = plot_overview(valid, left=left_out(runs)).axes[0]
     assert [tick.get_text() for tick in overview.get_yticklabels()] == ["bbr", "reno", "cubic"]
     assert [label.get_text() for label in overview.texts] == ["no valid Run"]
@@ -228,23 +229,23 @@ def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emu
 def test_the_report_names_kernel_and_lateness(dumbbell, tmp_path, emulator):
     on_kernel(dumbbell, tmp_path / "real")
     (run, *_) = runs = find_runs(tmp_path / "real")
-    assert run.record["versions"]["kernel"] == f"{platform.system()} {platform.release()}"
+    assert run.record.versions["kernel"] == f"{platform.system()} {platform.release()}"
     found = dict(world.facts(runs))
     assert found["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
     assert found["1 % of packets late by more than"] == "0.21 ms (bound 1 ms)"
     assert "Processor time stolen by the host" not in found
-    record = json.loads(json.dumps(run.record))
+    record = run.record.to_dict()
     record["summary"]["emulator"]["stolen_share"] = 0.043
-    stolen = dict(world.facts([Run(run.path, record), *runs]))
+    stolen = dict(world.facts([Run(run.path, RunRecord.check(record, "run.json")), *runs]))
     assert stolen["Processor time stolen by the host"] == "4.30 %"
     record["summary"]["emulator"]["relay"] = None
     del record["versions"]["kernel"]
-    killed = dict(world.facts([Run(run.path, record)]))
+    killed = dict(world.facts([Run(run.path, RunRecord.check(record, "run.json"))]))
     assert killed["TCP"] == "the kernel's own: which kernel is not recorded"
     simulated = race([dumbbell], ["reno"], out=tmp_path / "simulated", duration_s=4.0).runs
     assert dict(world.facts(simulated)).keys() == {"World", "TCP", "RTT figures are of"}
-    assert simulated[0].record["versions"].keys() == {"bentpipe", "build"}
-    emulator, simulator = (each[0].record["versions"]["build"] for each in (runs, simulated))
+    assert simulated[0].record.versions.keys() == {"bentpipe", "build"}
+    emulator, simulator = (each[0].record.versions["build"] for each in (runs, simulated))
     assert emulator == _native.__emulator__ != simulator, "a change of the simulator leaves the kernel's Runs good"
     assert f"on {platform.system()} {platform.release()}" in page(tmp_path / "real")
 

@@ -44,8 +44,8 @@ def test_no_flow_carries_more_than_the_path_could(raced):
 
 def test_the_path_is_that_of_the_runs_seed(raced):
     first, second = (raced_path(run).view for run in raced)
-    assert first.profile.content_hash() == raced[0].record["profiles"][0]["hash"]
-    assert second.profile.content_hash() == raced[1].record["profiles"][0]["hash"]
+    assert first.profile.content_hash() == raced[0].record.profiles[0].hash
+    assert second.profile.content_hash() == raced[1].record.profiles[0].hash
     assert first.profile.content_hash() != second.profile.content_hash()
 
 
@@ -100,7 +100,7 @@ def test_without_the_stored_profile_there_is_no_path(tmp_path):
     assert raced_path(run) is None
     file.write_bytes(whole)
     assert raced_path(run).capacity_bps("down", 1.0)[1] == pytest.approx([10e6, 10e6])
-    assert read_profile(file).content_hash() == run.record["profiles"][0]["base_hash"]
+    assert read_profile(file).content_hash() == run.record.profiles[0].base_hash
     file.unlink()
     assert raced_path(run) is None
 

@@ -95,7 +95,7 @@ def test_a_file_cut_anywhere_is_refused_or_read(name: str, tmp_path: Path) -> No
 
 def test_non_finite_values_never_get_into_a_table() -> None:
     found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
-    table = assemble_tables([Part(Source("x", "y"), found)], "home")["links"]
+    table = assemble_tables([Part(Source(name="x", format="y"), found)], "home")["links"]
     assert table["delay_ms"].to_list() == [None]
 
 

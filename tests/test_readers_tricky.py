@@ -194,7 +194,7 @@ def test_files_with_the_same_name_are_separate_sources(tmp_path):
         (tmp_path / "in" / day / "test.json").write_text(json.dumps(rates(bps)))
         (tmp_path / "in" / day / "ping.csv").write_text(f"unix_s,rtt_ms\n{START_S},{bps / 1e6}\n{START_S + 1},9\n")
     run = import_files([tmp_path / "in"], tmp_path / "out").run
-    names = [source["name"] for source in run.record["sources"]]
+    names = [source.name for source in run.record.sources]
     assert names == ["day1/ping.csv", "day1/test.json", "day2/ping.csv", "day2/test.json"]
     assert run.probes["target"].unique().sort().to_list() == ["day1/ping.csv", "day2/ping.csv"]
     assert run.samples.group_by("source", "test").len().sort("source").rows() == [
@@ -207,7 +207,7 @@ def test_files_with_the_same_name_are_separate_sources(tmp_path):
     # Named one by one, and once more, which counts once.
     files = [tmp_path / "in" / day / "test.json" for day in ("day1", "day2", "day1")]
     one = import_files(files, tmp_path / "one").run
-    assert [source["name"] for source in one.record["sources"]] == ["day1/test.json", "day2/test.json"]
+    assert [source.name for source in one.record.sources] == ["day1/test.json", "day2/test.json"]
 
 
 def test_streams_of_a_test_are_added_though_they_begin_apart(tmp_path):

@@ -181,7 +181,7 @@ def test_another_queue_marks_instead_of_dropping_and_keeps_waits_short(clone):
     (curl,) = commands("ecn.md", "curl")
     need("curl")
     paste(curl, clone)
-    assert "fq_codel" in run_in(clone, "curl").record["experiment"]["queues"][0]["discipline"]
+    assert "fq_codel" in run_in(clone, "curl").record.experiment.queues[0].to_dict()["discipline"]
 
 
 def test_quic_downloads_and_the_run_has_the_paths_side(clone):
@@ -268,7 +268,7 @@ def test_a_container_meets_the_path(engine, clone, rootfs):
     assert "Directory listing" in shown
     run = run_in(clone, engine)
     assert len(run.flows) == 1
-    assert run.record["summary"]["emulator"]["relay"]["delivered"] >= 6  # a TCP connection, there and back
+    assert run.record.summary["emulator"]["relay"]["delivered"] >= 6  # a TCP connection, there and back
 
 
 TESTED = ("ping-irtt", "iperf3", "quic", "browser", "dns", "ecn", "containers")

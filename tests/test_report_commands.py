@@ -2,6 +2,7 @@
 
 import html
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -16,23 +17,34 @@ from bentpipe.report.build import write_report
 from bentpipe.report.program import repeat, sentences
 from bentpipe.runs import store
 from bentpipe.runs.commands import by_command, idle_connections
+from bentpipe.runs.run_record import RunRecord
 from bentpipe.runs.store import find_runs
 from bentpipe.runs.summary import summarise
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 DOWN = ["iperf3", "-c", "server", "-R", "-C", "bbr"]
 UP = ["iperf3", "-c", "server", "-C", "cubic+$x$"]
+PROGRAM = {
+    "server": "iperf3 -s",
+    "server_log": "server.log",
+    "at_end": "loop",
+    "mtu": 1500,
+    "gateway_controller": None,
+    "internet": "public",
+    "queues": [],
+    "listen_within_s": 10.0,
+}
 
 
 def keep_program(out, raced, command, number, **program):
     """Store a simulated Run as if a program had made it, with a control connection before its flow."""
-    (flow,), (spec,) = raced.flows, raced.record["experiment"]["flows"]
+    (flow,), (spec,) = raced.flows, raced.record.experiment.to_dict()["flows"]
     control = {**flow, "direction": "up", "goodput_bps": 1000.0, "whole_run_bps": 1000.0}
-    record = json.loads(json.dumps(raced.record))
+    record = raced.record.to_dict()
     record |= {"world": "emulated", "node": "emulated", "scheme": "iperf3", "phase": "given"}
     record["experiment"] |= {"name": "program", "flows": [{**spec, "direction": "up"}, spec]}
     record["summary"]["flows"] = [control, flow]
-    record["program"] = {"command": command, "server": "iperf3 -s", **program}
+    record["program"] = {**PROGRAM, "command": command, **program}
     data = raced.samples()
     idle = data.with_columns(
         pl.lit("up").alias("direction"),
@@ -44,7 +56,7 @@ def keep_program(out, raced, command, number, **program):
     data = data.with_columns((pl.col("flow") + 1).cast(pl.UInt64).alias("flow"))
     tables = {"samples": pl.concat([idle, data.select(idle.columns)]), "links": raced.links(), "events": raced.events()}
     folder = out / "program" / "emulated" / f"20260510T09000{number}Z" / "dumbbell.iperf3"
-    return store.write_run(folder, record, tables)
+    return store.write_run(folder, RunRecord.check(record, "run.json"), tables)
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +102,14 @@ def test_the_page_names_commands_and_their_directions(programs):
 
 def test_one_command_with_several_settings_is_several(programs, tmp_path):
     down, _ = find_runs(programs)
-    record = json.loads(json.dumps(down.record))
+    record = down.record.to_dict()
 
     def variant(**changes):
-        return store.Run(down.path, {**record, "program": {**record["program"], **changes}})
+        return store.Run(down.path, down.record.replace(program=down.record.program.replace(**changes)))
 
     other = json.loads(json.dumps(record))
     other["summary"]["flows"][1]["controller"] = "reno"
-    names = [run.scheme for run in by_command([down, store.Run(down.path, other)])]
+    names = [run.scheme for run in by_command([down, store.Run(down.path, RunRecord.check(other, "run.json"))])]
     assert names == [f"$ {' '.join(DOWN)} [bbr]", f"$ {' '.join(DOWN)} [reno]"]
     names = [run.scheme for run in by_command([variant(queues=["codel"]), variant(gateway_controller="bbr"), down])]
     assert names == [f"$ {' '.join(DOWN)}{how}" for how in (" (--aqm codel)", " (--gateway-cc bbr)", "")]
@@ -149,16 +161,21 @@ def test_the_capacity_is_that_of_the_flows_direction(programs, monkeypatch):
     assert drawn(plot_sharing([both]).axes[0]) == [("capacity (up)", 5.0), ("capacity (down)", 20.0)]
 
 
-@pytest.mark.parametrize(
-    "program", [{}, {"command": 5}, {"command": [5]}, {"command": ["a"], "queues": [{}]}, {"command": []}]
-)
-def test_a_run_with_an_unreadable_program_stays_an_ordinary_run(programs, program):
+def test_a_run_without_a_command_or_with_other_flows_stays_an_ordinary_run(programs):
     down, _ = find_runs(programs)
-    run = store.Run(down.path, {**down.record, "program": program})
+    run = store.Run(down.path, down.record.replace(program=down.record.program.replace(command=())))
     assert by_command([run]) == [run]
-    if not program.get("queues"):
-        assert sentences("dumbbell", [run]) == []
+    assert sentences("dumbbell", [run]) == []
     assert repeat(run) == []
-    without = {**down.record["experiment"], "flows": []}
-    run = store.Run(down.path, {**down.record, "experiment": without})
+    run = store.Run(down.path, down.record.replace(experiment=down.record.experiment.replace(flows=())))
     assert by_command([run]) == [run]
+
+
+@pytest.mark.parametrize("program", [{}, {"command": 5}, {"command": [5]}, {"queues": [{}]}, {"mtu": "x"}])
+def test_a_run_with_an_unreadable_program_is_damaged(programs, tmp_path, program):
+    shutil.copytree(find_runs(programs)[0].path, tmp_path / "run")
+    file = tmp_path / "run" / "run.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({**record, "program": {**record["program"], **program} if program else {}}))
+    with pytest.raises(store.DamagedRunError, match="program"):
+        store.read_run(tmp_path / "run")

@@ -186,7 +186,7 @@ def test_traffic_takes_its_share_of_a_path_and_its_race_is_another_one(tmp_path)
         race([path], ["cubic"], out=tmp_path, duration_s=8.0, traffic=traffic).runs[0] for traffic in (None, "peak")
     )
     assert (alone.experiment, among.experiment) == ("race-down", "race-down-peak")
-    (cross,) = among.record["summary"]["cross"]
+    (cross,) = among.record.summary["cross"]
     assert cross["transfers"] > 5
     assert cross["goodput_bps"] > 0
     assert among.flows[0]["whole_run_bps"] < alone.flows[0]["whole_run_bps"]

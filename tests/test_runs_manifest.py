@@ -27,7 +27,7 @@ def test_the_manifest_is_written_before_the_first_run(tmp_path):
     with pytest.raises(Exception, match="interrupted"):
         race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=4.0, seeds=5, on_progress=stop)
     (entry,) = read_manifest(tmp_path)
-    assert (entry.profiles, entry.schemes, entry.seeds) == (["dumbbell"], ["reno", "cubic"], [0, 1, 2, 3, 4])
+    assert (entry.profiles, entry.schemes, entry.seeds) == (("dumbbell",), ("reno", "cubic"), (0, 1, 2, 3, 4))
     assert (entry.duration_s, entry.phase_s) == (4.0, None)
     assert len(entry.places()) == 10
 
@@ -35,9 +35,9 @@ def test_the_manifest_is_written_before_the_first_run(tmp_path):
 def test_races_extend_the_manifest_and_a_fresh_one_replaces_covered_entries(tmp_path):
     race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
     race([dumbbell()], ["cubic"], out=tmp_path, duration_s=1.0)
-    assert [entry.schemes for entry in read_manifest(tmp_path)] == [["reno"], ["cubic"]]
+    assert [entry.schemes for entry in read_manifest(tmp_path)] == [("reno",), ("cubic",)]
     race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=1.0)
-    assert [entry.schemes for entry in read_manifest(tmp_path)] == [["reno", "cubic"]]
+    assert [entry.schemes for entry in read_manifest(tmp_path)] == [("reno", "cubic")]
     race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, phase_s=0.5, fresh=True)
     assert [(entry.duration_s, entry.phase_s) for entry in read_manifest(tmp_path)][-1] == (2.0, 0.5)
 

@@ -16,7 +16,7 @@ from bentpipe.measurements.runs.tables import TABLES
 from bentpipe.runs.store import find_runs
 
 START = 1_778_403_600_123_456_789  # 2026-05-10T09:00:00.123456789Z
-SOURCE = Source("ping.log", "ping", 100, "0" * 64)
+SOURCE = Source(name="ping.log", format="ping", bytes=100, sha256="0" * 64)
 
 
 def probes(times_s, rtt_ms, **more):
@@ -94,7 +94,7 @@ def test_a_measurement_is_never_written_over(tmp_path):
     first = write_measured(tmp_path, table, [SOURCE], site="a/b")
     with pytest.raises(UserError, match="has the same measurement already"):
         write_measured(tmp_path, table, [SOURCE], site="a/b")
-    other = write_measured(tmp_path, table, [Source("other.log", "ping")], site="a/b")
+    other = write_measured(tmp_path, table, [Source(name="other.log", format="ping")], site="a/b")
     assert first.path.name + "~2" == other.path.name
     assert first.path.parent.name == "a-b"
     assert len(find_measured(tmp_path)) == 2

@@ -17,7 +17,17 @@ from bentpipe.errors import StoreError, UserError
 from bentpipe.execution.racing import race
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.record import race_row
-from bentpipe.runs.store import PARTIAL, TABLES, DamagedRunWarning, basic_utc, find_runs, read_run, safe_name, write_run
+from bentpipe.runs.store import (
+    BEFORE,
+    PARTIAL,
+    TABLES,
+    DamagedRunWarning,
+    basic_utc,
+    find_runs,
+    read_run,
+    safe_name,
+    write_run,
+)
 from bentpipe.runs.summary import summarise
 from bentpipe.runs.work import identity
 
@@ -84,20 +94,22 @@ def test_a_missing_table_is_reported(run):
 
 
 def test_a_newer_format_is_distinguished_from_damage(run):
-    (run.path / "run.json").write_text(json.dumps({**run.record, "format": 99, "surprise": 1}), encoding="utf-8")
+    (run.path / "run.json").write_text(
+        json.dumps({**run.record.to_dict(), "format": 99, "surprise": 1}), encoding="utf-8"
+    )
     with pytest.raises(UserError, match="newer than 2"):
         read_run(run.path)
 
 
 def test_an_older_format_is_refused_with_a_remedy(run):
-    (run.path / "run.json").write_text(json.dumps({**run.record, "format": 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="format 1 is of an older bentpipe; expected 2; run it again"):
+    (run.path / "run.json").write_text(json.dumps({**run.record.to_dict(), "format": 1}), encoding="utf-8")
+    with pytest.raises(UserError, match="format 1 is of an older bentpipe; expected 2; try running it again"):
         read_run(run.path)
 
 
 @given(st.data())
 def test_a_damaged_run_json_gives_one_line_or_a_run(run, data):
-    text = json.dumps(run.record)
+    text = json.dumps(run.record.to_dict())
     start = data.draw(st.integers(0, len(text)))
     cut = data.draw(st.integers(0, 60))
     file = run.path / "run.json"
@@ -109,7 +121,7 @@ def test_a_damaged_run_json_gives_one_line_or_a_run(run, data):
 
 @given(st.data())
 def test_a_field_of_another_type_gives_one_line_or_a_run(run, data):
-    record = json.loads(json.dumps(run.record))
+    record = json.loads(json.dumps(run.record.to_dict()))
     at = record
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -129,10 +141,10 @@ def _reads_or_says(folder):
         message = str(error)
     else:
         message = "run.json"
-        assert len(summarise([run])) == run.record["valid"]  # readers of Runs must accept it
+        assert len(summarise([run])) == run.record.valid  # readers of Runs must accept it
         json.dumps(race_row(run))
-        hashes = [profile["base_hash"] for profile in run.record["profiles"]]
-        assert identity(run.record["experiment"], hashes, {"bentpipe": "0"})["versions"]["bentpipe"] == "0"
+        hashes = [profile.base_hash for profile in run.record.profiles]
+        assert identity(run.record.experiment, hashes, {"bentpipe": "0"})["versions"]["bentpipe"] == "0"
     assert "run.json" in message
     assert len(message.splitlines()) == 1
 
@@ -194,7 +206,7 @@ def test_a_read_only_folder_is_one_line(run, tmp_path):
 
 def test_a_run_can_be_replaced_in_one_step(run):
     tables = {name: getattr(run, name)() for name in TABLES}
-    write_run(run.path, {**run.record, "seed": 5}, tables)
+    write_run(run.path, run.record.replace(seed=5), tables)
     assert read_run(run.path).seed == 5
     assert sorted(p.name for p in run.path.iterdir()) == [
         "events.parquet",
@@ -211,13 +223,13 @@ def test_a_run_that_cannot_be_moved_in_leaves_the_earlier_one(run, monkeypatch, 
     rename = Path.rename
 
     def refused(self, target):
-        if self.name.startswith(PARTIAL) and not self.name.endswith("-before"):
+        if self.name.startswith(PARTIAL) and not self.name.startswith(BEFORE):
             raise error
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refused)
     with pytest.raises((StoreError, KeyboardInterrupt)):
-        write_run(run.path, {**run.record, "seed": 5}, tables)
+        write_run(run.path, run.record.replace(seed=5), tables)
     assert read_run(run.path).record == run.record
     assert [p.name for p in run.path.parent.iterdir()] == [run.path.name]
 

@@ -1,13 +1,12 @@
 """What seeds come to: every one counts, unless a seed changes nothing at all."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.execution.racing import race
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.run_record import RunRecord
 from bentpipe.runs.store import Run
 from bentpipe.runs.summary import compare, compare_difference, counted, paired_values, summarise, total_goodput_bps
 
@@ -26,11 +25,11 @@ def runs_with(raced, scheme, goodputs):
     """Runs of seeds 0, 1, … as they might have come out; None is one that is not valid."""
     made = []
     for seed, bps in enumerate(goodputs):
-        record = json.loads(json.dumps(raced[scheme].record))
+        record = raced[scheme].record.to_dict()
         record["seed"] = seed
         record["valid"] = bps is not None
         record["summary"]["flows"][0]["goodput_bps"] = bps or 0.0
-        made.append(Run(raced[scheme].path, record))
+        made.append(Run(raced[scheme].path, RunRecord.check(record, "run.json")))
     return made
 
 

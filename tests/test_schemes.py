@@ -190,10 +190,10 @@ def test_one_controller_with_two_settings_makes_two_runs_with_distinct_names(tmp
     assert {run.scheme for run in runs} == {"bbr2:probe_rtt_win_ms=4000", tuned}
     run = next(run for run in runs if run.scheme == tuned)
     assert run.names == [tuned]
-    options = run.record["experiment"]["flows"][0]["options"]
+    options = run.record.experiment.flows[0].options
     assert options == {"loss_thresh": 0.08, "probe_rtt_win_ms": 4000.0}
     assert len({run.path for run in runs}) == 2
-    assert len({run.record["content_hash"] for run in runs}) == 2
+    assert len({run.record.content_hash for run in runs}) == 2
 
 
 def test_an_experiment_file_leaves_options_to_the_file(tmp_path):

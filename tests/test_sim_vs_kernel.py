@@ -16,6 +16,7 @@ from shared_data import require_data
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
+from bentpipe.experiments.experiment import Flow
 from bentpipe.profiles.build import Points, Provenance, single_hop_profile
 from bentpipe.profiles.build import Side as PathSide
 from bentpipe.profiles.path import PathView
@@ -134,9 +135,8 @@ def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
 
 def test_figures_are_sums_over_hops_after_the_warm_up():
     """Two satellites in turn, then an exchange; a hundred segments of ten thousand were retransmitted."""
-    run = SimpleNamespace(
-        path=Path("made"), flows=[{}, {}], record={"experiment": {"flows": [{"direction": "down"}]}, "summary": {}}
-    )
+    record = SimpleNamespace(experiment=SimpleNamespace(flows=[Flow(controller="reno")]), summary={})
+    run = SimpleNamespace(path=Path("made"), flows=[{}, {}], record=record)
     samples = pl.DataFrame(
         {
             "t_s": [5.0, 10.0, 30.0, 10.0, 30.0],
@@ -170,11 +170,11 @@ def test_a_run_that_is_not_whole_is_one_line(tmp_path):
     paths, _ = make_paths(20.0, None, tmp_path / "trace")
     (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=12.0, phase_s=0.0).runs
     samples, links = run.samples(), run.links()
-    killed = {**run.record, "why_invalid": "the emulation ended before its end"}
-    killed["summary"] = {"flows": [], "emulator": {"relay": None}}
+    gone = "the emulation ended before its end"
+    killed = run.record.model_copy(update={"why_invalid": gone, "summary": {"flows": [], "emulator": {"relay": None}}})
     with pytest.raises(DamagedRunError, match=r"no flow .the emulation ended before its end.; delete this folder"):
         figures_of(Run(run.path, killed), samples, links, run.events(), warmup_s=10.0)
-    killed["summary"] = {**run.record["summary"], "emulator": {"relay": None}}
+    killed = run.record.replace(why_invalid=gone, summary={**run.record.summary, "emulator": {"relay": None}})
     with pytest.raises(DamagedRunError, match="not a whole Run: the emulation ended"):
         figures_of(Run(run.path, killed), samples, links, run.events(), warmup_s=10.0)
     with pytest.raises(DamagedRunError, match=r"end at 3\.0 s; expected more than 10 s"):
@@ -385,8 +385,8 @@ def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
         for seed in seeds:
             if seed not in kept or not kept[seed].path.exists():
                 (out / str(seed)).mkdir()
-                record = {"valid": seed != 2, "why_invalid": "it was late", "content_hash": f"{next(drawn)}"}
-                record["summary"] = {"emulator": {"start_late_max_ms": None}}
+                record = SimpleNamespace(valid=seed != 2, why_invalid="it was late", content_hash=f"{next(drawn)}")
+                record.summary = {"emulator": {"start_late_max_ms": None}}
                 kept[seed] = SimpleNamespace(path=out / str(seed), record=record)
         return [kept[seed] for seed in seeds]
 
@@ -394,9 +394,9 @@ def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
     monkeypatch.setattr(worlds_of, "lateness_ms", lambda run: (0.1, 9.0 if run.path.name == "1" else 0.1))
     cell = Cell("geo", "reno")
     first = run_cell(cell, None, replace(FULL, alone=(2,)), tmp_path, lambda _: None).kernel
-    assert [run.record["content_hash"] for run in first] == ["0", "3"], "the second was drawn three times"
+    assert [run.record.content_hash for run in first] == ["0", "3"], "the second was drawn three times"
     again = run_cell(cell, None, replace(FULL, alone=(2, 3)), tmp_path, lambda _: None, look=1)
-    assert [run.record["content_hash"] for run in again.kernel] == ["0", "3", "6"]
+    assert [run.record.content_hash for run in again.kernel] == ["0", "3", "6"]
     assert again.why_invalid == "it was late"
 
 
@@ -406,7 +406,7 @@ def test_flows_alone_and_pairs_meet_paths_of_one_name_and_two_lengths(tmp_path, 
     for cell in (Cell("geo", "reno"), Cell("geo", "reno+reno")):
         paths, _ = make_paths(effort.duration_s(cell), None, tmp_path / "trace")
         (run,) = run_cell(cell, paths["geo"], effort, tmp_path, lambda _: None).simulated
-        assert run.record["profiles"][0]["duration_s"] == effort.duration_s(cell) + 15.0
+        assert run.record.profiles[0].duration_s == effort.duration_s(cell) + 15.0
 
 
 def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):

@@ -30,13 +30,13 @@ FIGURES = Figures(30e6, (0.25, 0.75), 450.5, 0.001, (0.1, 0.2), {11: (4505.0, 10
 
 def run(seed: int):
     """As much of a kernel's Run as is kept, beside its figures."""
-    record = {
-        "valid": True,
-        "profiles": [{"hash": "ab"}],
-        "experiment": {"offset_ns": 7},
-        "versions": VERSIONS,
-        "summary": {"emulator": {"clock_unix_ns": 1_795_419_485_551_468_359, "start_late_max_ms": None}},
-    }
+    record = SimpleNamespace(
+        valid=True,
+        profiles=[SimpleNamespace(hash="ab")],
+        experiment=SimpleNamespace(offset_ns=7),
+        versions=VERSIONS,
+        summary={"emulator": {"clock_unix_ns": 1_795_419_485_551_468_359, "start_late_max_ms": None}},
+    )
     return SimpleNamespace(record=record, seed=seed)
 
 
@@ -78,7 +78,7 @@ def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_p
         requested_seeds.extend(seeds)
         why = None if seeds[0] not in bad else "the hypervisor took 9% of the processors' time"
         one = run(seeds[0])
-        one.record |= {"valid": why is None, "why_invalid": why}
+        one.record.valid, one.record.why_invalid = why is None, why
         return [one]
 
     monkeypatch.setattr(again, "make_paths", lambda *_: ({"fibre": None}, []))

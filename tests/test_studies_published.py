@@ -132,7 +132,6 @@ def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
     assert (first.rtt_ms > 40).all()
     assert (first.rtt_var_ms >= 0).all()
     assert (first.cwnd_bytes > 0).all()
-    assert (
-        field.run(Request(tmp_path))["dumbbell", "cubic"][1].run.record["content_hash"]
-        == (runs["dumbbell", "cubic"][1].run.record["content_hash"])
+    assert field.run(Request(tmp_path))["dumbbell", "cubic"][1].run.record.content_hash == (
+        runs["dumbbell", "cubic"][1].run.record.content_hash
     )

@@ -55,7 +55,7 @@ def records(result):
 
 def test_a_sweep_has_the_runs_of_a_race(path, swept, tmp_path):
     raced = race([path], SCHEMES, duration_s=4, seeds=2, out=tmp_path)
-    without_files = [{key: value for key, value in run.record.items() if key != "files"} for run in raced.runs]
+    without_files = [run.record.replace(files={}) for run in raced.runs]
     assert [run.record for run in swept.whole()] == without_files
     assert summarise(swept.whole()) == summarise(raced.runs)
     last = raced.runs[0].samples()["goodput_bytes"][-1]

@@ -100,7 +100,7 @@ def test_an_expensive_grid_is_refused_the_second_time_too(lossy, tmp_path, monke
 
 def swept_run(scheme, label, seed, goodput_bps):
     measures = {"goodput_bps": [goodput_bps], "rtt_ms": [40.0]}
-    return SimpleNamespace(scheme=scheme, label=label, seed=seed, record={"valid": True}, measures=measures)
+    return SimpleNamespace(scheme=scheme, label=label, seed=seed, record=SimpleNamespace(valid=True), measures=measures)
 
 
 def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_best():

@@ -192,7 +192,7 @@ def fairness(
 
 def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple[str, ...] = ()) -> Fairness:
     """Compute fairness from finished Runs, measured with `goodput_by_second`."""
-    series = [np.array(run.measures["goodput_bps"], dtype=np.float64) for run in runs if run.record["valid"]]
+    series = [np.array(run.measures["goodput_bps"], dtype=np.float64) for run in runs if run.record.valid]
     series = [each for each in series if each.size and each.sum() > 0]
     if not series:
         raise UserError(failed[0] if failed else "no Run delivered any data; expected a path with capacity")

@@ -1,7 +1,8 @@
-"""Pages that are made when the site is built: the start page, every command's help, the Python names, the claims."""
+"""Pages that are made when the site is built: start page, commands' help, Python names, JSON Schemas, claims."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,20 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import bentpipe  # noqa: E402 - the path above
 from bentpipe.cli.main import app  # noqa: E402
+from bentpipe.experiments.experiment import Experiment  # noqa: E402
+from bentpipe.experiments.file import ExperimentToml  # noqa: E402
+from bentpipe.measurements.runs.store import MeasuredRecord  # noqa: E402
+from bentpipe.records import Record, json_schema  # noqa: E402
+from bentpipe.runs.failed import FailedFile  # noqa: E402
+from bentpipe.runs.manifest import RaceFile  # noqa: E402
+from bentpipe.runs.run_record import RunRecord  # noqa: E402
+from bentpipe.scenarios.fibre import FibreFile  # noqa: E402
+from bentpipe.scenarios.ground import GatewaysFile, PopsFile  # noqa: E402
+from bentpipe.scenarios.presets import PresetsFile  # noqa: E402
+from bentpipe.scenarios.services import ServicesFile  # noqa: E402
+from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
+from bentpipe.scenarios.sites import SitesFile  # noqa: E402
+from bentpipe.scenarios.traffic import TrafficFile  # noqa: E402
 
 MODULES = (
     "bentpipe.plugin",
@@ -94,6 +109,38 @@ def python_page() -> str:
     return "\n".join(lines)
 
 
+SCHEMAS: dict[str, tuple[type[Record], str]] = {
+    "experiment-file": (ExperimentToml, "an Experiment file (TOML)"),
+    "experiment": (Experiment, "an Experiment in `run.json`"),
+    "run": (RunRecord, "`run.json` of a simulated or emulated Run"),
+    "measured-run": (MeasuredRecord, "`run.json` of a measured Run"),
+    "race": (RaceFile, "`race.json`"),
+    "failed": (FailedFile, "`failed.json`"),
+    "constellation": (ConstellationFile, "`constellations/NAME.toml`"),
+    "sites": (SitesFile, "`sites.toml`"),
+    "gateways": (GatewaysFile, "a gateway list (TOML)"),
+    "pops": (PopsFile, "`pops.toml`"),
+    "fibre": (FibreFile, "`fibre.toml`"),
+    "presets": (PresetsFile, "`presets.toml`"),
+    "services": (ServicesFile, "`services.toml`"),
+    "traffic": (TrafficFile, "`traffic.toml`"),
+}
+"""The records of files by the names of their schemas, with what they describe."""
+
+
+def schemas_page() -> str:
+    """The list of the JSON Schemas."""
+    lines = [
+        "# JSON Schemas",
+        "",
+        "Generated from the records that check the files; a message about a wrong value names the same bounds.",
+        "",
+        "| schema | of |",
+        "|---|---|",
+    ]
+    return "\n".join([*lines, *(f"| [{name}](schemas/{name}.json) | {of} |" for name, (_, of) in SCHEMAS.items()), ""])
+
+
 def write(uri: str, text: str) -> None:
     """Adds a page to the site."""
     with mkdocs_gen_files.open(uri, "w") as page:
@@ -103,5 +150,8 @@ def write(uri: str, text: str) -> None:
 write("index.md", (ROOT / "README.md").read_text(encoding="utf-8"))
 write("reference/commands.md", command_page())
 write("reference/python.md", python_page())
+write("reference/schemas.md", schemas_page())
+for name, (record, _) in SCHEMAS.items():
+    write(f"reference/schemas/{name}.json", json.dumps(json_schema(record), indent=2) + "\n")
 for readme in sorted((ROOT / "python" / "bentpipe" / "validation").glob("*/README.md")):
     write(f"validation/{readme.parent.name}.md", readme.read_text(encoding="utf-8"))

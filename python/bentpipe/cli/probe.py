@@ -179,10 +179,10 @@ def _probe(
     if run is None:
         note("ended before the first probe; nothing is stored")
         return
-    if run.record["why_invalid"]:
-        warn(f"this Run is not valid: {run.record['why_invalid']}")
+    if run.record.why_invalid:
+        warn(f"this Run is not valid: {run.record.why_invalid}")
     if as_json:
-        print_json({"path": str(run.path), "valid": run.record["valid"], **run.summary})
+        print_json({"path": str(run.path), "valid": run.record.valid, **run.summary})
     else:
         table("", COLUMNS[method], rows(run))
     note(f"Run in {run.path}")

@@ -171,7 +171,7 @@ def race(
             for line in by_scheme(result.failed):
                 console.error(line)
             raise typer.Exit(ControllerError.exit_code)
-        if not all(run.record["valid"] for run in result.runs):
+        if not all(run.record.valid for run in result.runs):
             raise typer.Exit(1)
 
 
@@ -234,7 +234,7 @@ def show_result(result: RaceResult, as_json: bool) -> None:
         return
     if result.resumed:
         note(f"{result.resumed} of {len(result.runs)} Runs were stored already (--fresh repeats them)")
-    if len({run.seed for run in result.runs if run.record.get("phase") == "drawn"}) > 1:
+    if len({run.seed for run in result.runs if run.record.phase == "drawn"}) > 1:
         for label in dict.fromkeys(run.label for run in result.runs):
             if len({run.offset_s for run in result.runs if run.label == label}) == 1:
                 note(f"{label} is as long as a run, so all seeds begin at the same offset; 15 s more let it vary")

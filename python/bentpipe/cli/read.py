@@ -79,7 +79,7 @@ def read(
         imported = import_files(paths, out, site=site, format_name=format_name, hints=hints, on_progress=advance)
     _tell_skipped(imported)
     if as_json:
-        print_json({"path": str(imported.run.path), **imported.run.record})
+        print_json({"path": str(imported.run.path), **imported.run.record.to_dict()})
         return
     for line in notes_of(imported):
         note(line)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.profiles.queue_rules import QueueRule
+    from bentpipe.runs.run_record import Phase, World
 
 SLOT_NS = 15 * ex.NS_PER_S
 """Interval of Starlink's reconfigurations [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
@@ -54,7 +55,7 @@ def plan_race(
     seeds: int,
     out: Path,
     phase_s: float | None,
-    world: store.World = "simulated",
+    world: World = "simulated",
     queues: tuple[QueueRule, ...] = (),
     traffic: str | None = None,
 ) -> list[Work]:
@@ -99,13 +100,13 @@ def plan_race(
                 )
                 run = f"{base.label}.{scheme}.seed{seed}"
                 folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
-                phase = "drawn" if phase_s is None else "given"
+                phase: Phase = "drawn" if phase_s is None else "given"
                 work.append(Work((base,), scheme, seed, phase, experiment, folder, world))
     return work
 
 
 def plan_experiment(
-    experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path, world: store.World = "simulated"
+    experiment: ex.Experiment, bases: Sequence[Base], seeds: int, out: Path, world: World = "simulated"
 ) -> list[Work]:
     """Plan an Experiment from a file for the seeds s, s + 1, …, where s is its own seed."""
     check_seeds(seeds)

@@ -16,11 +16,13 @@ from bentpipe.execution import captures, plan
 from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
+from bentpipe.experiments.experiment import Experiment, ProfileRef
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record, store, work
 from bentpipe.runs.profiles import free_label, store_profiles
+from bentpipe.runs.run_record import ProgramRecord, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,44 +174,45 @@ def _store_run(
 ) -> store.Run:
     program = spec.workload["program"]
     scheme = store.safe_name(Path(_readable(program["command"][0])).name)
-    experiment = (emulated.done or {}).get("experiment") or _unfinished(drawn, spec)
+    reported = (emulated.done or {}).get("experiment")
+    experiment = _unfinished(spec) if reported is None else Experiment.check(reported, "the emulator's Experiment")
     # The emulator's path has the requested queues; the Profile is stored without them, and the rules beside it.
-    experiment["profiles"][0]["hash"] = drawn.content_hash()
-    summary: dict[str, Any] = json.loads(emulated.summary_json())
-    whole = {
-        "format": store.FORMAT,
-        "world": "emulated",
-        "node": "emulated",
-        "scheme": scheme,
-        "seed": spec.seed,
-        "phase": spec.phase(drawn),
-        "profiles": [record.profile_record(base, drawn, drawn.content_hash())],
-        "experiment": experiment,
-        "program": {
-            "command": [_readable(word) for word in program["command"]],
-            "server": program["server"] and _readable(program["server"]),
-            "server_log": LOG if program["server"] else None,
-            "at_end": spec.at_end,
-            "mtu": spec.mtu,
-            "gateway_controller": spec.gateway_controller,
-            "internet": spec.internet,
-            "queues": list(queues),
-            "listen_within_s": spec.listen_within_s,
-        },
-        "program_output": None if parsed is None else parsed.summary,
-        "started_unix_ns": start_unix_ns,
-        "versions": record.versions("emulated"),
-        "valid": summary.pop("valid"),
-        "why_invalid": summary.pop("why_invalid"),
-        "summary": summary,
-        "content_hash": emulated.content_hash(),
-    }
+    reference = ProfileRef(role=spec.role, name=drawn.name, hash=drawn.content_hash())
+    experiment = experiment.replace(profiles=(reference,))
+    summary: Any = json.loads(emulated.summary_json())
+    whole = RunRecord(
+        world="emulated",
+        node="emulated",
+        scheme=scheme,
+        seed=spec.seed,
+        phase=spec.phase(drawn),
+        profiles=(record.profile_record(base, drawn, drawn.content_hash()),),
+        experiment=experiment,
+        program=ProgramRecord(
+            command=tuple(_readable(word) for word in program["command"]),
+            server=program["server"] and _readable(program["server"]),
+            server_log=LOG if program["server"] else None,
+            at_end=spec.at_end,
+            mtu=spec.mtu,
+            gateway_controller=spec.gateway_controller,
+            internet=spec.internet,
+            queues=tuple(queues),
+            listen_within_s=spec.listen_within_s,
+        ),
+        program_output=None if parsed is None else parsed.summary,
+        started_unix_ns=start_unix_ns,
+        versions=record.versions("emulated"),
+        valid=summary.pop("valid"),
+        why_invalid=summary.pop("why_invalid"),
+        summary=summary,
+        content_hash=emulated.content_hash(),
+    )
     folder = store.run_folder(out, NAME, "emulated", start_unix_ns, f"{base.label}.{scheme}")
     n = 2
     while folder.exists():
         folder = folder.with_name(f"{base.label}.{scheme}~{n}")
         n += 1
-    return store.write_run(folder, whole, record.tables(experiment["flows"], emulated))
+    return store.write_run(folder, whole, record.tables(experiment.to_dict()["flows"], emulated))
 
 
 def _readable(text: str) -> str:
@@ -217,16 +220,6 @@ def _readable(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
-def _unfinished(profile: Profile, spec: Spec) -> dict[str, Any]:
+def _unfinished(spec: Spec) -> Experiment:
     """Return the Experiment of an emulation that stopped before it reported one."""
-    return {
-        "name": NAME,
-        "seed": spec.seed,
-        "duration_ns": 0,
-        "warmup_ns": 0,
-        "sample_step_ns": 0,
-        "offset_ns": 0,
-        "profiles": [{"role": spec.role, "name": profile.name, "hash": profile.content_hash()}],
-        "hosts": {},
-        "flows": [],
-    }
+    return Experiment(name=NAME, seed=spec.seed, duration_ns=0, warmup_ns=0, sample_step_ns=0, profiles=(), flows=())

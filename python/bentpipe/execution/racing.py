@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Direction, Experiment
     from bentpipe.experiments.file import ExperimentFile
+    from bentpipe.runs.run_record import World
 
     OnProgress = Callable[[float, int, int], None]
     """Called with the share done (0 … 1), the number of finished Runs and the number of all Runs."""
@@ -160,7 +161,7 @@ def run_experiment(
     return _execute(bases, work, out, jobs, fresh, capture, on_progress, careful)
 
 
-def _world(on_kernel: bool) -> store.World:
+def _world(on_kernel: bool) -> World:
     return "emulated" if on_kernel else "simulated"
 
 
@@ -244,7 +245,7 @@ def _warn_of_machine() -> None:
 def _reusable(work: Sequence[Work], out: Path) -> dict[Path, store.Run]:
     """Return the existing valid Runs; warn of invalid ones, which are run again."""
     existing = {item.folder: run for item in work if (run := _already_there(item)) is not None}
-    valid = {folder: run for folder, run in existing.items() if run.record["valid"]}
+    valid = {folder: run for folder, run in existing.items() if run.record.valid}
     if invalid := len(existing) - len(valid):
         are = "is not valid and is" if invalid == 1 else "are not valid and are"
         warnings.warn(f"{text.plural(invalid, 'Run')} in {out} {are} run again", KernelWarning, stacklevel=4)
@@ -277,8 +278,8 @@ def _already_there(item: Work) -> store.Run | None:
     except store.DamagedRunError as error:
         warnings.warn(f"a damaged Run is replaced: {error}", store.DamagedRunWarning, stacklevel=4)
         return None
-    hashes = [profile["base_hash"] for profile in run.record["profiles"]]
-    actual, expected = identity(run.record["experiment"], hashes, run.record["versions"]), item.identity
+    hashes = [profile.base_hash for profile in run.record.profiles]
+    actual, expected = identity(run.record.experiment, hashes, run.record.versions), item.identity
     if actual != expected:
         ours, theirs = expected.pop("versions"), actual.pop("versions")
         other = "Experiment or Profile"
@@ -305,7 +306,7 @@ def _stored_runs(work: Sequence[Work], finished: Mapping[Path, store.Run], fresh
 def _is_run(folder: Path) -> bool:
     """Tell whether the folder has a valid Run."""
     try:
-        return bool(store.read_run(folder).record["valid"])
+        return bool(store.read_run(folder).record.valid)
     except UserError:
         return False
 

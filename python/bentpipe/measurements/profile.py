@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bentpipe.analysis.files import scan_file
 from bentpipe.analysis.tables import KEYS
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
+
+    from bentpipe.measurements.runs.store import Source
 
 #: Files of a Run that a Profile names; chosen here: further ones are counted.
 _MOST_NAMED = 3
@@ -72,22 +74,23 @@ def _run(path: Path, requested: FromPings) -> _Input:
     run = read_measured(path)
     sources = [one for one in run.sources_of("probes") if _has_series(one, requested)]
     notes = _jumps(int(run.summary.get("clock_jumps") or 0))
-    known = all(one.get("clock") != "relative" for one in sources)
+    known = all(one.clock != "relative" for one in sources)
     if not known:
         notes += ("its times are not those of a wall clock: the phase of slots is meaningless",)
     notes += distrust_reasons(run)
     tables = {name: table for name in ("probes", "samples", "links") if (table := run.table(name)) is not None}
-    names = ", ".join(str(one.get("name")) for one in sources[:_MOST_NAMED])
+    names = ", ".join(one.name for one in sources[:_MOST_NAMED])
     names += f" and {len(sources) - _MOST_NAMED} more" if sources[_MOST_NAMED:] else ""
-    timeless = frozenset(str(one.get("name")) for one in run.record["sources"] if one.get("clock") == "relative")
+    timeless = frozenset(one.name for one in run.record.sources if one.clock == "relative")
     return _Input(tables, names or "a measured Run", notes, known, timeless)
 
 
-def _has_series(source: Mapping[str, Any], requested: FromPings) -> bool:
+def _has_series(source: Source, requested: FromPings) -> bool:
     """Return whether a source has, or may have, probes of the requested series."""
     keys = {name: value for name in KEYS if (value := getattr(requested, name)) is not None}
-    series = source.get("series")
-    return not series or any(all(one.get(name) == value for name, value in keys.items()) for one in series)
+    return not source.series or any(
+        all(one.get(name) == value for name, value in keys.items()) for one in source.series
+    )
 
 
 def _log(path: Path, requested: FromPings) -> _Input:

@@ -39,11 +39,11 @@ def goodput(samples: pl.DataFrame, flow: int, bin_s: float) -> tuple[Floats, Flo
 
 def flow_span(run: Run, flow: int) -> tuple[float, float]:
     """Return start and end of a flow [s since the run's start]: the end is its completion, stop, or the run's end."""
-    spec, summary = run.record["experiment"]["flows"][flow], run.flows[flow]
-    start_s = (spec.get("start_ns") or 0) / 1e9
+    spec, summary = run.record.experiment.flows[flow], run.flows[flow]
+    start_s = spec.start_ns / 1e9
     ends = [run.duration_s]
-    if spec.get("stop_ns") is not None:
-        ends.append(spec["stop_ns"] / 1e9)
+    if spec.stop_ns is not None:
+        ends.append(spec.stop_ns / 1e9)
     if summary.get("completed_s") is not None:
         ends.append(start_s + summary["completed_s"])
     return start_s, max(start_s, min(ends))

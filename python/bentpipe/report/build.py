@@ -84,7 +84,7 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
         .render(
             parts=page,
             start_up_heads=content.START_UP_HEADS,
-            versions=sorted({str(run.record["versions"].get("bentpipe")) for run in runs}),
+            versions=sorted({str(run.record.versions.get("bentpipe")) for run in runs}),
             builds=_builds(runs),
             commands=content.repeat_commands(out, runs),
             runs=len(runs),
@@ -129,7 +129,7 @@ def _builds(runs: Sequence[Run]) -> list[str]:
     """Return the builds of a world's Runs if there are several. Two worlds never share a build."""
     by_world: dict[str, set[str]] = {}
     for run in runs:
-        by_world.setdefault(run.world, set()).add(str(run.record["versions"].get("build")))
+        by_world.setdefault(run.world, set()).add(str(run.record.versions.get("build")))
     return sorted(build for builds in by_world.values() if len(builds) > 1 for build in builds)
 
 
@@ -141,14 +141,14 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
     Returns:
         The Runs, the single-flow schemes without a drawable Run, and whether no Run is valid.
     """
-    void = not any(run.record["valid"] for run in every)
+    void = not any(run.record.valid for run in every)
     runs = [
         run
         for run in content.drawable_runs(every)
-        if run.record["valid"] and any(flow["whole_run_bps"] > 0 for flow in run.flows)
+        if run.record.valid and any(flow["whole_run_bps"] > 0 for flow in run.flows)
     ]
     schemes = {run.scheme for run in runs}
-    absent = [run for run in every if not run.record["valid"] and len(run.flows) == 1 and run.scheme not in schemes]
+    absent = [run for run in every if not run.record.valid and len(run.flows) == 1 and run.scheme not in schemes]
     return runs, list(dict.fromkeys(run.scheme for run in absent)), void
 
 

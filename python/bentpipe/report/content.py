@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from bentpipe.runs.run_record import World
     from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 
@@ -210,9 +211,9 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
 
 def drawable_runs(runs: Sequence[Run]) -> list[Run]:
     """Return the Runs to draw. If none of a Profile's is valid, return all of them, marked valid."""
-    if any(run.record["valid"] for run in runs):
+    if any(run.record.valid for run in runs):
         return list(runs)
-    return [replace(run, record={**run.record, "valid": True}) for run in runs]
+    return [replace(run, record=run.record.replace(valid=True)) for run in runs]
 
 
 def sorted_runs(runs: Iterable[Run]) -> list[Run]:
@@ -258,8 +259,8 @@ def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
 
 def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]]:
     seeds = sorted({run.seed for run in runs})
-    invalid = sum(not run.record["valid"] for run in runs)
-    phases = {str(run.record.get("phase")) for run in runs}
+    invalid = sum(not run.record.valid for run in runs)
+    phases = {str(run.record.phase) for run in runs}
     begin = " or ".join(PHASES.get(phase, phase) for phase in sorted(phases))
     first = runs[0]
     lengths = {run.duration_s for run in runs}
@@ -292,7 +293,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
     outage = path.is_permanent_outage(every)
     excluded = left_out(every)
     runs = drawable_runs(every)
-    not_valid = not any(run.record["valid"] for run in every)
+    not_valid = not any(run.record.valid for run in every)
     whole = [] if not_valid else [each for each in excluded if each.whole]
     summaries = summarise(runs)
     cwnd_head, cwnd_note = world.cwnd_column(runs)
@@ -309,19 +310,18 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and runs[0].experiment in RACES:
             sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in limits.items()})
-    profile = runs[0].record["profiles"][0]
-    origin = profile.get("provenance")
-    origin = origin if isinstance(origin, dict) else {}
+    profile = runs[0].record.profiles[0]
+    origin = profile.provenance
     facts = [
         ("Path", str(origin.get("description", "not recorded"))),
         ("Kind", str(origin.get("kind", "not recorded"))),
-        ("Starts", format_utc(int(profile["start_unix_ns"]))),
-        ("Lasts", f"{float(profile.get('duration_s', 0)):g} s"),
+        ("Starts", format_utc(profile.start_unix_ns)),
+        ("Lasts", f"{profile.duration_s:g} s"),
         ("Delays include", provenance.includes(origin.get("includes"))),
         ("Drawn from the seed", _seeds_fact(runs)),
         *path.facts(runs),
         ("Made by", str(origin.get("made_by", "not recorded"))),
-        ("Content hash", str(profile.get("base_hash", "not recorded"))),
+        ("Content hash", profile.base_hash),
     ]
     recipe = origin.get("recipe")
     file = profile_file(out, label).relative_to(out).as_posix()
@@ -468,9 +468,9 @@ def _run_line(out: Path, run: Run) -> RunLine:
         scheme=run.scheme,
         seed=run.seed,
         begins=format_utc(run.start_unix_ns // 1_000_000 * 1_000_000),
-        valid=bool(run.record["valid"]),
-        why_invalid=str(run.record.get("why_invalid") or ""),
-        content_hash=str(run.record["content_hash"]),
+        valid=bool(run.record.valid),
+        why_invalid=str(run.record.why_invalid or ""),
+        content_hash=str(run.record.content_hash),
         folder=quote(run.path.relative_to(out).as_posix(), safe=SAFE),
     )
 
@@ -500,7 +500,7 @@ def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     Empty if there is only one seed.
     """
     schemes = list(dict.fromkeys(run.scheme for run in runs))
-    valid = {(run.seed, run.scheme): run for run in runs if run.record["valid"]}
+    valid = {(run.seed, run.scheme): run for run in runs if run.record.valid}
     seeds = sorted({seed for seed, _ in valid})
     if len(seeds) < 2 or is_command(runs[0].scheme):  # several Runs of a command may have the same seed
         return [], []
@@ -516,11 +516,7 @@ def _by_seed(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 def _seeds_fact(runs: Sequence[Run]) -> str:
     """Describe the effect of the seed on this Profile."""
     seeds = sorted({run.seed for run in runs})
-    changed = [
-        run.seed
-        for run in runs
-        if any(profile.get("hash") != profile["base_hash"] for profile in run.record["profiles"])
-    ]
+    changed = [run.seed for run in runs if any(profile.hash != profile.base_hash for profile in run.record.profiles)]
     if changed:
         others = ("seeds " if len(set(changed)) > 1 else "seed ") + ", ".join(map(str, sorted(set(changed))))
         return (
@@ -539,16 +535,22 @@ def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
     commands: dict[str, None] = {}
     requested = read_manifest(out)
     places = set[manifest.Place]().union(*(entry.places() for entry in requested))
-    groups: dict[tuple[str, str, float, float | None], list[Run]] = {}
+    groups: dict[tuple[str, World, float, float | None], list[Run]] = {}
     for run in runs:
         if (run.experiment, run.world, run.label, run.scheme, run.seed) not in places:
-            phase_s = run.offset_s if run.record.get("phase") == "given" else None
+            phase_s = run.offset_s if run.record.phase == "given" else None
             groups.setdefault((run.experiment, run.world, run.duration_s, phase_s), []).append(run)
     for (experiment, world_name, duration_s, phase_s), mine in groups.items():
-        labels = list(dict.fromkeys(run.label for run in mine))
-        schemes = list(dict.fromkeys(run.scheme for run in mine))
-        seeds = [max(run.seed for run in mine)]
-        requested.append(Manifest(experiment, labels, schemes, seeds, duration_s, phase_s, world_name))
+        repeated = Manifest(
+            experiment=experiment,
+            profiles=tuple(dict.fromkeys(run.label for run in mine)),
+            schemes=tuple(dict.fromkeys(run.scheme for run in mine)),
+            seeds=(max(run.seed for run in mine),),
+            duration_s=duration_s,
+            phase_s=phase_s,
+            world=world_name,
+        )
+        requested.append(repeated)
     for entry in requested:
         if entry.experiment in RACES:
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.profiles.queue_rules import QueueRule
 from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     paths = _raced_paths(runs)
     if len(paths) < len({(run.seed, run.offset_s) for run in runs}):
         # The stored Profile is missing, or this build draws another path from the seed than the Run's build.
-        several = any(len(run.record["profiles"]) > 1 for run in runs)
+        several = any(len(run.record.profiles) > 1 for run in runs)
         why = "counted only for Runs over one Profile" if several else "the path of these Runs cannot be reproduced"
         return [("Handovers, outages, loss episodes", f"not known: {why}")]
     outages = [path.outages() for path in paths]
@@ -84,21 +83,19 @@ def buffers(runs: Sequence[Run]) -> str:
 def _buffer(runs: Sequence[Run], end: str, key: str) -> str:
     """Describe the sizes of a buffer at one end of the flows; an end without a host has the defaults."""
     sizes: dict[str, None] = {}
-    for experiment in (run.record["experiment"] for run in runs):
-        hosts = experiment.get("hosts") or {}
-        for flow in experiment.get("flows") or [{}]:
-            host = hosts.get(flow.get(end)) or {}
-            size = f"{host[key]} bytes" if key in host else f"{HOST_BUFFERS[key]} bytes (Linux's default)"
-            sizes[size] = None
+    for experiment in (run.record.experiment for run in runs):
+        for flow in experiment.flows or (None,):
+            host = experiment.hosts.get(str(getattr(flow, end, None)))
+            size = getattr(host, key, None)
+            described = f"{HOST_BUFFERS[key]} bytes (Linux's default)" if size is None else f"{size} bytes"
+            sizes[described] = None
     return " or ".join(sizes)
 
 
 def queues(runs: Sequence[Run]) -> str:
     """Describe the queues that replaced the Profile's own in the Runs; empty if none did."""
-    rules = [run.record["experiment"].get("queues") or [] for run in runs]
-    descriptions = dict.fromkeys(
-        "; ".join(QueueRule.check(rule, "queues").description for rule in each) for each in rules if each
-    )
+    rules = [run.record.experiment.queues for run in runs]
+    descriptions = dict.fromkeys("; ".join(rule.description for rule in each) for each in rules if each)
     return f"Queues that replace the Profile's own: {' or '.join(descriptions)}. " if descriptions else ""
 
 

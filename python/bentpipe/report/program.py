@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.execution.emulation.spec import Spec
 from bentpipe.plots.style import scheme_name
 from bentpipe.runs import text
-from bentpipe.runs.commands import are_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
         if probes:
             lines.append(f"Over {label}, {command} reports: {'; '.join(probes)}.")
         elif not run.flows:
-            packets = run.record["summary"].get("packets")
+            packets = run.record.summary.get("packets")
             lines.append(f"{command} over {label} had no TCP flow; {packets} packets left the path.")
     return lines
 
@@ -45,33 +44,28 @@ def carried(label: str, summaries: Sequence[SchemeSummary]) -> list[str]:
 
 def repeat(run: Run) -> list[str]:
     """Return the command that repeats a program's Run over the same path, from inside its folder; empty: unknown."""
-    program = run.record.get("program")
-    if not isinstance(program, dict) or not _command(run):
+    program = run.record.program
+    if program is None or not program.command:
         return []
-    queues = program.get("queues")
-    if not isinstance(queues, list) or not all(isinstance(queue, str) for queue in queues):
-        return []  # an older bentpipe did not store the program's options
     options = ["--seed", str(run.seed)] if run.seed else []
-    options += ["--offset", f"{run.offset_s:.9g}"] if run.record.get("phase") == "given" else []
-    options += ["--at-end", str(program["at_end"])] if program.get("at_end", Spec.at_end) != Spec.at_end else []
-    options += ["--mtu", str(program["mtu"])] if program.get("mtu", Spec.mtu) != Spec.mtu else []
-    options += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
-    options += {"any": ["--allow-local"], "none": ["--no-internet"]}.get(str(program.get("internet")), [])
-    options += [word for queue in queues for word in ("--aqm", queue)]
-    options += ["--server", str(program["server"])] if program.get("server") else []
-    within_s = program.get("listen_within_s", Spec.listen_within_s)
+    options += ["--offset", f"{run.offset_s:.9g}"] if run.record.phase == "given" else []
+    options += ["--at-end", program.at_end] if program.at_end != Spec.at_end else []
+    options += ["--mtu", str(program.mtu)] if program.mtu != Spec.mtu else []
+    options += ["--gateway-cc", program.gateway_controller] if program.gateway_controller else []
+    options += {"any": ["--allow-local"], "none": ["--no-internet"]}.get(program.internet, [])
+    options += [word for queue in program.queues for word in ("--aqm", queue)]
+    options += ["--server", program.server] if program.server else []
+    within_s = program.listen_within_s
     options += ["--listen-within", f"{within_s:g}"] if within_s != Spec.listen_within_s else []
-    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *options, "-o", "again", "--", *program["command"]]
+    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *options, "-o", "again", "--", *program.command]
 
 
 def _command(run: Run) -> str:
-    program = run.record.get("program")
-    command = program.get("command") if isinstance(program, dict) else None
-    return shlex.join(command) if are_words(command) else ""
+    return "" if run.record.program is None else shlex.join(run.record.program.command)
 
 
 def _flows(run: Run) -> list[Mapping[str, Any]]:
-    output = run.record.get("program_output")
+    output = run.record.program_output
     flows = output.get("flows") if isinstance(output, dict) else None
     return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
 

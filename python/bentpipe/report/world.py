@@ -67,7 +67,7 @@ def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def kernels(runs: Iterable[Run]) -> list[str]:
     """Return the kernels of emulated Runs, each once."""
-    named = (run.record["versions"] for run in runs if run.world == "emulated")
+    named = (run.record.versions for run in runs if run.world == "emulated")
     return list(
         dict.fromkeys(
             f"{versions['kernel']} ({versions.get('machine', 'machine not recorded')})"
@@ -83,7 +83,7 @@ def _tcp(world: str) -> str:
 
 def _emulator(run: Run) -> dict[str, Any]:
     """Return the emulator's own measurements; empty for a Run that stopped early."""
-    measured = run.record["summary"].get("emulator")
+    measured = run.record.summary.get("emulator")
     return measured if isinstance(measured, dict) else {}
 
 

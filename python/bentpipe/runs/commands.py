@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, TypeGuard
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -22,8 +23,19 @@ flow is busy all the time, and a short transfer for all of its short life."""
 LIMITED = ("cwnd_limited_s", "receiver_limited_s", "sender_limited_s")
 
 
+@dataclass(frozen=True)
 class CommandRun(Run):
     """A program's Run, reduced to some of its flows."""
+
+    numbers: tuple[int, ...] = ()
+    """Their numbers in the tables on disk."""
+    idle: int = 0
+    """Number of its other connections, which were idle."""
+
+    @property
+    def flow_numbers(self) -> Sequence[int]:
+        """Number of each flow in the tables on disk."""
+        return self.numbers
 
     def samples(self) -> pl.DataFrame:
         """Return `samples.parquet` of these flows, numbered from 0."""
@@ -40,8 +52,8 @@ def by_command(runs: Iterable[Run]) -> list[Run]:
     The Experiment's name gets the direction of the data as a suffix, so that no figure mixes directions. Other Runs are
     returned unchanged.
     """
-    views = [_view(run) if isinstance(run.record.get("program"), dict) else run for run in runs]
-    variants: dict[tuple[str, str, str], list[tuple[list[str], Any]]] = {}
+    views = [_view(run) for run in runs]
+    variants: dict[tuple[str, str, str], list[tuple[list[str], str | None]]] = {}
     for run in views:
         if isinstance(run, CommandRun):
             variants.setdefault((run.experiment, run.label, run.scheme), []).append(_variant(run))
@@ -53,40 +65,28 @@ def by_command(runs: Iterable[Run]) -> list[Run]:
 
 def idle_connections(runs: Iterable[Run]) -> int:
     """Count the connections that `by_command` dropped."""
-    return sum(run.record["idle_connections"] for run in runs if isinstance(run, CommandRun))
+    return sum(run.idle for run in runs if isinstance(run, CommandRun))
 
 
 def _view(run: Run) -> Run:
-    program, flows, specs = run.record["program"], run.flows, run.record["experiment"].get("flows")
-    command, queues = program.get("command"), program.get("queues") or []
-    if not are_words(command) or not command or not are_words(queues):
-        return run
-    if not isinstance(specs, list) or len(specs) != len(flows):
+    program, specs = run.record.program, run.record.experiment.flows
+    if program is None or not program.command or len(specs) != len(run.flows):
         return run
     numbers = _busy_flows(run)
-    directions = sorted({str(flows[i]["direction"]) for i in numbers})
-    experiment = {
-        **run.record["experiment"],
-        "name": "-".join([run.experiment, *directions]),
-        "flows": [specs[i] for i in numbers],
-    }
-    options = [word for queue in queues for word in ("--aqm", queue)]
-    options += ["--gateway-cc", str(program["gateway_controller"])] if program.get("gateway_controller") else []
-    options += ["--mtu", str(program["mtu"])] if program.get("mtu") not in (None, 1500) else []
-    record = {
-        **run.record,
-        "scheme": COMMAND + shlex.join(command) + (f" ({shlex.join(options)})" if options else ""),
-        "experiment": experiment,
-        "summary": {**run.record["summary"], "flows": [flows[i] for i in numbers]},
-        "flow_numbers": numbers,
-        "idle_connections": len(flows) - len(numbers),
-    }
-    return CommandRun(run.path, record)
-
-
-def are_words(value: object) -> TypeGuard[list[str]]:
-    """Tell whether a value from a file is a list of strings, as a command line is."""
-    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+    figures = [run.record.summary["flows"][i] for i in numbers]
+    directions = sorted({figure["direction"] for figure in figures})
+    experiment = run.record.experiment.replace(
+        name="-".join([run.experiment, *directions]), flows=tuple(specs[i] for i in numbers)
+    )
+    options = [word for queue in program.queues for word in ("--aqm", queue)]
+    options += ["--gateway-cc", program.gateway_controller] if program.gateway_controller else []
+    options += ["--mtu", str(program.mtu)] if program.mtu != 1500 else []
+    record = run.record.replace(
+        scheme=COMMAND + shlex.join(program.command) + (f" ({shlex.join(options)})" if options else ""),
+        experiment=experiment,
+        summary={**run.record.summary, "flows": figures},
+    )
+    return CommandRun(run.path, record, tuple(numbers), len(specs) - len(numbers))
 
 
 def _busy_flows(run: Run) -> list[int]:
@@ -114,11 +114,12 @@ def _busy_flows(run: Run) -> list[int]:
     return [flow for flow in every if not is_idle(flow)] or every
 
 
-def _variant(run: Run) -> tuple[list[str], Any]:
-    return run.names, run.record["program"].get("server")
+def _variant(run: Run) -> tuple[list[str], str | None]:
+    program = run.record.program
+    return run.names, None if program is None else program.server
 
 
-def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], Any]]) -> Run:
+def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], str | None]]) -> Run:
     """Add controllers or server to the Run's name if they differ among the Runs of its command."""
     controllers, server = _variant(run)
     suffixes = []
@@ -128,4 +129,4 @@ def _named_apart(run: CommandRun, variants: Sequence[tuple[list[str], Any]]) -> 
         suffixes.append(f"server: {server}")
     if not suffixes:
         return run
-    return CommandRun(run.path, {**run.record, "scheme": f"{run.scheme} [{'; '.join(suffixes)}]"})
+    return replace(run, record=run.record.replace(scheme=f"{run.scheme} [{'; '.join(suffixes)}]"))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError
 from bentpipe.experiments.flow_names import split_flow
-from bentpipe.files import atomic_write
-from bentpipe.runs import store
-from bentpipe.runs.manifest import ManifestWarning, Place, entries, is_newer
+from bentpipe.records import Items, Record
+from bentpipe.runs.manifest import FORMAT, ManifestWarning, Place, is_newer, read_document, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,11 +17,9 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Work
 
 FILE = "failed.json"
-FORMAT = 2
 
 
-@dataclass(frozen=True)
-class FailedRun:
+class FailedRun(Record):
     """A Run that failed, and why: the controller, the time and the error."""
 
     experiment: str
@@ -44,10 +39,24 @@ class FailedRun:
         return f"{self.scheme}, seed {self.seed}, on {self.profile}: {self.why}"
 
 
+class FailedFile(Record):
+    """`failed.json`: the failed Runs of a folder."""
+
+    format: Literal[2] = FORMAT
+    """Number of the format."""
+    failed: Items[FailedRun]
+    """The failed Runs."""
+
+
 def of_work(item: Work, why: str) -> FailedRun:
     """Describe planned work as a failed Run."""
     return FailedRun(
-        item.experiment.name, item.world, "+".join(base.label for base in item.bases), item.scheme, item.seed, why
+        experiment=item.experiment.name,
+        world=item.world,
+        profile="+".join(base.label for base in item.bases),
+        scheme=item.scheme,
+        seed=item.seed,
+        why=why,
     )
 
 
@@ -73,9 +82,7 @@ def store_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -
     now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
     file = out / FILE
     if now:
-        document = {"format": FORMAT, "failed": [asdict(run) for run in now]}
-        with store.storing(out), atomic_write(file) as target:
-            target.write((json.dumps(document, indent=2) + "\n").encode())
+        write_document(file, FailedFile(failed=tuple(now)))
     else:
         file.unlink(missing_ok=True)
 
@@ -85,15 +92,8 @@ def read_failed(out: Path) -> list[FailedRun]:
     file = out / FILE
     if not file.is_file():
         return []
-    kinds = dict.fromkeys(("experiment", "world", "profile", "scheme", "why"), str) | {"seed": int}
     try:
-        failed = []
-        for entry in entries(file, "failed", FORMAT):
-            for key, kind in kinds.items():
-                if type(entry[key]) is not kind:
-                    raise UserError(f"{key} is {shown(entry[key])}")
-            failed.append(FailedRun(**{key: entry[key] for key in kinds}))
-        return failed
-    except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return list(read_document(file, FailedFile).failed)
+    except UserError as error:
         warnings.warn(f"{file}: cannot be read, so failed Runs are not listed: {error}", ManifestWarning, 2)
         return []

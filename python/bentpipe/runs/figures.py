@@ -77,9 +77,8 @@ def figures_of(
         NoFiguresError: The Run has no flows or ended early, or a flow has no samples after the warm-up.
     """
     if not run.flows:
-        raise NoFiguresError(run, f"it has no flow ({run.record.get('why_invalid') or 'no reason is given'})")
-    experiment = run.record["experiment"]
-    direction = experiment["flows"][0]["direction"]
+        raise NoFiguresError(run, f"it has no flow ({run.record.why_invalid or 'no reason is given'})")
+    direction = run.record.experiment.flows[0].direction
     received_bytes, retransmits, span_s = [], [], []
     for flow in range(len(run.flows)):
         rows = samples.filter(pl.col("flow") == flow).sort("t_s")
@@ -100,7 +99,7 @@ def figures_of(
         shares=tuple(count / total_bytes if total_bytes else 0.0 for count in received_bytes),
         delay_ms=sum(ms for ms, _ in seconds.values()) / packets if packets else float("nan"),
         retransmit_rate=sum(retransmits) / sent if sent else 0.0,
-        lateness_ms=lateness_ms(run) if "emulator" in run.record["summary"] else None,
+        lateness_ms=lateness_ms(run) if "emulator" in run.record.summary else None,
         seconds=seconds,
         stolen=frozenset(round(t_s) for t_s in events.filter(pl.col("kind") == "stolen")["t_s"].to_list()),
     )
@@ -112,9 +111,9 @@ def lateness_ms(run: Run) -> tuple[float, float]:
     Raises:
         NoFiguresError: The emulator stopped before it recorded its lateness.
     """
-    relay = run.record["summary"]["emulator"].get("relay")
+    relay = run.record.summary["emulator"].get("relay")
     if relay is None:
-        raise NoFiguresError(run, str(run.record.get("why_invalid") or "the emulator recorded no lateness"))
+        raise NoFiguresError(run, str(run.record.why_invalid or "the emulator recorded no lateness"))
     return float(relay["lateness_p99_ms"] or 0.0), float(relay["lateness_p999_ms"] or 0.0)
 
 

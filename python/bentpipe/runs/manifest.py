@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import asdict, dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from pydantic import Field
 
 from bentpipe.errors import UserError, shown
 from bentpipe.files import atomic_write, read_text
+from bentpipe.records import Items, Record
 from bentpipe.runs import store
+from bentpipe.runs.run_record import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,40 +25,45 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Work
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 FILE = "race.json"
-FORMAT = 2
+FORMAT: Literal[2] = 2
 
 Place = tuple[str, str, str, str, int]
 """Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """One race: every scheme on every Profile with every seed. `phase_s` is None if it was drawn from the seed."""
+class Manifest(Record):
+    """One race: every scheme on every Profile with every seed."""
 
     experiment: str
-    profiles: list[str]
-    schemes: list[str]
-    seeds: list[int]
+    """Name of the Experiment."""
+    profiles: Annotated[Items[str], Field(min_length=1)]
+    """Labels of the Profiles."""
+    schemes: Annotated[Items[str], Field(min_length=1)]
+    """Schemes."""
+    seeds: Annotated[Items[int], Field(min_length=1)]
+    """Seeds."""
     duration_s: float
+    """Duration of each Run [s]."""
     phase_s: float | None
-    world: str = "simulated"
+    """Start phase [s]; null: drawn from the seed."""
+    world: World = "simulated"
+    """World of the Runs."""
 
     def places(self) -> set[Place]:
         """Return the requested Runs."""
         return set(product([self.experiment], [self.world], self.profiles, self.schemes, self.seeds))
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "experiment": (str,),
-    "profiles": (list,),
-    "schemes": (list,),
-    "seeds": (list,),
-    "duration_s": (int, float),
-    "phase_s": (int, float, type(None)),
-    "world": (str,),
-}
+class RaceFile(Record):
+    """`race.json`: the races of a folder, in the order in which they were requested."""
+
+    format: Literal[2] = FORMAT
+    """Number of the format."""
+    requested: Items[Manifest]
+    """The races."""
 
 
 class ManifestWarning(UserWarning):
@@ -93,9 +101,7 @@ def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     others = [
         entry for entry in stored if not entry.places() <= new.places() or not (fresh or _timing(entry) == _timing(new))
     ]
-    document = {"format": FORMAT, "requested": [asdict(entry) for entry in [*others, new]]}
-    with store.storing(out), atomic_write(out / FILE) as file:
-        file.write((json.dumps(document, indent=2) + "\n").encode())
+    write_document(out / FILE, RaceFile(requested=(*others, new)))
 
 
 def read_manifest(out: Path) -> list[Manifest]:
@@ -104,26 +110,33 @@ def read_manifest(out: Path) -> list[Manifest]:
     if not file.is_file():
         return []
     try:
-        return [_manifest(entry) for entry in entries(file, "requested", FORMAT)]
-    except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return list(read_document(file, RaceFile).requested)
+    except UserError as error:
         warnings.warn(f"{file}: cannot be read, so missing Runs are not listed: {error}", ManifestWarning, 2)
         return []
 
 
-def entries(file: Path, key: str, newest: int) -> list[Any]:
-    """Return the list under `key` in a document of format `newest`.
+def write_document(file: Path, document: Record) -> None:
+    """Write a manifest in one step. Raises `StoreError` if the disk cannot be written."""
+    with store.storing(file.parent), atomic_write(file) as target:
+        target.write((json.dumps(document.to_dict(), indent=2) + "\n").encode())
+
+
+def read_document(file: Path, kind: type[R]) -> R:
+    """Read a manifest.
 
     Raises:
-        UserError: The format or the key's type is wrong.
-        ValueError, KeyError, TypeError, RecursionError: The file is no such document.
+        UserError: It is none, or of another format. The message does not name the file.
     """
-    document = json.loads(read_text(file))
-    if type(document["format"]) is not int or document["format"] != newest:
-        raise UserError(f"its format is {shown(document['format'])}; expected {newest}; run the race again")
-    value = document[key]
-    if type(value) is not list:
-        raise UserError(f"{key} is {shown(value)}")
-    return value
+    try:
+        document = json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"not JSON ({error})", code="damaged") from None
+    version = document.get("format") if isinstance(document, dict) else None
+    if type(version) is not int or version != FORMAT:
+        problem = f"its format is {shown(version)}"
+        raise UserError(problem, expected=str(FORMAT), hint="running the race again", code="other_format")
+    return kind.check(document, "")
 
 
 def is_newer(file: Path, newest: int) -> bool:
@@ -135,19 +148,9 @@ def is_newer(file: Path, newest: int) -> bool:
     return type(version) is int and version > newest
 
 
-def _manifest(entry: Any) -> Manifest:  # noqa: ANN401 -- any JSON value
-    for key, kinds in _KINDS.items():
-        if type(entry[key]) not in kinds:
-            raise UserError(f"{key} is {shown(entry[key])}")
-    for key, kind in (("profiles", str), ("schemes", str), ("seeds", int)):
-        if not entry[key] or any(type(each) is not kind for each in entry[key]):
-            raise UserError(f"{key} is {shown(entry[key])}")
-    return Manifest(**{key: entry[key] for key in _KINDS})
-
-
 def _timing(entry: Manifest) -> tuple[float, float | None]:
     return entry.duration_s, entry.phase_s
 
 
-def _unique(values: Iterable[T]) -> list[T]:
-    return list(dict.fromkeys(values))
+def _unique(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))

@@ -13,8 +13,9 @@ from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from bentpipe.records import Record
     from bentpipe.runs.store import Run
 
 
@@ -100,7 +101,7 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         UserError: No Run has a partner (the paths differ), no pair has figures, or two Runs of one race have the same
             partner.
     """
-    valid = [[run for run in runs if run.record["valid"]] for runs in (first, second)]
+    valid = [[run for run in runs if run.record.valid] for runs in (first, second)]
     mine, theirs = (_by_path(runs) for runs in valid)
     both = [key for key in mine if key in theirs]
     if not both:
@@ -123,7 +124,7 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         invalid=(len(first) - len(valid[0]), len(second) - len(valid[1])),
         without=tuple(without),
         other_hosts=sum(
-            pair.runs[0].record["experiment"]["hosts"] != pair.runs[1].record["experiment"]["hosts"]
+            pair.runs[0].record.experiment.hosts != pair.runs[1].record.experiment.hosts
             for pairs in grouped.values()
             for pair in pairs
         ),
@@ -147,8 +148,8 @@ def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def _path(run: Run) -> str:
-    experiment = {key: value for key, value in run.record["experiment"].items() if key not in FREE}
-    hashes = [profile["hash"] for profile in run.record["profiles"]]
+    experiment = {key: value for key, value in run.record.experiment.to_dict().items() if key not in FREE}
+    hashes = [profile.hash for profile in run.record.profiles]
     return json.dumps([hashes, run.scheme, experiment], sort_keys=True)
 
 
@@ -156,12 +157,16 @@ def _figures(run: Run) -> Figures:
     return figures_of(run, run.samples(), run.links(), run.events(), warmup_s=run.warmup_s)
 
 
+def _as_text(records: Sequence[Record]) -> str:
+    return json.dumps([each.to_dict() for each in records])
+
+
 def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
     """Describe the first property that no two Runs share."""
-    if not all(any(run.record["valid"] for run in runs) for runs in (first, second)):
+    if not all(any(run.record.valid for run in runs) for runs in (first, second)):
         return "one of the races has no valid Run, so there is nothing to compare"
 
-    def differing(name: str, value_of: Any) -> str | None:  # noqa: ANN401 - any comparable property of a Run
+    def differing(name: str, value_of: Callable[[Run], object]) -> str | None:
         mine, theirs = ({value_of(run) for run in runs} for runs in (first, second))
         if mine & theirs:
             return None
@@ -169,12 +174,12 @@ def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
         return f"no Run of one race has a partner in the other: their {name} differ ({shown[0]}; {shown[1]})"
 
     reasons = (
-        differing("Profiles", lambda run: "+".join(profile["hash"][:12] for profile in run.record["profiles"])),
+        differing("Profiles", lambda run: "+".join(profile.hash[:12] for profile in run.record.profiles)),
         differing("schemes", lambda run: run.scheme),
         differing("seeds", lambda run: run.seed),
         differing("lengths [s]", lambda run: run.duration_s),
         differing("start phases [s]", lambda run: run.offset_s),
-        differing("queue rules", lambda run: json.dumps(run.record["experiment"].get("queues"))),
-        differing("cross traffic", lambda run: json.dumps(run.record["experiment"].get("cross"))),
+        differing("queue rules", lambda run: _as_text(run.record.experiment.queues)),
+        differing("cross traffic", lambda run: _as_text(run.record.experiment.cross)),
     )
     return next(filter(None, reasons), "no Run of one race has the Profile and the Experiment of one in the other")

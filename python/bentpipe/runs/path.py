@@ -136,18 +136,18 @@ def raced_path(run: Run) -> RacedPath | None:
 
     Also None for a program that ran longer than the Profile, because the Profile was then repeated.
     """
-    if len(run.record["profiles"]) != 1 or len(run.path.parents) < 4:
+    if len(run.record.profiles) != 1 or len(run.path.parents) < 4:
         return None
-    profile = run.record["profiles"][0]
-    file = profile_file(run.path.parents[3], str(profile["label"]))
-    hashes = str(profile["base_hash"]), str(profile["hash"])
+    profile = run.record.profiles[0]
+    file = profile_file(run.path.parents[3], profile.label)
+    hashes = profile.base_hash, profile.hash
     if not file.is_file():
         return None
     try:
         view = _view(file, *hashes, run.seed)
     except UserError:
         return None
-    if "program" in run.record and run.offset_s + run.duration_s > view.duration_s:
+    if run.record.program is not None and run.offset_s + run.duration_s > view.duration_s:
         return None
     return RacedPath(view, run.offset_s, run.duration_s)
 

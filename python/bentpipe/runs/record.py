@@ -13,6 +13,7 @@ import polars as pl
 
 from bentpipe import _native
 from bentpipe.runs import store
+from bentpipe.runs.run_record import ProfileRecord, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
     from bentpipe.experiments.plugins import PythonController
+    from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
     from bentpipe.runs.work import Base, Work
 
@@ -78,46 +80,45 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
     return {"samples": ordered, "links": store.frame(data.links()), "events": store.frame(data.events())}
 
 
-def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> dict[str, Any]:
+def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> RunRecord:
     """Return `run.json` without the files' hashes; `paths` are the Profiles as realised with the Run's seed."""
     from bentpipe.experiments.plugins import python_controllers
 
     summary = json.loads(data.summary_json())
-    return {
-        "format": store.FORMAT,
-        "world": item.world,
-        "node": item.world,
-        "scheme": item.scheme,
-        "seed": item.seed,
-        "phase": item.phase,
-        "profiles": [
+    return RunRecord(
+        world=item.world,
+        node=item.world,
+        scheme=item.scheme,
+        seed=item.seed,
+        phase=item.phase,
+        profiles=tuple(
             profile_record(base, path, reference.hash)
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
-        ],
-        "experiment": experiment.to_dict(),
-        "versions": versions(item.world, python_controllers(experiment)),
-        "valid": summary.pop("valid"),
-        "why_invalid": summary.pop("why_invalid"),
-        "summary": summary,
-        "content_hash": data.content_hash(),
-    }
+        ),
+        experiment=experiment,
+        versions=versions(item.world, python_controllers(experiment)),
+        valid=summary.pop("valid"),
+        why_invalid=summary.pop("why_invalid"),
+        summary=summary,
+        content_hash=data.content_hash(),
+    )
 
 
-def profile_record(base: Base, path: Profile, drawn_hash: str) -> dict[str, Any]:
+def profile_record(base: Base, path: Profile, drawn_hash: str) -> ProfileRecord:
     """A Profile in `run.json`: as it was given, and as it was drawn."""
-    return {
-        "role": base.role,
-        "label": base.label,
-        "name": path.name,
-        "hash": drawn_hash,
-        "base_hash": base.hash,
-        "start_unix_ns": path.start_unix_ns,
-        "duration_s": path.duration_s,
-        "provenance": json.loads(path.metadata_json())["provenance"],
-    }
+    return ProfileRecord(
+        role=base.role,
+        label=base.label,
+        name=path.name,
+        hash=drawn_hash,
+        base_hash=base.hash,
+        start_unix_ns=path.start_unix_ns,
+        duration_s=path.duration_s,
+        provenance=json.loads(path.metadata_json())["provenance"],
+    )
 
 
-def versions(world: store.World, plugins: Mapping[str, PythonController] | None = None) -> dict[str, str]:
+def versions(world: World, plugins: Mapping[str, PythonController] | None = None) -> dict[str, str]:
     """Return the versions of the software that made a Run.
 
     `build` of an emulated Run identifies only the emulator, as the simulator's TCP has no effect on it; kernel and
@@ -146,12 +147,12 @@ def race_row(run: Run) -> dict[str, Any]:
         "profile": run.label,
         "scheme": run.scheme,
         "seed": run.seed,
-        "world": run.record["world"],
+        "world": run.record.world,
         "flows": flows,
-        "valid": run.record["valid"],
-        "why_invalid": run.record.get("why_invalid"),
+        "valid": run.record.valid,
+        "why_invalid": run.record.why_invalid,
         "path": str(run.path),
-        "content_hash": run.record["content_hash"],
+        "content_hash": run.record.content_hash,
     }
 
 
@@ -169,6 +170,6 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
                 "seed": run.seed,
                 "flow": i,
             }
-            validity = {"valid": run.record["valid"], "content_hash": run.record["content_hash"]}
+            validity = {"valid": run.record.valid, "content_hash": run.record.content_hash}
             rows.append({**identity, **plain, **start, **validity})
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -88,9 +88,9 @@ class LeftOut:
 def left_out(runs: Iterable[Run]) -> list[LeftOut]:
     """Return the schemes with invalid Runs, in order of first occurrence."""
     return [
-        LeftOut(*key, len(invalid), len(group), str(invalid[0].record.get("why_invalid") or "no reason is given"))
+        LeftOut(*key, len(invalid), len(group), str(invalid[0].record.why_invalid or "no reason is given"))
         for key, group in group_runs(runs).items()
-        if (invalid := [run for run in group if not run.record["valid"]])
+        if (invalid := [run for run in group if not run.record.valid])
     ]
 
 
@@ -109,7 +109,7 @@ def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
     """
     summaries = []
     for (experiment, label, scheme), group in group_runs(runs).items():
-        valid = [run for run in group if run.record["valid"]]
+        valid = [run for run in group if run.record.valid]
         if valid:
             summaries.append(_scheme((experiment, label, scheme), valid, len(group)))
     return summaries
@@ -121,7 +121,7 @@ def counted(runs: Iterable[Run]) -> list[Run]:
     If all have equal figures, the seed has no effect and they are one result. If one differs, every seed counts: two
     equal failures are two failures.
     """
-    valid = [run for run in runs if run.record["valid"]]
+    valid = [run for run in runs if run.record.valid]
     return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
 
 
@@ -218,7 +218,7 @@ def _pairs(runs: Iterable[Run], ours: str, theirs: str) -> dict[str, list[tuple[
     """Pair valid Runs of two schemes with the same seed, by Profile; one pair if all have equal figures."""
     by_label: dict[str, tuple[dict[int, Run], dict[int, Run]]] = {}
     for run in runs:
-        if run.scheme in (ours, theirs) and run.record["valid"]:
+        if run.scheme in (ours, theirs) and run.record.valid:
             pair = by_label.setdefault(run.label, ({}, {}))
             pair[0 if run.scheme == ours else 1][run.seed] = run
     return {

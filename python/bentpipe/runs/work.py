@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.plugins import python_controllers
-from bentpipe.runs import record, store
+from bentpipe.runs import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from bentpipe._native import Profile
+    from bentpipe.runs.run_record import Phase, World
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Work:
     bases: tuple[Base, ...]
     scheme: str
     seed: int
-    phase: str
+    phase: Phase
     experiment: ex.Experiment
     folder: Path
-    world: store.World = "simulated"
+    world: World = "simulated"
 
     @property
     def name(self) -> str:
@@ -65,17 +66,17 @@ class Work:
     def identity(self) -> dict[str, Any]:
         """Properties that a finished Run must share to count as this work."""
         versions = record.versions(self.world, python_controllers(self.experiment))
-        return identity(self.experiment.to_dict(), [base.hash for base in self.bases], versions)
+        return identity(self.experiment, [base.hash for base in self.bases], versions)
 
 
-def identity(experiment: Mapping[str, Any], base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
+def identity(experiment: ex.Experiment, base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Experiment with the given Profiles' hashes (a seed changes the realised ones) and the versions.
 
     Two builds of one version may simulate differently; two kernels or architectures may send differently.
     """
-    profiles = [{**profile, "hash": base} for profile, base in zip(experiment["profiles"], base_hashes, strict=True)]
+    profiles = [{**each.to_dict(), "hash": base} for each, base in zip(experiment.profiles, base_hashes, strict=True)]
     ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {
         key: value for key, value in versions.items() if key.startswith(record.PYTHON_CONTROLLER)
     }
-    whole: dict[str, Any] = json.loads(json.dumps({**experiment, "profiles": profiles, "versions": ran}))
+    whole: dict[str, Any] = json.loads(json.dumps({**experiment.to_dict(), "profiles": profiles, "versions": ran}))
     return whole

@@ -84,7 +84,7 @@ class StudyRun:
     @property
     def cross(self) -> list[Mapping[str, Any]]:
         """Summaries of the Run's cross traffic."""
-        return list(self.run.record["summary"].get("cross", []))
+        return list(self.run.record.summary.get("cross", []))
 
 
 _COLUMNS = ("t_s", "goodput_bps", "retransmits", "cwnd_bytes", "rtt_ms", "rtt_var_ms")

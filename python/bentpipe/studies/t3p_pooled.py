@@ -67,7 +67,7 @@ def pooled(runs: Iterable[SweptRun], scheme: str, default: str) -> Pooled:
     """A scheme against the default over all seconds of the tests that both have run, measured `by_second`."""
     tests: dict[str, dict[tuple[str, int], tuple[Floats, Floats]]] = {scheme: {}, default: {}}
     for run in runs:
-        if run.scheme in tests and run.record["valid"]:
+        if run.scheme in tests and run.record.valid:
             rtt_ms = [value for value in run.measures["rtt_ms"] if value is not None]
             goodput = np.asarray(run.measures["goodput_bps"], np.float64)
             tests[run.scheme][run.label, run.seed] = goodput, np.asarray(rtt_ms, np.float64)

@@ -76,7 +76,7 @@ class _Unit:
 
 def score(runs: Iterable[SweptRun], scheme: str, default: str) -> Score:
     """Score a scheme relative to the default, over the Runs that both finished, measured with `by_second`."""
-    listed = [run for run in runs if run.scheme in (scheme, default) and run.record["valid"]]
+    listed = [run for run in runs if run.scheme in (scheme, default) and run.record.valid]
     mine, its = ({(run.label, run.seed) for run in listed if run.scheme == each} for each in (scheme, default))
     listed = [run for run in listed if (run.label, run.seed) in mine & its]
     labels = {run.label for run in listed}

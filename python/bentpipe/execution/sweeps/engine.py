@@ -15,6 +15,7 @@ from bentpipe.execution.sweeps.pools import Finished, Message, ProcessGoneError,
 from bentpipe.execution.sweeps.swept import SweptRun
 from bentpipe.execution.sweeps.table import ResultsTable
 from bentpipe.runs import text
+from bentpipe.runs.run_record import RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -231,8 +232,6 @@ def _swept(job: Job, table: ResultsTable, key: str) -> SweptRun | None:
     line = table.lines.get(key)
     if line is None:
         return None
-    labelled = [
-        {**profile, "label": base.label}
-        for profile, base in zip(line["record"]["profiles"], job.work.bases, strict=True)
-    ]
-    return SweptRun(table.path, {**line["record"], "profiles": labelled}, line["measures"])
+    record = RunRecord.check(line["record"], str(table.path))
+    labels = {base.role: base.label for base in job.work.bases}
+    return SweptRun(table.path, record.with_labels(labels), line["measures"])

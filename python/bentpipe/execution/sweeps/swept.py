@@ -44,8 +44,8 @@ def execute(job: Job, key: str, drawn: DrawnProfiles, on_progress: Callable[[flo
     experiment = with_references(item.experiment, paths)
     data = plugins.simulate(experiment, paths, on_progress)
     whole = record.run_record(item, experiment, paths, data)
-    measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole["summary"], data)))
+    measures = {} if job.measure is None else dict(job.measure(Outcome(experiment, whole.summary, data)))
     try:
-        return json.dumps({"key": key, "record": whole, "measures": measures}, allow_nan=False)
+        return json.dumps({"key": key, "record": whole.to_dict(), "measures": measures}, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UserError(f"the measure returned no plain data: {error}; expected None for a NaN") from None

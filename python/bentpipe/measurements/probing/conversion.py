@@ -70,7 +70,7 @@ def _write(folder: Path, request: ProbeRequest) -> MeasuredRun | None:
         return write_measured(
             folder.parent.parent,
             whole,
-            [Source(command, "bentpipe-probe", notes=_notes(clocks, request), tables=tuple(whole))],
+            [Source(name=command, format="bentpipe-probe", notes=tuple(_notes(clocks, request)), tables=tuple(whole))],
             site=request.site,
             summary=summary,
             why_invalid=_why_invalid(summary),

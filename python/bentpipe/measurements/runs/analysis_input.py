@@ -86,9 +86,9 @@ def open_measured(path: str | os.PathLike[str], expected: TableKind, **series: s
 
 def distrust_reasons(run: MeasuredRun) -> tuple[str, ...]:
     """Return the reasons not to trust a measured Run, one per line; empty: valid."""
-    if run.record["valid"]:
+    if run.record.valid:
         return ()
-    return (f"the Run says it is not to be trusted: {run.record.get('why_invalid')}",)
+    return (f"the Run says it is not to be trusted: {run.record.why_invalid}",)
 
 
 def _read(path: Path, expected: TableKind, series: Mapping[str, str | None]) -> LoadedTable:
@@ -108,7 +108,7 @@ def _read(path: Path, expected: TableKind, series: Mapping[str, str | None]) -> 
             # Files of two Runs may have the same name, and test numbers restart in each Run.
             frames.append(table.with_columns(pl.lit(number).alias(_RUN)))
             clock_known &= run.clock_known(name)
-            notes += [str(note) for source in run.sources_of(name) for note in source.get("notes") or ()]
+            notes += [note for source in run.sources_of(name) for note in source.notes]
             warnings += distrust_reasons(run)
         there = [table for table in TABLES if any(table in run.tables for run in runs)]
     elif path.is_dir():

@@ -101,7 +101,7 @@ def import_files(
 
         try:
             part = read_file(path, format_name=format_name, hints=hints, on_bytes=advance)
-            parts.append(replace(part, source=replace(part.source, name=names[path])))
+            parts.append(replace(part, source=part.source.replace(name=names[path])))
         except UserError as error:
             if alone:
                 raise
@@ -109,7 +109,7 @@ def import_files(
         done += sizes[path]
     for folder in folders:
         recorded = measure_recording(folder)
-        parts.append(Part(Source(names[folder], "dish-recording", tables=tuple(recorded.tables)), recorded))
+        parts.append(Part(Source(name=names[folder], format="dish-recording", tables=tuple(recorded.tables)), recorded))
     if not parts:
         reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
         raise UserError(f"{', '.join(map(str, paths))}: has no readable measurement{': ' + reasons if reasons else ''}")
@@ -119,7 +119,7 @@ def import_files(
     run = write_measured(
         out,
         tables,
-        [replace(part.source, series=_series_of(part, site)) for part in parts],
+        [part.source.replace(series=_series_of(part, site)) for part in parts],
         site=site,
         start_unix_ns=_start_unix_ns(parts),
         summary={"clock_jumps": jumps} if "probes" in tables else {},
@@ -226,7 +226,7 @@ def put_in_sequence(parts: Sequence[Part]) -> list[Part]:
             note = f"no timestamps: put {shift / SECOND_NS:g} s later, after the preceding file"
             part = replace(
                 part,
-                source=replace(part.source, notes=(*part.source.notes, note)),
+                source=part.source.replace(notes=(*part.source.notes, note)),
                 measurement=replace(part.measurement, tables=moved),
             )
         sequence.append(part)
@@ -299,7 +299,13 @@ def read_file(
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UserError(f"{path}: cannot be read: {reason}") from error
     source = Source(
-        path.name, name, file.count, file.digest(), measurement.clock, measurement.notes, tuple(measurement.tables)
+        name=path.name,
+        format=name,
+        bytes=file.count,
+        sha256=file.digest(),
+        clock=measurement.clock,
+        notes=tuple(measurement.notes),
+        tables=tuple(measurement.tables),
     )
     return Part(source, measurement)
 

@@ -7,59 +7,73 @@ Layout and columns: ``docs/reference/measured-run.md``.
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
+from pydantic import Field
 
 from bentpipe.damage import decoded_scan, scan_parquet
 from bentpipe.errors import UserError
 from bentpipe.measurements.runs.counts import count_probes
 from bentpipe.measurements.runs.tables import DISH, TABLES, TIME_COLUMNS, filled
+from bentpipe.records import Items, Record
 from bentpipe.runs import store
+from bentpipe.runs.run_record import FORMAT
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
 
 UNKNOWN_SITE = "here"
 """The site of measurements without one, neither in the file nor from the user."""
 
-_REQUIRED = {
-    "site": str,
-    "start_unix_ns": int,
-    "sources": list,
-    "summary": dict,
-    "valid": bool,
-    "versions": dict,
-    "files": dict,
-}
 
-
-@dataclass(frozen=True)
-class Source:
-    """A source of a Run: a file or a prober.
-
-    Attributes:
-        name: Name of a file without its folder, or the command of a prober.
-        format: Format name of `bentpipe read`, or the name of the prober.
-        bytes: Size of the file; None: no file.
-        sha256: Hash of the file; None: no file.
-        clock: ``utc``: its times are wall-clock times; ``relative``: only their differences are meaningful.
-        notes: One line per missing fact or assumption.
-        tables: Tables of the Run with data from it; empty: unknown (Runs of older versions).
-        series: Its series of probes, each with `site`, `target` and `kind`; empty: unknown, or no probes.
-    """
+class Source(Record):
+    """A source of a Run: a file or a prober."""
 
     name: str
+    """Name of a file without its folder, or the command of a prober."""
     format: str
+    """Format name of `bentpipe read`, or the name of the prober."""
     bytes: int | None = None
+    """Size of the file; None: no file."""
     sha256: str | None = None
-    clock: str = "utc"
-    notes: Sequence[str] = ()
-    tables: Sequence[str] = ()
-    series: Sequence[Mapping[str, str | None]] = ()
+    """Hash of the file; None: no file."""
+    clock: Literal["utc", "relative"] = "utc"
+    """``utc``: its times are wall-clock times; ``relative``: only their differences are meaningful."""
+    notes: Items[str] = ()
+    """One line per missing fact or assumption."""
+    tables: Items[str] = ()
+    """Tables of the Run with data from it; empty: unknown."""
+    series: Items[Mapping[str, str | None]] = ()
+    """Its series of probes, each with `site`, `target` and `kind`; empty: unknown, or no probes."""
+
+
+class MeasuredRecord(Record):
+    """`run.json` of a measured Run."""
+
+    format: Literal[2] = FORMAT
+    """Number of the format."""
+    world: Literal["measured"] = "measured"
+    """Where it ran."""
+    site: str
+    """Place of the measurement."""
+    start_unix_ns: int
+    """Its first time [ns since 1970, UTC]."""
+    sources: Items[Source]
+    """The files or probers that its tables come from."""
+    versions: dict[str, str]
+    """Versions of the software that made it."""
+    valid: bool
+    """Whether its figures count."""
+    why_invalid: str | None = None
+    """The reason why they do not."""
+    summary: dict[str, Any]
+    """Counts, by table."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of each table's file."""
 
 
 @dataclass(frozen=True)
@@ -67,40 +81,39 @@ class MeasuredRun:
     """A measured Run on disk. `record` is its `run.json`; tables are read and checked on access."""
 
     path: Path
-    record: Mapping[str, Any]
+    record: MeasuredRecord
 
     @property
     def site(self) -> str:
         """Place of the measurement."""
-        return str(self.record["site"])
+        return self.record.site
 
     @property
     def start_unix_ns(self) -> int:
         """Its first time [ns since 1970]."""
-        return int(self.record["start_unix_ns"])
+        return self.record.start_unix_ns
 
     @property
     def summary(self) -> Mapping[str, Any]:
         """Counts, by table."""
-        summary: Mapping[str, Any] = self.record["summary"]
-        return summary
+        return self.record.summary
 
     @property
     def tables(self) -> list[str]:
         """Names of its tables."""
-        return [name for name in TABLES if f"{name}.parquet" in self.record["files"]]
+        return [name for name in TABLES if f"{name}.parquet" in self.record.files]
 
-    def sources_of(self, *tables: str) -> list[Mapping[str, Any]]:
+    def sources_of(self, *tables: str) -> list[Source]:
         """Return the sources of data in one of these tables, including possible ones."""
         return [
             source
-            for source in self.record["sources"]
-            if not source.get("tables") or any(name in source["tables"] for name in tables)
+            for source in self.record.sources
+            if not source.tables or any(name in source.tables for name in tables)
         ]
 
     def clock_known(self, *tables: str) -> bool:
         """Return whether all of these tables have wall-clock times."""
-        return all(source.get("clock") != "relative" for source in self.sources_of(*tables))
+        return all(source.clock != "relative" for source in self.sources_of(*tables))
 
     @property
     def probes(self) -> pl.DataFrame | None:
@@ -134,7 +147,7 @@ class MeasuredRun:
         Raises:
             UserError: Its file is missing, damaged or edited.
         """
-        return store.read_table(self.path, self.record, name, _REDO) if name in self.tables else None
+        return store.read_table(self.path, self.record.files, name, _REDO) if name in self.tables else None
 
     def scan(self, name: str) -> pl.LazyFrame | None:
         """Return `table` as a lazy frame, which reads only the needed columns. Its hash is not checked."""
@@ -151,12 +164,12 @@ class MeasuredRun:
         file = self.path / f"{name}.parquet"
         return decoded_scan(
             lambda: scan_parquet(file),
-            lambda reason: UserError(f"{file}: does not read ({reason}): {_REDO}"),
+            lambda reason: UserError(f"does not read ({reason})", where=str(file), hint=_REDO, code="damaged"),
             columns,
         )
 
 
-_REDO = "read the measurement again"
+_REDO = "reading the measurement again"
 
 
 class SameMeasurementError(UserError):
@@ -213,45 +226,40 @@ def write_measured(
     counts: dict[str, Any] = {"tables": {name: table.height for name, table in whole.items()}, "clock_jumps": 0}
     if "probes" in whole:
         counts |= count_probes(whole["probes"])
-    record = {
-        "format": store.FORMAT,
-        "world": store.MEASURED,
-        "site": site,
-        "start_unix_ns": start_unix_ns,
-        "sources": [
-            asdict(source) | {name: list(getattr(source, name)) for name in ("notes", "tables", "series")}
-            for source in sources
-        ],
-        "versions": {**own_versions("simulated"), **(versions or {})},
-        "valid": why_invalid is None,
-        "why_invalid": why_invalid,
-        "summary": {**counts, **(summary or {})},
-    }
+    record = MeasuredRecord(
+        site=site,
+        start_unix_ns=start_unix_ns,
+        sources=tuple(sources),
+        versions={**own_versions("simulated"), **(versions or {})},
+        valid=why_invalid is None,
+        why_invalid=why_invalid,
+        summary={**counts, **(summary or {})},
+    )
     folder = _free(Path(out) / store.safe_name(site) / store.basic_utc(start_unix_ns // 10**9 * 10**9), record)
-    return MeasuredRun(folder, store.write_folder(folder, record, whole))
+    return MeasuredRun(folder, record.replace(files=store.write_folder(folder, record.to_dict(), whole)))
 
 
 def _sorted(probes: pl.DataFrame) -> pl.DataFrame:
     return probes if probes["unix_ns"].is_sorted() else probes.sort("unix_ns", maintain_order=True)
 
 
-def _free(folder: Path, record: Mapping[str, Any]) -> Path:
+def _free(folder: Path, record: MeasuredRecord) -> Path:
     """Return `folder`, or a variant of it if another measurement began in the same second."""
     place, number = folder, 2
     while place.exists():
         try:
-            there = read_measured(place).record["sources"]
+            there = read_measured(place).record.sources
         except UserError:
-            there = None
-        if _about(there) == _about(record["sources"]):
+            there = ()
+        if _about(there) == _about(record.sources):
             raise SameMeasurementError(place)
         place, number = folder.with_name(f"{folder.name}~{number}"), number + 1
     return place
 
 
-def _about(sources: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Return sources without the keys that Runs of older versions lack."""
-    return None if sources is None else [{**source, "tables": None, "series": None} for source in sources]
+def _about(sources: Sequence[Source]) -> list[Source]:
+    """Return sources without what was read from them, which may depend on the version that read them."""
+    return [source.replace(tables=(), series=()) for source in sources]
 
 
 def read_measured(path: str | os.PathLike[str]) -> MeasuredRun:
@@ -275,10 +283,7 @@ def _checked(folder: Path) -> MeasuredRun:
     file = folder / "run.json"
     if record.get("world") != store.MEASURED:
         raise UserError(f"{file}: this Run was {record.get('world')}, not measured; expected output of `bentpipe read`")
-    for key, kind in _REQUIRED.items():
-        if type(record.get(key)) is not kind:
-            raise store.DamagedRunError(f"{file}: field {key!r} is no {kind.__name__}; {_REDO}")
-    return MeasuredRun(folder, record)
+    return MeasuredRun(folder, store.check_record(MeasuredRecord, record, str(file), _REDO))
 
 
 def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:

@@ -82,8 +82,8 @@ def next_commands(run: MeasuredRun, out: str | PathLike[str]) -> list[str]:
 
 def _sources(run: MeasuredRun) -> Rows:
     return [
-        {"source": source["name"], "format": source["format"], "bytes": source["bytes"], "clock": source["clock"]}
-        for source in run.record["sources"][:MOST_SERIES]
+        {"source": source.name, "format": source.format, "bytes": source.bytes, "clock": source.clock}
+        for source in run.record.sources[:MOST_SERIES]
     ]
 
 

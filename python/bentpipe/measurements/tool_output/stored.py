@@ -50,12 +50,12 @@ class ProgramOutput:
 def program_output(run: Run) -> ProgramOutput | None:
     """Return the parsed output of the program of `run`; None: not of a known tool, or unreadable.
 
-    `run.record["program_output"]` has the reason; the raw text is `program.out` in the Run's folder.
+    `run.record.program_output` has the reason; the raw text is `program.out` in the Run's folder.
 
     Raises:
         UserError: The file is missing, damaged, or has a newer format.
     """
-    summary = run.record.get("program_output")
+    summary = run.record.program_output
     if not isinstance(summary, dict) or summary.get("file") != FILE:
         return None
     file = run.path / FILE

@@ -114,11 +114,11 @@ def _records(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _record(run: Run, figures: Figures) -> dict[str, Any]:
-    clock_ns = run.record["summary"]["emulator"]["clock_unix_ns"]
+    clock_ns = run.record.summary["emulator"]["clock_unix_ns"]
     return {
         "met": met(run),
         "day": format_utc(clock_ns)[:10],
-        "versions": run.record["versions"],
+        "versions": run.record.versions,
         "figures": {
             "goodput_bps": round(figures.goodput_bps),
             "shares": [round(share, 6) for share in figures.shares],

@@ -132,9 +132,9 @@ def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, on_progress
 
 def why_invalid(run: Run) -> str | None:
     """Also where a flow did not begin in time: whom it meets on the path is then another question."""
-    if not run.record["valid"]:
-        return str(run.record["why_invalid"])
-    late_ms = run.record["summary"]["emulator"]["start_late_max_ms"]
+    if not run.record.valid:
+        return str(run.record.why_invalid)
+    late_ms = run.record.summary["emulator"]["start_late_max_ms"]
     return f"a flow began {late_ms:.3g} ms after its time" if late_ms is not None and late_ms > START_BOUND_MS else None
 
 
@@ -155,7 +155,7 @@ def calm(
             run
             for run in runs
             if why_invalid(run) is not None
-            or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS and run.record["content_hash"] not in taken)
+            or (effort.insist and lateness_ms(run)[1] > CALM_P999_MS and run.record.content_hash not in taken)
         ]
         if not spoilt:
             break
@@ -163,7 +163,7 @@ def calm(
             shutil.rmtree(run.path)
     else:
         runs = _race(cell, path, effort, seeds, out, on_kernel=True, on_progress=on_progress)
-    taken |= {run.record["content_hash"] for run in runs if run.record["valid"]}
+    taken |= {run.record.content_hash for run in runs if run.record.valid}
     with atomic_write(out / TAKEN) as file:
         file.write("".join(f"{one}\n" for one in sorted(taken)).encode())
     return runs
@@ -243,4 +243,4 @@ def same_path(worlds: Worlds) -> bool:
 
 def met(run: Run) -> str:
     """The realised Profiles that a Run met, where it began in them, and its seed: the same text, the same path."""
-    return json.dumps([[p["hash"] for p in run.record["profiles"]], run.record["experiment"]["offset_ns"], run.seed])
+    return json.dumps([[p.hash for p in run.record.profiles], run.record.experiment.offset_ns, run.seed])
