@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Direction, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
 from bentpipe.plots import style
 from bentpipe.plots.groups import Boxes, plot_boxes
 from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.services import load_services
-from bentpipe.studies.agreement import Claim, above_zero, all_hold, values_text
+from bentpipe.studies.bbr3_plan import (
+    DEFAULT,
+    PARTS,
+    Plan,
+    take_cwnd,
+    take_retransmits,
+    take_retransmits_per_thousand,
+    take_rtt,
+    take_rtt_var,
+    take_throughput,
+    track_values,
+)
+from bentpipe.studies.bbr3_verdicts import city_verdicts, verdicts_of
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
 from bentpipe.studies.flows import Floats, Key, RunBatch, StudyRun, Track, as_drawn, quantile
 from bentpipe.studies.scenario import Published, load_scenario
-from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.study import Request, Result, Row, Study
 from bentpipe.studies.table import Table
 from bentpipe.times import parse_utc
 
@@ -28,34 +40,6 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
 
 HOUR_NS = 3600 * NS_PER_S
-#: Names of the two buffer sizes, first in a `Key`: (buffers, direction, city, controller). A counterfactual's Runs have
-#: the default buffers, and its name in this place.
-DEFAULT, RAISED = "default", "raised"
-#: Parts of the study: uploads never need more than the default buffers.
-PARTS: Sequence[tuple[str, Direction]] = ((DEFAULT, "up"), (DEFAULT, "down"), (RAISED, "down"))
-#: Least ratio of retransmissions for "substantially higher" (BBRv3: 10 to 30 a second, downwards often above 300)
-#: against "comparatively minimal". Chosen here: the paper gives no value for the others.
-MUCH_MORE = 3.0
-MSS_BYTES = 1448
-#: Largest ratio of medians for RTT variation that is "relatively consistent across all CCAs". Chosen here.
-CONSISTENT = 2.0
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Parameters of the study."""
-
-    preset: str
-    cities: Sequence[str]
-    controllers: Sequence[str]
-    hours: Sequence[int]
-    duration_s: float
-    buffers: Mapping[str, Mapping[str, int]]
-    counterfactuals: Sequence[Counterfactual]
-
-    @property
-    def basis(self) -> str:
-        return f"simulated: {len(self.hours)} × {self.duration_s:g} s"
 
 
 def _run(request: Request) -> Result:
@@ -103,10 +87,10 @@ def _run(request: Request) -> Result:
     for each, lost_row in zip(plan.counterfactuals, lost, strict=True):
         its = {(DEFAULT, *key[1:]): ran for key, ran in runs.items() if key[0] == each.name}
         rows += [lost_row, *each.rows(_download_rows(scenario.published, its, _of(plan, each)))]
-        what_if += each.statements(_city_verdicts(its, _of(plan, each), DEFAULT, "down", each.on))
+        what_if += each.statements(city_verdicts(its, _of(plan, each), DEFAULT, "down", each.on))
     return Result(
         rows,
-        _verdicts(runs, plan),
+        verdicts_of(runs, plan),
         [
             f"{plan.preset}-{', '.join(plan.cities)}: {plan.duration_s:g} s at {', '.join(map(str, plan.hours))} h UTC "
             "of successive days, each with its own Profile; Ubuntu 24.04's buffers (4 MB to send), and for "
@@ -118,7 +102,7 @@ def _run(request: Request) -> Result:
     )
 
 
-def _paths(plan: _Plan, city: str, changed: Counterfactual | None = None) -> list[Profile]:
+def _paths(plan: Plan, city: str, changed: Counterfactual | None = None) -> list[Profile]:
     """Return a city's path at each of the hours, or at a counterfactual's first hours."""
     service = load_services()[f"{plan.preset}-{city}"]
     midnight_ns = parse_utc(service.start) // (24 * HOUR_NS) * (24 * HOUR_NS)
@@ -134,12 +118,12 @@ def _paths(plan: _Plan, city: str, changed: Counterfactual | None = None) -> lis
     ]
 
 
-def _of(plan: _Plan, changed: Counterfactual) -> _Plan:
+def _of(plan: Plan, changed: Counterfactual) -> Plan:
     """Reduce the plan to a counterfactual's city and hours."""
     return replace(plan, cities=[changed.on], hours=plan.hours[: changed.tests])
 
 
-def _plan(table: Table, quick: bool) -> _Plan:
+def _plan(table: Table, quick: bool) -> Plan:
     cities, quick_cities = table.texts("cities"), table.texts("cities-quick")
     full_s, quick_s = (table.number(key, 10, 3600) for key in ("duration_s", "duration_quick_s"))
     hours, quick_hours = table.integers("hours", 0, 23), table.integers("hours-quick", 0, 23)
@@ -147,7 +131,7 @@ def _plan(table: Table, quick: bool) -> _Plan:
         name: {key: entry.integer(key, 4096, 2**40) for key in ("rmem_max_bytes", "wmem_max_bytes")}
         for name, entry in table.named_tables("buffers").items()
     }
-    plan = _Plan(
+    plan = Plan(
         preset=table.text("preset"),
         cities=quick_cities if quick else cities,
         controllers=table.texts("controllers"),
@@ -160,37 +144,7 @@ def _plan(table: Table, quick: bool) -> _Plan:
     return plan
 
 
-def _all(runs: Sequence[StudyRun], take: Callable[[Track], Floats]) -> list[Floats]:
-    return [take(run.tracks[0]) for run in runs]
-
-
-def _throughput(track: Track) -> Floats:
-    return track.goodput_bps / 1e6
-
-
-def _retransmits(track: Track) -> Floats:
-    return track.retransmits
-
-
-def _retransmits_per_thousand(track: Track) -> Floats:
-    """Return retransmissions per thousand segments of a whole test, so that flows of different goodput compare."""
-    arrived = float(track.goodput_bps.sum()) / 8 / MSS_BYTES  # a sample a second
-    return np.array([1000 * float(track.retransmits.sum()) / arrived]) if arrived > 0 else np.empty(0)
-
-
-def _rtt(track: Track) -> Floats:
-    return track.rtt_ms
-
-
-def _rtt_var(track: Track) -> Floats:
-    return track.rtt_var_ms
-
-
-def _cwnd(track: Track) -> Floats:
-    return track.cwnd_bytes / 1e6
-
-
-def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Row]:
+def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[Row]:
     rows: list[Row] = []
 
     def add(key: str, at: Key, take: Callable[[Track], Floats], q: float) -> None:
@@ -199,26 +153,26 @@ def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyR
     for city in plan.cities:
         for buffers in plan.buffers:
             down = (buffers, "down", city)
-            add("down-bbr3", (*down, "bbr3"), _throughput, 0.5)
-            add("down-bbr3-peak", (*down, "bbr3"), _throughput, 1.0)
+            add("down-bbr3", (*down, "bbr3"), take_throughput, 0.5)
+            add("down-bbr3-peak", (*down, "bbr3"), take_throughput, 1.0)
             for controller in plan.controllers[1:]:
-                add("down-others", (*down, controller), _throughput, 0.5)
-                whisker = _upper_whisker(_all(runs[(*down, controller)], _throughput))
+                add("down-others", (*down, controller), take_throughput, 0.5)
+                whisker = _upper_whisker(track_values(runs[(*down, controller)], take_throughput))
                 of = f"{city}, {controller}, {buffers} buffers"
                 rows.append(published["down-others-whisker"].row(whisker, plan.basis, of=of))
         down, up = (DEFAULT, "down", city), (DEFAULT, "up", city)
-        add("down-bbr3-again", (*down, "bbr3"), _retransmits, 0.9)
-        add("rtt-var", (*down, "bbr3"), _rtt_var, 0.5)
+        add("down-bbr3-again", (*down, "bbr3"), take_retransmits, 0.9)
+        add("rtt-var", (*down, "bbr3"), take_rtt_var, 0.5)
         for key in ("up-bbr3-again-low", "up-bbr3-again-high"):
-            add(key, (*up, "bbr3"), _retransmits, 0.5)
-        add("up-bbr3-again-third", (*up, "bbr3"), _retransmits, 0.75)
-        add("up-bbr3-cwnd", (*up, "bbr3"), _cwnd, 0.5)
-        whisker = _upper_whisker(_all(runs[(*up, "bbr3")], _throughput))
+            add(key, (*up, "bbr3"), take_retransmits, 0.5)
+        add("up-bbr3-again-third", (*up, "bbr3"), take_retransmits, 0.75)
+        add("up-bbr3-cwnd", (*up, "bbr3"), take_cwnd, 0.5)
+        whisker = _upper_whisker(track_values(runs[(*up, "bbr3")], take_throughput))
         rows.append(published["up-bbr3-whisker"].row(whisker, plan.basis, of=f"{city}, bbr3, default buffers"))
     for direction in ("down", "up"):
         for city in ("sydney", "sao-paulo"):
             for controller in plan.controllers:
-                add(f"{direction}-rtt-{city}", (DEFAULT, direction, city, controller), _rtt, 0.5)
+                add(f"{direction}-rtt-{city}", (DEFAULT, direction, city, controller), take_rtt, 0.5)
     return [*rows, *_retransmission_rows(runs, plan)]
 
 
@@ -232,24 +186,22 @@ def _quantile_row(
 ) -> Row:
     buffers, _, city, controller = at
     of = f"{city}, {controller}, {buffers} buffers"
-    return published.row(quantile(_all(runs[at], take), q), basis, of=of)
+    return published.row(quantile(track_values(runs[at], take), q), basis, of=of)
 
 
-def _download_rows(
-    published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan
-) -> list[Row]:
+def _download_rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[Row]:
     """Return a counterfactual's rows: downloads from its city, with the default buffers."""
     values = [(DEFAULT, "down", city, controller) for city in plan.cities for controller in plan.controllers]
     rows = [
         _quantile_row(
-            published["down-bbr3" if at[-1] == "bbr3" else "down-others"], runs, at, _throughput, 0.5, plan.basis
+            published["down-bbr3" if at[-1] == "bbr3" else "down-others"], runs, at, take_throughput, 0.5, plan.basis
         )
         for at in values
     ]
     return rows + [_retransmission_row(runs, at, plan.basis) for at in values]
 
 
-def _retransmission_rows(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Row]:
+def _retransmission_rows(runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[Row]:
     """Return rows of segments retransmitted per thousand that arrived, which the paper does not report."""
     return [
         _retransmission_row(runs, (*part, *of), plan.basis)
@@ -260,7 +212,7 @@ def _retransmission_rows(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) ->
 
 def _retransmission_row(runs: Mapping[Key, Sequence[StudyRun]], at: Key, basis: str) -> Row:
     buffers, direction, city, controller = at
-    share = quantile(_all(runs[at], _retransmits_per_thousand), 0.5)
+    share = quantile(track_values(runs[at], take_retransmits_per_thousand), 0.5)
     quantity = f"{direction}: retransmitted per thousand segments: {city}, {controller}, {buffers} buffers"
     return Row(quantity, "", None, share, "–", basis)
 
@@ -272,170 +224,7 @@ def _upper_whisker(values: Sequence[Floats]) -> float:
     return float(joined[joined <= high + 1.5 * (high - low)].max())
 
 
-def _verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    verdicts = []
-    for buffers, direction in PARTS:
-        for city in plan.cities:
-            verdicts += _city_verdicts(runs, plan, buffers, direction, city)
-        verdicts.append(_grows_with_rtt(runs, plan, buffers, direction, _figure_of(direction)))
-    return [*verdicts, *_place_verdicts(runs, plan), *_window_verdicts(runs, plan), *_rtt_verdicts(runs, plan)]
-
-
-def _figure_of(direction: str) -> str:
-    return "figure 2" if direction == "up" else "figure 4"
-
-
-def _city_verdicts(
-    runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, city: str
-) -> list[Verdict]:
-    """Compare BBRv3's goodput and retransmissions with the others' to one city."""
-    ran = {name: runs[buffers, direction, city, name] for name in plan.controllers}
-    means = {name: [run.tracks[0].mean_bps / 1e6 for run in of] for name, of in ran.items()}
-    retransmits = {name: [float(run.tracks[0].retransmits.sum()) for run in of] for name, of in ran.items()}
-    parts = {
-        name: values_text(
-            [float(values) for each in _all(of, _retransmits_per_thousand) for values in each], "per thousand"
-        )
-        for name, of in ran.items()
-    }
-    others = plan.controllers[1:]
-    return [
-        all_hold(
-            f"{city}, {direction}, {buffers} buffers: BBRv3 gets more than CUBIC and Hybla",
-            [Claim(f"over {name}", means["bbr3"], means[name]) for name in others],
-            f"{_figure_of(direction)}a",
-            plan.basis,
-            "; ".join(f"{name} {values_text(values, 'Mbit/s')}" for name, values in means.items()),
-        ),
-        all_hold(
-            f"{city}, {direction}, {buffers} buffers: BBRv3 retransmits {MUCH_MORE:g} times as much as others",
-            [Claim(f"over {name}", retransmits["bbr3"], retransmits[name], MUCH_MORE) for name in others],
-            f"{_figure_of(direction)}b",
-            plan.basis,
-            "; ".join(
-                f"{name} {values_text(values, 'segments')}, {parts[name]}" for name, values in retransmits.items()
-            ),
-        ),
-    ]
-
-
-def _place_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    """Judge to which cities BBRv3 retransmits most, downwards."""
-    retransmits = {
-        city: [float(run.tracks[0].retransmits.sum()) for run in runs[DEFAULT, "down", city, "bbr3"]]
-        for city in plan.cities
-    }
-    most = [city for city in ("tokyo", "mumbai") if city in plan.cities]
-    rest = [city for city in plan.cities if city not in most]
-    if not most:
-        return []
-    return [
-        all_hold(
-            "downwards BBRv3 retransmits most to Tokyo and Mumbai",
-            [Claim(f"{one} over {other}", retransmits[one], retransmits[other]) for one, other in product(most, rest)],
-            "section III.B, figure 4b",
-            plan.basis,
-            "; ".join(f"{city} {values_text(values, 'segments')}" for city, values in retransmits.items()),
-        )
-    ]
-
-
-def _window_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    """Judge which controller's congestion window varies most, upwards."""
-    verdicts = []
-    for city in plan.cities:
-        spread = {
-            name: [float(np.nanstd(_cwnd(run.tracks[0]))) for run in runs[DEFAULT, "up", city, name]]
-            for name in plan.controllers
-        }
-        verdicts.append(
-            all_hold(
-                f"{city}, up: BBRv3's congestion window varies most",
-                [Claim(f"over {name}", spread["bbr3"], spread[name]) for name in plan.controllers[1:]],
-                "section III.A, figure 2c",
-                plan.basis,
-                "standard deviation: "
-                + "; ".join(f"{name} {values_text(values, 'MB')}" for name, values in spread.items()),
-            )
-        )
-    return verdicts
-
-
-def _grows_with_rtt(
-    runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, buffers: str, direction: str, source: str
-) -> Verdict:
-    """Judge BBRv3's retransmissions against the path's RTT, the least of any controller, by city."""
-    rtt_ms = np.array(
-        [
-            [
-                min(
-                    float(np.nanmin(runs[buffers, direction, city, name][i].tracks[0].rtt_ms))
-                    for name in plan.controllers
-                )
-                for i in range(len(plan.hours))
-            ]
-            for city in plan.cities
-        ]
-    )
-    retransmits = np.array(
-        [
-            [float(run.tracks[0].retransmits.mean()) for run in runs[buffers, direction, city, "bbr3"]]
-            for city in plan.cities
-        ]
-    )
-    slopes = [float(np.polyfit(rtt_ms[:, i], retransmits[:, i], 1)[0]) for i in range(len(plan.hours))]
-    means = ", ".join(f"{city} {value:.3g}" for city, value in zip(plan.cities, retransmits.mean(axis=1), strict=True))
-    return above_zero(
-        f"{direction}, {buffers} buffers: BBRv3 retransmits more at longer RTTs",
-        slopes,
-        f"section III, {source}b",
-        plan.basis,
-        f"segments a second: {means}; slope over the cities' least RTT "
-        f"{values_text([100 * slope for slope in slopes], 'a second in 100 ms')}",
-    )
-
-
-def _rtt_verdicts(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[Verdict]:
-    median = {
-        city: [float(np.nanmedian(run.tracks[0].rtt_ms)) for run in runs[DEFAULT, "down", city, "bbr3"]]
-        for city in plan.cities
-    }
-    seeds = range(len(plan.hours))
-    medians = "; ".join(f"{city} {values_text(values, 'ms')}" for city, values in median.items())
-    spread = {
-        name: [
-            float(
-                np.nanmedian(
-                    np.concatenate([runs[DEFAULT, "down", city, name][i].tracks[0].rtt_var_ms for city in plan.cities])
-                )
-            )
-            for i in seeds
-        ]
-        for name in plan.controllers
-    }
-    return [
-        all_hold(
-            "the RTT is lowest to Sydney and highest to São Paulo",
-            [Claim(f"Sydney over {city}", median["sydney"], median[city], 0.0, 1.0) for city in plan.cities[1:]]
-            + [Claim(f"São Paulo over {city}", median["sao-paulo"], median[city]) for city in plan.cities[:-1]],
-            "figures 2e and 4e",
-            plan.basis,
-            medians,
-        ),
-        all_hold(
-            "RTT variation is about the same with every controller",
-            [
-                Claim(f"{one} over {other}", spread[one], spread[other], 1 / CONSISTENT, CONSISTENT)
-                for one, other in combinations(spread, 2)
-            ],
-            "figures 2f and 4f",
-            plan.basis,
-            "; ".join(f"{name} {values_text(values, 'ms')}" for name, values in spread.items()),
-        ),
-    ]
-
-
-def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> dict[str, Figure]:
+def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> dict[str, Figure]:
     figures = {}
     for buffers, direction in PARTS:
 
@@ -443,17 +232,17 @@ def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> dict[str, F
             take: Callable[[Track], Floats], buffers: str = buffers, direction: str = direction
         ) -> dict[tuple[str, str], Floats]:
             return {
-                (city, name): np.concatenate(_all(runs[buffers, direction, city, name], take))
+                (city, name): np.concatenate(track_values(runs[buffers, direction, city, name], take))
                 for city in plan.cities
                 for name in plan.controllers
             }
 
         panels = [
-            Boxes("Throughput", "Mbit/s", values(_throughput)),
-            Boxes("Retransmitted", "segments a second", values(_retransmits)),
-            Boxes("Congestion window", "MB", values(_cwnd)),
-            Boxes("RTT", "ms", values(_rtt)),
-            Boxes("RTT variation", "ms", values(_rtt_var)),
+            Boxes("Throughput", "Mbit/s", values(take_throughput)),
+            Boxes("Retransmitted", "segments a second", values(take_retransmits)),
+            Boxes("Congestion window", "MB", values(take_cwnd)),
+            Boxes("RTT", "ms", values(take_rtt)),
+            Boxes("RTT variation", "ms", values(take_rtt_var)),
         ]
         number = 2 if direction == "up" else 4
         name = f"figure-{number}" + ("" if buffers == DEFAULT else f"-{buffers}-buffers")
@@ -463,15 +252,15 @@ def _figures(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> dict[str, F
     return figures
 
 
-def _time_series(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, direction: str) -> Figure:
+def _time_series(runs: Mapping[Key, Sequence[StudyRun]], plan: Plan, direction: str) -> Figure:
     cities = [city for city in ("sydney", "london") if city in plan.cities]
     panels = []
     for city in cities:
         row = []
         for title, unit, take in (
-            ("throughput", "Mbit/s", _throughput),
-            ("congestion window", "MB", _cwnd),
-            ("RTT variation", "ms", _rtt_var),
+            ("throughput", "Mbit/s", take_throughput),
+            ("congestion window", "MB", take_cwnd),
+            ("RTT variation", "ms", take_rtt_var),
         ):
             lines = []
             for name in plan.controllers:
@@ -482,10 +271,10 @@ def _time_series(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan, direction:
     return plot_panels(panels)
 
 
-def _notes(runs: Mapping[Key, Sequence[StudyRun]], plan: _Plan) -> list[str]:
+def _notes(runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[str]:
     caps = []
     for city in plan.cities:
-        rtt_ms = quantile(_all(runs[DEFAULT, "down", city, "bbr3"], _rtt), 0.5)
+        rtt_ms = quantile(track_values(runs[DEFAULT, "down", city, "bbr3"], take_rtt), 0.5)
         if rtt_ms is not None:
             wmem = plan.buffers[DEFAULT]["wmem_max_bytes"]
             caps.append(f"{city} {wmem * 0.69 * 8 / rtt_ms / 1e3:.0f}")
