@@ -64,7 +64,7 @@ AllowLocal = Annotated[
     bool,
     typer.Option(
         "--allow-local",
-        help="Let PROGRAM reach private addresses and this machine's own too, with your access. [default: public "
+        help="Let PROGRAM reach private addresses and this machine's networks too, with your access. [default: public "
         "addresses only]",
     ),
 ]
@@ -209,7 +209,8 @@ def _print_notes(result: ProgramRun, allow_local_helps: bool) -> None:
         warn(result.emulated.warning)
     if refused := ((result.emulated.done or {}).get("gateway") or {}).get("dropped_by_policy"):
         warn(
-            f"refused {refused} attempts to reach private addresses or this machine's own; --allow-local allows them"
+            f"refused {refused} attempts to reach private addresses or this machine's networks; --allow-local allows "
+            "them"
             if allow_local_helps
             else f"refused {refused} attempts to reach more than the server (--no-internet)"
         )

@@ -84,7 +84,7 @@ def run_program(
         gateway_controller: The kernel's congestion controller at the gateway, for TCP from the Internet to the program
             (a split connection: docs/concepts/emulation.md); None: the kernel's default.
         internet: Addresses that the program can reach beside the server: ``public``; ``any``: private addresses and
-            this machine's own too, with this user's access; ``none``. This is no sandbox.
+            this machine's networks too, with this user's access; ``none``. This is no sandbox.
         queues: Queue disciplines that replace the Profile's own, in the syntax of `bentpipe.profiles.queues`.
         capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`.
         listen_within_s: Longest wait for the server to listen [s].

@@ -22,7 +22,7 @@ pub fn resolver(server: Addresses) -> Addresses {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Public addresses, without private ones and the machine's own.
+    /// Public addresses, without private ones and the machine's own networks.
     Public,
     /// All addresses that this user on this machine can reach, private ones and the machine's own included.
     Any,
@@ -65,9 +65,25 @@ impl Destinations {
         let allowed = match self.reach {
             Reach::Any => true,
             Reach::None => false,
-            Reach::Public => is_dns || (!is_private(destination.ip()) && !is_of_this_machine(destination.ip())),
+            Reach::Public => {
+                is_dns || self.is_enclosing(destination.ip()) || !(is_private(destination.ip()) || is_on_link(destination.ip()))
+            }
         };
         if allowed { Ok(external) } else { Err(Refusal::Policy) }
+    }
+
+    /// Whether `address` belongs to the path of an enclosing emulation, whose networks have lower numbers.
+    fn is_enclosing(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => {
+                let ([a, b, n, _], [own_a, own_b, own_n, _]) = (address.octets(), self.resolver.v4.octets());
+                [a, b] == [own_a, own_b] && n < own_n
+            }
+            IpAddr::V6(address) => {
+                let (network, own) = (address.segments(), self.resolver.v6.segments());
+                network[..3] == own[..3] && network[3] < own[3]
+            }
+        }
     }
 
     fn reachable(&self, destination: SocketAddr) -> Option<SocketAddr> {
@@ -110,28 +126,40 @@ fn nat64_target(address: Ipv6Addr) -> Option<Ipv4Addr> {
     (prefix == [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0]).then(|| Ipv4Addr::new(a, b, c, d))
 }
 
-/// Whether `address` is private (RFC 1918, RFC 4193, or site-local by RFC 3879). Shared addresses (100.64.0.0/10, RFC 6598) belong to an operator, and
-/// they and `fd62:656e:7470::/48` hold the paths of outer emulations: these are not private.
+/// Whether `address` is private (RFC 1918, RFC 4193, or site-local by RFC 3879) or shared (100.64.0.0/10, RFC 6598: hosts behind an operator's NAT and
+/// in overlay networks).
 fn is_private(address: IpAddr) -> bool {
+    let is_private_v4 = |v4: Ipv4Addr| v4.is_private() || (v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 0x40);
     match address {
-        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V4(address) => is_private_v4(address),
         IpAddr::V6(address) => {
-            let [a, b, c, ..] = address.segments();
-            let is_emulations = [a, b, c] == [0xfd62, 0x656e, 0x7470];
-            let is_local = a & 0xfe00 == 0xfc00 || a & 0xffc0 == 0xfec0;
-            (is_local && !is_emulations) || nat64_target(address).is_some_and(|target| target.is_private())
+            let first = address.segments()[0];
+            first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 || nat64_target(address).is_some_and(is_private_v4)
         }
     }
 }
 
-/// Whether a device of this network namespace has `address` now; true if the kernel does not report its addresses.
-fn is_of_this_machine(address: IpAddr) -> bool {
+/// Whether `address` is that of a device of this network namespace, or in its network, now; true if the kernel does not report its addresses.
+fn is_on_link(address: IpAddr) -> bool {
     let Ok(devices) = getifaddrs() else { return true };
     let address = match address {
         IpAddr::V6(v6) => nat64_target(v6).map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,
     };
-    devices.filter_map(|device| device.address.as_ref().and_then(ip_of)).any(|own| own == address)
+    let ip = |address: Option<&SockaddrStorage>| address.and_then(ip_of);
+    devices.filter_map(|device| Some((ip(device.address.as_ref())?, ip(device.netmask.as_ref())))).any(|(own, mask)| {
+        // A mask of zeros is no network: all addresses would be in it.
+        own == address || mask.is_some_and(|mask| !mask.is_unspecified() && is_in_network(address, own, mask))
+    })
+}
+
+/// Whether `address` is in the network that has `own` and this `mask`.
+fn is_in_network(address: IpAddr, own: IpAddr, mask: IpAddr) -> bool {
+    match (address, own, mask) {
+        (IpAddr::V4(address), IpAddr::V4(own), IpAddr::V4(mask)) => address & mask == own & mask,
+        (IpAddr::V6(address), IpAddr::V6(own), IpAddr::V6(mask)) => address & mask == own & mask,
+        _ => false,
+    }
 }
 
 fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
@@ -186,13 +214,25 @@ mod tests {
         let (_, server) = addresses(3);
         let nameserver: SocketAddr = "192.168.1.1:53".parse().unwrap();
         let of = |reach, text: &str| Destinations::new(server, nameserver, reach).external(text.parse().unwrap());
-        let private =
-            ["10.0.0.1:80", "172.16.0.1:80", "192.168.1.9:80", "[fd00::1]:80", "[fc00::1]:80", "[fec0::1]:80", "[64:ff9b::10.0.0.1]:80"];
+        let private = [
+            "10.0.0.1:80",
+            "172.16.0.1:80",
+            "192.168.1.9:80",
+            "100.64.4.1:80",
+            "100.127.255.1:80",
+            "[fd00::1]:80",
+            "[fc00::1]:80",
+            "[fec0::1]:80",
+            "[fd62:656e:7470:4::1]:80",
+            "[64:ff9b::10.0.0.1]:80",
+            "[64:ff9b::100.100.1.1]:80",
+        ];
         for text in private {
             assert_eq!(of(Reach::Public, text), Err(Refusal::Policy), "{text}");
             assert_eq!(of(Reach::Any, text), Ok(text.parse().unwrap()), "{text}");
         }
-        for text in ["192.0.2.1:80", "172.32.0.1:80", "100.64.2.1:80", "[fd62:656e:7470:2::1]:80", "[2001:db8::1]:443"] {
+        let enclosing = ["100.64.2.1:80", "[fd62:656e:7470:2::1]:80"];
+        for text in enclosing.into_iter().chain(["8.8.8.8:80", "172.32.0.1:80", "100.128.0.1:80", "[2001:4860:4860::8888]:443"]) {
             assert_eq!(of(Reach::Public, text), Ok(text.parse().unwrap()), "{text}");
             assert_eq!(of(Reach::None, text), Err(Refusal::Policy), "{text}");
         }
@@ -202,7 +242,20 @@ mod tests {
             assert_eq!(of(reach, "127.0.0.1:80"), Err(Refusal::Forbidden));
         }
         let own: Vec<IpAddr> = getifaddrs().unwrap().filter_map(|device| device.address.as_ref().and_then(ip_of)).collect();
-        assert!(own.iter().all(|address| is_of_this_machine(*address)), "{own:?}");
-        assert!(!is_of_this_machine("192.0.2.1".parse().unwrap()));
+        assert!(own.iter().all(|address| is_on_link(*address)), "{own:?}");
+        assert!(!is_on_link("8.8.8.8".parse().unwrap()));
+    }
+
+    #[test]
+    fn neighbours_are_in_the_network_of_a_device() {
+        let is_in =
+            |address: &str, own: &str, mask: &str| is_in_network(address.parse().unwrap(), own.parse().unwrap(), mask.parse().unwrap());
+        let lan = ["2001:db8:5::1", "ffff:ffff:ffff:ffff::"];
+        assert!(is_in("2001:db8:5::99", lan[0], lan[1]));
+        assert!(!is_in("2001:db8:6::99", lan[0], lan[1]));
+        assert!(is_in("198.51.100.9", "198.51.100.130", "255.255.255.0"));
+        assert!(!is_in("198.51.100.9", "198.51.100.130", "255.255.255.128"));
+        assert!(!is_in("198.51.100.9", lan[0], lan[1]));
+        assert!(is_on_link("127.0.0.77".parse().unwrap()), "the loopback device has a /8");
     }
 }
