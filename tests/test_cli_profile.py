@@ -48,6 +48,7 @@ def test_show_prints_the_summary(dumbbell: Path) -> None:
         "hash",
         "provenance",
         "geometry",
+        "loss_process",
         "hops",
         "handovers",
         "reconfigurations",
@@ -104,6 +105,19 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
 def test_an_impossible_profile_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     assert message in run("make", *arguments, "-o", tmp_path / "x.parquet", code=2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("process", [None, "loaded", "idle"])
+def test_make_and_show_name_the_loss_process(tmp_path: Path, process: str | None) -> None:
+    path = tmp_path / "P.parquet"
+    given = [] if process is None else ["--loss", process]
+    made = RUN.invoke(
+        app,
+        ["profile", "make", "--site", "melbourne", "--to", "sydney", "--duration", "15", *given, "-o", str(path)],
+    )
+    assert ("no --loss given: loss is loaded" in made.stderr) == (process is None)
+    assert json.loads(run("show", path, "--json"))["loss_process"] == (process or "loaded")
+    assert re.search(rf"^loss +{process or 'loaded'}: as on a path", run("show", path), re.MULTILINE)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bentpipe.orbits import elements, sky
 from bentpipe.profiles.access import loss_process
 from bentpipe.profiles.coverage import SLOT_NS, SLOT_PHASE_NS, SLOTS, coverage
 from bentpipe.profiles.make import BorrowedModelWarning, OutageWarning, UnpublishedRouteWarning, make_profile
-from bentpipe.profiles.origin import geometry, slots
+from bentpipe.profiles.origin import geometry, loss_name, slots
 from bentpipe.profiles.pings import ping
 from bentpipe.profiles.show import as_rows, summarise
 from bentpipe.scenarios.ground import load_gateways
@@ -293,10 +293,14 @@ def test_the_provenance_of_a_geostationary_path_has_the_epoch_it_flew_from() -> 
 
 def test_an_unreadable_provenance_is_one_line() -> None:
     made = make_profile("melbourne", "sydney", duration_s=15.0)
-    for hurt in ({"schedule": 1}, {"schedule": {"slots": [{}]}}, {"schedule": {"slots": None, "policy": []}}):
+    for hurt in (
+        {"schedule": 1},
+        {"schedule": {"slots": [{}]}},
+        {"schedule": {"slots": None, "policy": []}, "params": []},
+    ):
         metadata = json.loads(made.metadata_json())
         metadata["provenance"]["recipe"] = hurt
-        for read in (geometry, slots):
+        for read in (geometry, slots, loss_name):
             with pytest.raises(UserError, match="the provenance does not read"):
                 read(metadata)
 

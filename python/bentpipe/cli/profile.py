@@ -69,11 +69,14 @@ def make(
     Example:
         bentpipe profile make --site melbourne --to london --start 2026-05-10T09:00:00Z --duration 300 -o P.parquet
     """
+    import json
+
     from bentpipe.cli.console import note, print_json, progress
     from bentpipe.profiles.make import make_profile
+    from bentpipe.profiles.origin import loss_name
     from bentpipe.profiles.parquet import write_profile
     from bentpipe.profiles.presets import preset_profile
-    from bentpipe.profiles.show import summarise
+    from bentpipe.profiles.show import LOSS_PROCESSES, summarise
     from bentpipe.scenarios.places import parse_place
     from bentpipe.times import format_utc, parse_utc
 
@@ -120,6 +123,8 @@ def make(
     write_profile(made, out)
     if start is None:
         note(f"no --start given: the Profile begins at {format_utc(made.start_unix_ns)}")
+    if loss is None and (process := loss_name(json.loads(made.metadata_json()))) is not None:
+        note(f"no --loss given: loss is {LOSS_PROCESSES[process]} (the other choice: idle, for pings alone)")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
         note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:

@@ -34,6 +34,17 @@ def loss_process(name: str) -> dict[str, Any]:
     return known[name]
 
 
+def loss_process_name(parameters: Mapping[str, Any]) -> str:
+    """Return the name of the loss process with these `parameters`; ``own`` for other parameters.
+
+    Example:
+        >>> loss_process_name(loss_process("idle"))
+        'idle'
+    """
+    known: dict[str, dict[str, Any]] = json.loads(_native.access_loss_processes())
+    return next((name for name, its in known.items() if its == parameters), "own")
+
+
 def with_loss_process(parameters: Mapping[str, Any], name: str | None) -> dict[str, Any]:
     """Return `parameters` with the `loss` entries of a loss process as defaults; unchanged for None.
 

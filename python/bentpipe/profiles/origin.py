@@ -16,6 +16,7 @@ import numpy as np
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError
 from bentpipe.orbits import elements
+from bentpipe.profiles.access import loss_process_name
 from bentpipe.scenarios.ground import Gateway, GatewayList
 from bentpipe.scenarios.shells import load_constellation
 from bentpipe.times import format_utc
@@ -146,6 +147,19 @@ def slot_starts_s(metadata: Mapping[str, Any]) -> list[float]:
     try:
         return [] if recipe is None else [slot["start_ns"] / 1e9 for slot in recipe["schedule"]["slots"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _unreadable(metadata, error) from None
+
+
+def loss_name(metadata: Mapping[str, Any]) -> str | None:
+    """Return the name of a computed Profile's loss process (``own``: own parameters); None for others.
+
+    Raises:
+        UserError: As `geometry`.
+    """
+    recipe = _recipe(metadata)
+    try:
+        return None if recipe is None else loss_process_name(recipe["params"]["loss"])
+    except (KeyError, TypeError) as error:
         raise _unreadable(metadata, error) from None
 
 

@@ -20,6 +20,13 @@ from bentpipe.times import format_utc
 DELAY_STEP_S = 0.01
 MAX_SAMPLES = 1_000_000
 
+LOSS_PROCESSES = {
+    "loaded": "loaded: as on a path that a flow fills",
+    "idle": "idle: as on a path that carries only pings",
+    "own": "own parameters",
+}
+"""Text for each loss process of a computed Profile."""
+
 QUANTILES = {"min": 0.0, "p5": 0.05, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
 
@@ -28,9 +35,10 @@ def summarise(profile: Profile) -> dict[str, Any]:
 
     Returns:
         ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (inputs of a
-        computed Profile, see `bentpipe.profiles.origin.geometry`; None for others), ``hops`` (name, shared_id,
-        used_s), ``handovers`` (the hop changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in
-        a measured Profile the slot edges, because the satellites are unknown),
+        computed Profile, see `bentpipe.profiles.origin.geometry`; None for others), ``loss_process`` (of a computed
+        Profile: loaded, idle or own; None for others), ``hops`` (name, shared_id, used_s), ``handovers`` (the hop
+        changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in a measured Profile the slot
+        edges, because the satellites are unknown),
         ``outages`` (times in which no packet gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
         direction ``delay_ms``, ``capacity_bps`` (quantiles; None: no limit), ``loss_mean``
         (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a
@@ -57,6 +65,7 @@ def summarise(profile: Profile) -> dict[str, Any]:
         "hash": profile.content_hash(),
         "provenance": {key: meta["provenance"][key] for key in ("kind", "description", "made_by", "seed", "includes")},
         "geometry": origin.geometry(meta),
+        "loss_process": origin.loss_name(meta),
         "hops": [
             {"name": hop["name"], "shared_id": hop["shared_id"], "used_s": seconds}
             for hop, seconds in zip(meta["hops"], used, strict=True)
@@ -85,6 +94,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("delays", "one way" if summary["basis"] == "one_way" else "half of measured RTTs"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.geometry_facts(summary["geometry"]) if summary["geometry"] is not None else []),
+        *([("loss", LOSS_PROCESSES[summary["loss_process"]])] if summary["loss_process"] is not None else []),
         ("hops", _hops(summary)),
         (
             "handovers",
@@ -105,6 +115,25 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         )
         facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
     return facts, rows, ["", *QUANTILES]
+
+
+def describe(profile: Profile) -> str:
+    """Return a Profile in one line: name, time, loss, median RTT and capacities, and number of handovers.
+
+    Example:
+        >>> from bentpipe.profiles import preset_profile
+        >>> describe(preset_profile("dumbbell:rate=100mbit,rtt=40ms", 10.0, name="wire"))
+        'wire, 10 s from 2026-05-10T09:00:00Z: median RTT 40 ms, 100 Mbit/s down and 100 up, 0 handovers'
+    """
+    summary = summarise(profile)
+    rtt = "no path" if summary["rtt_ms"] is None else f"median RTT {summary['rtt_ms']['median']:.3g} ms"
+    capacities = (summary[direction]["capacity_bps"] for direction in ("down", "up"))
+    down, up = ("–" if each is None else f"{each['median'] / 1e6:.3g}" for each in capacities)
+    process = summary["loss_process"]
+    return (
+        f"{summary['name']}, {summary['duration_s']:g} s from {summary['start']}: {rtt}, {down} Mbit/s down and {up} "
+        f"up, {'' if process is None else f'{process} loss, '}{_count(summary['handovers'], 'handover')}"
+    )
 
 
 def _hops(summary: dict[str, Any]) -> str:
