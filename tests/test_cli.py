@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from bentpipe.cli.errors import PACKAGE, report
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.show import describe
 
 RUN = CliRunner()
 COMMANDS = [
@@ -279,6 +281,50 @@ def test_program_options_without_dashes_are_refused(words, message):
 )
 def test_a_program_after_dashes_keeps_its_options(words):
     assert "P.parquet: no such file" in RUN.invoke(app, words.split()).stderr
+
+
+@pytest.mark.parametrize("words", ["run --seed 2 --site {} -- ./curl -o x", "shell --site={} --seed 2"])
+def test_run_and_shell_make_the_profile_of_a_site(monkeypatch, words):
+    given = []
+
+    def record(path, command, **options):
+        given.append((path, command, options["seed"]))
+        raise UserError("stopped here")
+
+    monkeypatch.setattr("bentpipe.execution.program.run_program", record)
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    done = RUN.invoke(app, words.format("melbourne --to sydney --duration 15 --loss idle").split())
+    ((path, command, seed),) = given
+    made = make_profile("melbourne", "sydney", duration_s=15.0, loss="idle")
+    assert path.content_hash() == made.content_hash()
+    assert (command, seed) == (["./curl", "-o", "x"] if words.startswith("run") else ["/bin/sh"], 2)
+    assert f"note: {describe(made)}\n" in done.stderr
+    assert "melbourne-sydney, 15 s from 2026-05-10T09:00:00Z: median RTT" in done.stderr
+    assert "idle loss" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run --site melbourne -- curl", "--site needs --to"),
+        ("run --site melbourne --to -37 145 -- curl", "expected --to -37,145"),
+        ("run --site melborne --to sydney -- curl", "melbourne"),
+        ("run --site melbourne --to sydney curl", "curl: --site makes the Profile; expected either of them, and `--`"),
+        ("run P.parquet --site melbourne --to sydney -- curl", "P.parquet: --site makes the Profile"),
+        ("run --site melbourne --to sydney --duration 0 -- curl", "duration: 0 s"),
+        ("run --site melbourne --to sydney --", "Missing argument"),
+        ("run P.parquet --to sydney -- curl", "--to: belongs to a Profile that --site makes"),
+        ("run P.parquet --duration 10 -- curl", "--duration: belongs to a Profile that --site makes"),
+        ("shell P.parquet --site melbourne --to sydney", "P.parquet: --site makes the Profile"),
+        ("shell --loss idle", "--loss: belongs to a Profile that --site makes"),
+        ("shell", "no Profile; expected a file (.parquet), or --site and --to"),
+    ],
+)
+def test_a_site_and_a_profile_that_do_not_fit_are_one_line(words, message):
+    done = RUN.invoke(app, words.split())
+    assert done.exit_code == 2
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert message in line
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import sys
 import pytest
 from emulation import bentpipe, dumbbell_file, require_emulation
 
-from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.store import find_runs
 
 #: Sets the device's MTU inside to 9000, as `ip link set bentpipe mtu 9000` does (SIOCSIFMTU).
 LARGER = """
@@ -98,6 +100,16 @@ def test_a_server_and_a_folder_need_not_be_utf8(dumbbell, tmp_path):
     done = bentpipe("run", dumbbell, "-o", out, "--capture", "--server", line, "--", "true")
     assert done.returncode == 2
     assert "ended before it listened (exit code 3)" in done.stderr
+
+
+def test_the_profile_of_a_site_is_stored_with_the_run(tmp_path):
+    made = ["--site", "melbourne", "--to", "sydney", "--duration", "15"]
+    done = bentpipe("run", *made, "-o", tmp_path / "out", "--", "true")
+    assert done.returncode == 0, done.stderr
+    (run,) = find_runs(tmp_path / "out")
+    stored = read_profile(tmp_path / "out" / "profiles" / "melbourne-sydney.parquet")
+    assert run.record["profiles"][0]["base_hash"] == stored.content_hash()
+    assert stored.content_hash() == make_profile("melbourne", "sydney", duration_s=15.0).content_hash()
 
 
 @pytest.mark.parametrize("command", [["run", "P", "--seed", 2**64, "--", "true"], ["profile", "make", "--seed", 2**64]])

@@ -54,10 +54,14 @@ class PlaceCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
         """Refuse two numbers after an option that takes one place."""
-        for option, lat, lon in zip(args, args[1:], args[2:], strict=False):
-            if option in _PLACES and _NUMBER.match(lat) and _NUMBER.match(lon):
-                raise UserError(f"{option} {lat} {lon}: a place is one word; expected {option} {lat},{lon}")
+        _refuse_split_places(args)
         return super().parse_args(ctx, args)
+
+
+def _refuse_split_places(args: list[str]) -> None:
+    for option, lat, lon in zip(args, args[1:], args[2:], strict=False):
+        if option in _PLACES and _NUMBER.match(lat) and _NUMBER.match(lon):
+            raise UserError(f"{option} {lat} {lon}: a place is one word; expected {option} {lat},{lon}")
 
 
 class PlotCommand(TyperCommand):
@@ -83,7 +87,7 @@ def plot_file(given: str, measured: Path, name: str) -> Path:
 
 
 class ProgramCommand(TyperCommand):
-    """A command that takes a Profile and then a program with its own options.
+    """A command that takes a Profile, or ``--site`` to make one, and then a program with its own options.
 
     Without ``--`` before the program, Typer would parse its options as bentpipe's. So ``run P.parquet curl -s URL`` is
     refused, and so is ``curl -o FILE``, which would set bentpipe's folder and not curl's file. A ``--`` after the
@@ -91,11 +95,27 @@ class ProgramCommand(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
-        """Refuse options after the program's name if no ``--`` precedes it."""
+        """Refuse options after the program's name if no ``--`` precedes it. With ``--site`` the Profile is `MADE`."""
+        own = args[: args.index("--")] if "--" in args else args
+        if any(word.partition("=")[0] == "--site" for word in own):
+            _refuse_split_places(own)
+            return super().parse_args(ctx, [*own, *self._made_profile(ctx, own), *args[len(own) :]])
         program, *rest = self._program(ctx, args) or [""]
         if options := [word for word in rest if word.startswith("-") and word != "-"]:
             raise _missing_dashes(f"{options[0]} after {program} would be parsed as bentpipe's")
         return super().parse_args(ctx, args)
+
+    def _made_profile(self, ctx: Any, own: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """Return the word in the Profile's place; refuse a Profile or a program before ``--``."""
+        try:
+            values, _, _ = self.make_parser(ctx).parse_args(list(own))
+        except typer.TyperException:  # the real parse reports errors in bentpipe's own options
+            return []
+        if (word := values.get("profile")) is not None:
+            error = UserError(f"{word}: --site makes the Profile; expected either of them, and `--` before the program")
+            error.add_note("bentpipe run --site louvain --to london -- curl -s http://server:8000/")
+            raise error
+        return [MADE]
 
     def _program(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
         """Return the words from the program's name on; empty if ``--`` precedes it."""
@@ -112,6 +132,10 @@ class ProgramCommand(TyperCommand):
                 return []
             words = rest[skipped:]
         return words
+
+
+MADE = "-"
+"""Word in a Profile's place if options make the Profile."""
 
 
 def _missing_dashes(problem: str) -> UserError:

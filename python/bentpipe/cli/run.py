@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bentpipe.cli import options
 from bentpipe.seeds import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -18,7 +19,27 @@ if TYPE_CHECKING:
     from bentpipe.execution.program import ProgramRun
 
 ProfileFile = Annotated[
-    Path, typer.Argument(metavar="PROFILE", help="Profile of the path (.parquet).", show_default=False)
+    Path | None,
+    typer.Argument(metavar="[PROFILE]", help="Profile of the path (.parquet), unless --site.", show_default=False),
+]
+Site = Annotated[str | None, options.place(label="Make the Profile of this terminal")]
+To = Annotated[str | None, options.place(label="With --site, the server")]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        help="With --site, the Profile's start: ISO-8601, UTC unless it has an offset. [default: 2026-05-10T09:00:00Z]",
+        show_default=False,
+    ),
+]
+Duration = Annotated[
+    float | None, typer.Option(help="With --site, the Profile's duration [s]. [default: 300]", show_default=False)
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        help="With --site, the loss process: loaded (a flow fills the path) or idle (only pings). [default: loaded]",
+        show_default=False,
+    ),
 ]
 Command = Annotated[
     list[str], typer.Argument(metavar="-- PROGRAM [ARGS]…", help="Program to run on the path.", show_default=False)
@@ -96,6 +117,11 @@ IPV6_LEAST_MTU = 1280
 def run(
     profile: ProfileFile,
     command: Command,
+    site: Site = None,
+    to: To = None,
+    start: Start = None,
+    duration: Duration = None,
+    loss: Loss = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -118,23 +144,20 @@ def run(
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
 
-    To the Internet:
-        bentpipe run P.parquet --gateway-cc bbr -- curl -o page.html https://example.org/
+    To the Internet, over a Profile made on the way (`bentpipe profile make` has more options):
+        bentpipe run --site louvain --to london -- curl -o page.html https://example.org/
     """
     from bentpipe.cli.console import note
     from bentpipe.errors import UserError
     from bentpipe.execution.emulation.spec import MIN_MTU
     from bentpipe.execution.emulation.terminal import restore_foreground
     from bentpipe.execution.program import run_program
-    from bentpipe.profiles.parquet import read_profile
 
     if no_internet and allow_local:
         raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
     if MIN_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
-    if not profile.exists():
-        raise UserError(f"{profile}: no such file; expected a Profile (.parquet) before the program")
-    path = read_profile(profile)
+    path = _path(profile, site, to, start, duration, loss)
     note_if_fast([path])
     with restore_foreground():
         result = run_program(
@@ -157,7 +180,12 @@ def run(
 
 
 def shell(
-    profile: ProfileFile,
+    profile: ProfileFile = None,
+    site: Site = None,
+    to: To = None,
+    start: Start = None,
+    duration: Duration = None,
+    loss: Loss = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -175,13 +203,56 @@ def shell(
 
     Example:
         bentpipe shell P.parquet --server "python3 -m http.server"
+
+    Over a Profile made on the way:
+        bentpipe shell --site louvain --to london
     """
     from bentpipe.cli.console import note
 
     note("shell on the emulated path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
     network = (mtu, gateway_cc, no_internet, allow_local, aqm)
-    run(profile, program, server, out, seed, offset, at_end, *network, capture, listen_within)
+    made = (site, to, start, duration, loss)
+    run(profile, program, *made, server, out, seed, offset, at_end, *network, capture, listen_within)
+
+
+def _path(
+    file: Path | None, site: str | None, to: str | None, start: str | None, duration_s: float | None, loss: str | None
+) -> Profile:
+    """Read the Profile in `file`, or make that of `site` and `to` and print it in one line."""
+    from bentpipe.cli.console import note, progress
+    from bentpipe.errors import UserError
+    from bentpipe.profiles.make import make_profile
+    from bentpipe.profiles.parquet import read_profile
+    from bentpipe.profiles.show import describe
+    from bentpipe.times import parse_utc
+
+    if site is None:
+        others = {"--to": to, "--start": start, "--duration": duration_s, "--loss": loss}
+        if given := [option for option, value in others.items() if value is not None]:
+            raise UserError(
+                f"{given[0]}: belongs to a Profile that --site makes; expected --site too, or no {given[0]}"
+            )
+        if file is None:
+            raise UserError("no Profile; expected a file (.parquet), or --site and --to to make one")
+        if not file.exists():
+            raise UserError(f"{file}: no such file; expected a Profile (.parquet) before the program")
+        return read_profile(file)
+    if file is not None and str(file) != options.MADE:
+        raise UserError(f"{file}: --site makes the Profile; expected either of them")
+    if to is None:
+        raise UserError("--site needs --to, the place of the server; expected a name of `bentpipe sites`, or lat,lon")
+    with progress("making the Profile") as advance:
+        made = make_profile(
+            site,
+            to,
+            start_unix_ns=None if start is None else parse_utc(start, "--start"),
+            duration_s=300.0 if duration_s is None else duration_s,
+            loss=loss,
+            on_progress=advance,
+        )
+    note(describe(made))
+    return made
 
 
 def note_if_fast(paths: Iterable[Profile]) -> None:
