@@ -36,7 +36,7 @@ def side(*runs: tuple[float, float, float, float]) -> Side:
     return Side(tuple(Figures(g * 1e6, (s, 1 - s), d, r, None) for g, s, d, r in runs))
 
 
-def test_every_path_controller_and_kind_is_covered():
+def test_cells_cover_every_path_controller_and_kind_of_pair():
     assert len(set(CELLS)) == 24
     for path in {cell.profile for cell in CELLS}:
         mine = [cell.flows for cell in CELLS if cell.profile == path]
@@ -69,7 +69,7 @@ def test_limits_are_those_of_the_claim():
     assert silent.to_dict(None)["goodput_ratio"] is None
 
 
-def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
+def test_shares_are_equivalent_only_if_both_one_sided_tests_reject():
     rng = np.random.default_rng(1)
     tight = list(0.6 + 0.01 * rng.standard_normal(10))
     near = [x + 0.02 + 0.01 * rng.standard_normal() for x in tight]
@@ -100,7 +100,7 @@ def test_shares_are_equivalent_only_if_both_one_sided_tests_say_so():
 
 
 @pytest.mark.parametrize("follows", [0.0, 0.5, 0.9])
-def test_more_simulated_seeds_make_the_shares_test_surer_and_no_less_honest(follows):
+def test_more_simulated_seeds_add_power_to_the_shares_test_at_the_same_level(follows):
     """Worlds 5 points apart are called equal as often as the level says, equal ones more often than by pairs."""
 
     def found(apart: float, drawn: int, rng: np.random.Generator) -> bool:
@@ -117,7 +117,7 @@ def test_more_simulated_seeds_make_the_shares_test_surer_and_no_less_honest(foll
         assert often(0.0, 200) > often(0.0, 20) + 0.1
 
 
-def test_figures_agree_with_the_run_they_are_taken_from(tmp_path):
+def test_figures_agree_with_their_run(tmp_path):
     paths, _ = make_paths(20.0, None, tmp_path / "trace")
     (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=20.0, phase_s=0.0).runs
     found = figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
@@ -166,7 +166,7 @@ def test_figures_are_sums_over_hops_after_the_warm_up():
     assert found.delay_in_ms({13}) == 35.0
 
 
-def test_a_run_that_is_not_whole_is_one_line(tmp_path):
+def test_an_incomplete_run_is_refused_in_one_line(tmp_path):
     paths, _ = make_paths(20.0, None, tmp_path / "trace")
     (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=12.0, phase_s=0.0).runs
     samples, links = run.samples(), run.links()
@@ -183,7 +183,7 @@ def test_a_run_that_is_not_whole_is_one_line(tmp_path):
         figures_of(run, samples.clear(), links, run.events(), warmup_s=10.0)
 
 
-def test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds(tmp_path):
+def test_bbr_queues_more_in_seconds_with_stolen_time(tmp_path):
     """What a hypervisor does to BBR (`explanations`), done to a simulated path; CUBIC hardly minds."""
     still_s, every_s, span_s = 0.015, 5.0, 60.0
     at_s = np.arange(12.4, span_s, every_s)
@@ -224,7 +224,7 @@ def test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds(tmp_path):
     assert cubic.goodput_bps == pytest.approx(other.goodput_bps, rel=0.02)
 
 
-def test_a_reason_explains_only_its_kind_and_only_where_time_was_stolen():
+def test_stolen_time_explains_only_the_delay_of_bbr_alone_in_those_seconds():
     def of(flows: str, calm_ms: list[float], stolen_ms: float, stolen: range, again: float = 0.0) -> str | None:
         """Kernel's Runs of 30 s with these delays, those of the stolen seconds and behind them aside; simulator 40."""
         theirs = []
@@ -254,7 +254,7 @@ def test_a_reason_explains_only_its_kind_and_only_where_time_was_stolen():
     assert all(f"def {test.split('::')[1]}(" in names for test in (STANDS_STILL,))
 
 
-def test_means_that_scatter_are_not_surely_inside():
+def test_means_with_large_scatter_are_unsure():
     def unsure(scatter: float, n: int) -> tuple[str, ...]:
         turns = [1 if i % 2 else -1 for i in range(n)]
         verdict = judge(
@@ -272,7 +272,7 @@ def test_means_that_scatter_are_not_surely_inside():
     assert unsure(10.0, 10) == ("goodput",)
 
 
-def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
+def test_a_kernel_with_large_scatter_leaves_a_difference_undecided():
     def verdict(
         offset: float,
         ours: float,
@@ -330,7 +330,7 @@ def test_a_kernel_that_does_not_repeat_itself_tells_nothing_apart():
     assert against_itself(judge(Cell("fibre", "reno"), side((1, 1, 1, 0)), side((1, 1, 1, 0))), "goodput") is None
 
 
-def test_a_cell_in_doubt_is_looked_at_again_and_then_the_kernel_is_held_against_itself(tmp_path, monkeypatch):
+def test_a_cell_in_doubt_gets_another_look_and_then_repeated_kernel_runs(tmp_path, monkeypatch):
     looks, repeated = [], []
     by_luck, wrong = Cell("geo", "reno"), Cell("leo-computed", "reno")
 
@@ -354,7 +354,7 @@ def test_a_cell_in_doubt_is_looked_at_again_and_then_the_kernel_is_held_against_
         return side(*[(100 + (off if next(turns[cell]) % 2 == 0 else 0), 0.5, 40, 0.0)] * len(runs))
 
     turns = {cell: itertools.count() for cell in CELLS}
-    monkeypatch.setattr(sim_vs_kernel, "keep", lambda out, worlds: None)
+    monkeypatch.setattr(sim_vs_kernel, "store_reference", lambda out, worlds: None)
     monkeypatch.setattr(sim_vs_kernel, "run_cell", ran)
     monkeypatch.setattr(sim_vs_kernel, "repeat", again)
     monkeypatch.setattr(sim_vs_kernel, "same_path", lambda worlds: True)
@@ -375,20 +375,20 @@ def test_a_cell_in_doubt_is_looked_at_again_and_then_the_kernel_is_held_against_
     assert shares == sorted(shares)
 
 
-def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
+def test_runs_that_a_look_accepted_are_not_repeated(tmp_path, monkeypatch):
     """A Run that stayed late three times counts; a second look, or a comparison that goes on, leaves it alone."""
     drawn = itertools.count()
-    kept: dict[int, SimpleNamespace] = {}
+    reference: dict[int, SimpleNamespace] = {}
 
     def ran(cell, path, effort, seeds, out, **_):
         out.mkdir(parents=True, exist_ok=True)
         for seed in seeds:
-            if seed not in kept or not kept[seed].path.exists():
+            if seed not in reference or not reference[seed].path.exists():
                 (out / str(seed)).mkdir()
                 record = SimpleNamespace(valid=seed != 2, why_invalid="it was late", content_hash=f"{next(drawn)}")
                 record.summary = {"emulator": {"start_late_max_ms": None}}
-                kept[seed] = SimpleNamespace(path=out / str(seed), record=record)
-        return [kept[seed] for seed in seeds]
+                reference[seed] = SimpleNamespace(path=out / str(seed), record=record)
+        return [reference[seed] for seed in seeds]
 
     monkeypatch.setattr(worlds_of, "_race", ran)
     monkeypatch.setattr(worlds_of, "lateness_ms", lambda run: (0.1, 9.0 if run.path.name == "1" else 0.1))
@@ -400,7 +400,7 @@ def test_what_a_look_was_content_with_is_not_drawn_again(tmp_path, monkeypatch):
     assert again.why_invalid == "it was late"
 
 
-def test_flows_alone_and_pairs_meet_paths_of_one_name_and_two_lengths(tmp_path, monkeypatch):
+def test_paths_of_lone_flows_and_pairs_differ_in_duration(tmp_path, monkeypatch):
     effort = replace(FULL, alone_s=2.0, pair_s=1.0, alone=(1,), pairs=(1,), simulated=1)
     monkeypatch.setattr(worlds_of, "calm", lambda *_: [])
     for cell in (Cell("geo", "reno"), Cell("geo", "reno+reno")):
@@ -409,14 +409,14 @@ def test_flows_alone_and_pairs_meet_paths_of_one_name_and_two_lengths(tmp_path, 
         assert run.record.profiles[0].duration_s == effort.duration_s(cell) + 15.0
 
 
-def test_the_same_path_is_known_by_hash_phase_and_seed(tmp_path):
+def test_paths_are_equal_by_hash_phase_and_seed(tmp_path):
     paths, _ = make_paths(2.0, None, tmp_path / "trace")
     first, second = race([paths["leo-computed"]], ["reno"], out=tmp_path / "a", duration_s=2.0, seeds=2).runs
     assert same_path(Worlds(CELLS[0], (first, second), (first, second)))
     assert not same_path(Worlds(CELLS[0], (first,), (second,)))
 
 
-def test_a_second_flow_starts_a_little_later_by_seed_and_a_lone_one_at_once(tmp_path):
+def test_the_second_flow_of_a_pair_starts_later_by_seed(tmp_path):
     paths, _ = make_paths(60.0, None, tmp_path)
     alike = experiment_of(Cell("fibre", "reno+bbr"), paths["fibre"], 60.0, 0)
     assert {host for flow in alike.flows for host in (flow.sender, flow.receiver)} == set(alike.hosts) == {"host"}
@@ -434,7 +434,7 @@ def test_a_second_flow_starts_a_little_later_by_seed_and_a_lone_one_at_once(tmp_
     assert lone.start_ns == 0
 
 
-def test_without_the_measurement_one_is_generated_in_its_form(tmp_path):
+def test_without_the_measurement_a_trace_is_generated(tmp_path):
     paths, notes = make_paths(10.0, tmp_path, tmp_path / "trace")
     assert "generated" in notes[0]
     assert set(paths) == {cell.profile for cell in CELLS}
@@ -446,7 +446,7 @@ def test_without_the_measurement_one_is_generated_in_its_form(tmp_path):
     assert again["leo-measured"].content_hash() == paths["leo-measured"].content_hash()
 
 
-def test_the_measurement_is_read_where_it_is(tmp_path):
+def test_the_measured_path_is_read(tmp_path):
     require_data(TRACE)
     paths, notes = make_paths(60.0, require_data(), tmp_path)
     view = PathView(paths["leo-measured"])
@@ -457,7 +457,7 @@ def test_the_measurement_is_read_where_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "12\nx\n", "12\n-1\n", "nan\n"])
-def test_delays_that_are_none_are_refused(tmp_path, text):
+def test_invalid_delays_are_refused(tmp_path, text):
     (tmp_path / "bw").write_text("1\n2\n3\n", encoding="ascii")
     (tmp_path / "delay").write_text(text, encoding="ascii")
     with pytest.raises(UserError, match="delay"):

@@ -30,8 +30,8 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "emulator": ("emulator", "delay, capacity, loss and handovers as measured by a program inside"),
     "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
-    "kernel-kept": (
-        "sim_vs_kernel.kept",
+    "kernel-reference": (
+        "sim_vs_kernel.reference",
         "the simulator against stored reference results of sim-vs-kernel: minutes",
     ),
     "sim-vs-kernel": ("sim_vs_kernel", "24 cells against this machine's own kernel, in real time: hours"),

@@ -1,4 +1,4 @@
-"""The simulator against this machine's own kernel: the same Profile, the same Experiment, in both worlds.
+"""Compare the simulator with this machine's kernel: the same Profile and Experiment in both worlds.
 
 `compare` runs the 24 cells (`cells`) over four paths (`paths`) in both worlds (`worlds`), judges them (`judge`) and
 writes a page (`page`). The kernel is the reference.
@@ -15,9 +15,9 @@ from bentpipe.validation import OnProgress, Outcome
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, QUICK, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.explanations import explained_by
 from bentpipe.validation.sim_vs_kernel.judge import Verdict, judge
-from bentpipe.validation.sim_vs_kernel.kept import keep
 from bentpipe.validation.sim_vs_kernel.page import write_page
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.reference import store_reference
 from bentpipe.validation.sim_vs_kernel.rows import cell_of, rows_of
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, repeat, run_cell, same_path, side
 
@@ -29,45 +29,45 @@ if TYPE_CHECKING:
 CLAIM = "sim-vs-kernel"
 
 OUT = Path("out") / CLAIM
-"""Where Runs and page go, unless another folder is asked for; ``--quick`` has one of its own beside it."""
+"""Default folder for Runs and page; ``--quick`` has its own beside it."""
 
 
 FIRST_LOOK_SHARE, LAST_LOOK = 0.6, 0.9
-"""Where in the progress the first look ends, and where the kernel begins to be held against itself: how many cells need
-either is known only then."""
+"""Progress at the end of the first look, and at the start of the repeated kernel Runs. Only then is it known how many
+cells need them."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cells, what is to be said of them, and the page."""
+    """Verdicts on all cells, notes, and the page."""
 
     verdicts: list[Verdict]
     notes: list[str] = field(default_factory=list)
     page: Path | None = None
 
     def cells(self) -> list[dict[str, Any]]:
-        """As ``validate --json`` prints them."""
+        """Return the records that ``validate --json`` prints."""
         return [cell_of(verdict) for verdict in self.verdicts]
 
 
 def effort_of(quick: bool) -> Effort:
-    """What ``--quick`` chooses."""
+    """Return the effort of the whole comparison, or of ``--quick``."""
     return QUICK if quick else FULL
 
 
 def compare(
     out: Path, effort: Effort, *, data: Path | None = None, on_progress: Callable[[float], None] = lambda _: None
 ) -> Comparison:
-    """Run every cell in both worlds and hold them against each other; Runs that are in `out` already are kept.
+    """Run every cell in both worlds and judge it. Runs that `out` already has are not repeated.
 
     Args:
         out: Folder for Runs and page.
-        effort: How long, how many seeds.
+        effort: Duration of the Runs and number of seeds.
         data: Folder with the measurement for `leo-measured`; None: a generated one.
-        on_progress: Told the share done, 0 to 1.
+        on_progress: Called with the part done, 0 to 1.
 
     Raises:
-        UserError: what this machine cannot run (no namespaces, no TUN, no such controller).
+        UserError: The machine cannot run it (no namespaces, no TUN, no such controller).
     """
     profiles: dict[float, dict[str, Profile]] = {}
     notes: list[str] = []
@@ -80,11 +80,11 @@ def compare(
 
     def take(worlds: Worlds) -> None:
         if not same_path(worlds):
-            raise AssertionError(f"{worlds.cell}: the two worlds met different paths")
+            raise AssertionError(f"{worlds.cell}: the two worlds had different paths")
         sides = [side(runs) if runs else None for runs in (worlds.more, worlds.repeated)]
         verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid, *sides)
         found[worlds.cell] = worlds, verdict
-        keep(out, worlds)
+        store_reference(out, worlds)
 
     def look(
         run: Callable[[Cell, Callable[[float], None]], Worlds], seeds: Mapping[Cell, int], begin: float, end: float
@@ -123,7 +123,7 @@ def compare(
 
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
-    """Run the comparison as a claim."""
+    """Check the claim: run the comparison."""
     folder = out or (OUT.with_name(f"{CLAIM}-quick") if quick else OUT)
     comparison = compare(folder, effort_of(quick), data=data, on_progress=on_progress)
     rows = [row for verdict in comparison.verdicts for row in rows_of(verdict)]

@@ -1,6 +1,6 @@
-"""The fixed list of what is held against the kernel: 24 cells of a path and a scheme.
+"""The 24 cells of the comparison: each a path and a scheme.
 
-Each path meets each controller alone, and three pairs. Of the six pairs that three controllers make, each comes twice.
+Each path has each controller alone, and three pairs. Of the six pairs of three controllers, each occurs twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 WARMUP_S = 10.0
-"""Left out of all figures [s], also of the quick version's short runs."""
+"""Warm-up that all results leave out, also those of the short Runs of ``--quick`` [s]."""
 
 ALONE = ("reno", "cubic", "bbr")
 
@@ -39,16 +39,25 @@ CELLS: tuple[Cell, ...] = tuple(Cell(profile, flows) for profile, pairs in PAIRS
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long each Run is, and how many seeds there are.
+    """Duration of the Runs, and number of seeds.
 
-    Two flows need at least ten for their shares to be called equal. Chosen here: three for a flow alone, whose figures
-    mostly differ between runs by a per cent or so. A flow alone runs for 70 s, the first ten of them warm-up: BBR all
-    but stops for 1.3 s on the geostationary path (`PROBE_RTT`), on Linux 6.18 every 17 to 50 s, and whether that is in
-    a shorter Run at all is chance. Pairs run for half a minute: ten of each take the time. A cell that is outside after
-    that, or not surely inside, is looked at again with more seeds, as often as there are numbers of them: where figures
-    scatter, a few Runs say little. If it still is, the kernel is held against itself, with `repeated` of the seeds
-    again. `simulated`: seeds of a pair in the simulator, which has time for them, in every look. `insist`: whether a
-    Run on a machine that was not quite calm is repeated.
+    Two flows need at least ten seeds to show that their shares are equal. A flow alone has three, chosen here: its
+    results mostly differ by about 1 % between Runs. It runs for 70 s, of which 10 s are warm-up: on the geostationary
+    path BBR nearly stops for 1.3 s (`PROBE_RTT`), on Linux 6.18 every 17 to 50 s, and chance decides whether a shorter
+    Run contains that. Pairs run for 30 s, since ten of each take the time.
+
+    A cell that is outside its limits after the first look, or not surely inside, gets another look with more seeds, as
+    often as `alone` or `pairs` has numbers: where results scatter, a few Runs show little. If it is still outside, the
+    kernel runs the first `repeated` seeds again, to measure its own repeatability.
+
+    Attributes:
+        alone_s: Duration of a Run with one flow [s].
+        pair_s: Duration of a Run with two flows [s].
+        alone: Seeds of a cell with one flow, by look.
+        pairs: Seeds of a cell with two flows, by look.
+        repeated: Seeds that the kernel runs twice.
+        simulated: Seeds of a pair in the simulator, which is faster, in every look.
+        insist: Whether a Run on a machine that was not quite idle is repeated.
     """
 
     alone_s: float = 70.0
@@ -60,26 +69,26 @@ class Effort:
     insist: bool = True
 
     def duration_s(self, cell: Cell) -> float:
-        """How long a Run of the cell is [s]."""
+        """Return the duration of a Run of the cell [s]."""
         return self.alone_s if cell.alone else self.pair_s
 
     def seeds(self, cell: Cell) -> tuple[int, ...]:
-        """Seeds of a cell in each look, those of one among those of the next."""
+        """Return the number of seeds of a cell in each look; a look includes the seeds of the one before."""
         return self.alone if cell.alone else self.pairs
 
     def kernel_s(self, cells: Mapping[Cell, int]) -> float:
-        """How long so many of the kernel's Runs of each cell take: in real time, one after the other [s]."""
+        """Return the real time that the given number of kernel Runs of each cell takes, one after the other [s]."""
         return sum(many * (self.duration_s(cell) + START_S) for cell, many in cells.items())
 
     def first_look(self) -> dict[Cell, int]:
-        """All cells, with their seeds of the first look."""
+        """Return all cells with the number of seeds of their first look."""
         return {cell: self.seeds(cell)[0] for cell in CELLS}
 
 
 START_S = 1.0
-"""What an emulation takes to start and to end [s], about."""
+"""Time that an emulation takes to start and to end, about [s]."""
 
 FULL = Effort()
 
 QUICK = Effort(alone_s=20.0, pair_s=20.0, alone=(1,), pairs=(1,), repeated=0, simulated=1, insist=False)
-"""One seed, and ten seconds after the warm-up: eight minutes. It says whether something is far off, not more."""
+"""One seed, and ten seconds after the warm-up: eight minutes. It shows only large differences."""

@@ -1,6 +1,6 @@
-"""Where the two worlds part for a known reason: what it is, and the test that holds it.
+"""Known reasons for differences between the two worlds, each with the test that asserts it.
 
-A reason is of a kind of cell, never of one cell's figure, and nothing in the simulator follows from it.
+A reason holds for a kind of cell, never for one cell's result. Nothing in the simulator depends on it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from bentpipe.runs.figures import Side
     from bentpipe.validation.sim_vs_kernel.judge import Verdict
 
-STANDS_STILL = "tests/test_sim_vs_kernel.py::test_a_machine_that_stands_still_makes_bbr_queue_in_those_seconds"
-"""A machine whose processors the hypervisor takes away for a part of an RTT hands on at once what came meanwhile.
-Acknowledgements bunch, BBR takes that for bandwidth, and queues what it sends too fast until the sample is ten round
-trips old. So BBR alone may meet more delay on the kernel than in the simulator, where ten RTTs are shorter than
-a second: in the seconds in which time was stolen and those behind them, which the Run names. In all others both have to
-be the same."""
+STANDS_STILL = "tests/test_sim_vs_kernel.py::test_bbr_queues_more_in_seconds_with_stolen_time"
+"""If the hypervisor takes a machine's processors away for part of an RTT, the packets that arrive meanwhile are
+processed together. Acknowledgements bunch, BBR overestimates the bandwidth and sends too fast until the sample is ten
+RTTs old. So BBR alone may have more delay on the kernel than in the simulator, where ten RTTs are shorter than a
+second: in the seconds with stolen time, which the Run names, and the seconds after them. In all others both must be
+equal."""
 
 FORGETS = 10
 """RTTs after which BBR's bandwidth filter has forgotten a sample (`bbr_bw_rtts`, Linux `tcp_bbr.c`)."""
@@ -38,33 +38,36 @@ FORGETS = 10
 MS_PER_S = 1000.0
 
 LEAST_CALM = 10
-"""Seconds of each Run without any of that, for the others to be judged by. Chosen here."""
+"""Smallest number of seconds of each Run without stolen time, for a comparison. Chosen here."""
 
 SURE = 0.95
-"""Of the intervals and tests that `AgainstItself` rests on."""
+"""Confidence of the intervals and tests of `AgainstItself`."""
 
 FAR = 2.0
-"""Limits by which means may be apart at most where chance may be the reason, however a kernel scatters. Chosen here."""
+"""Largest difference of the means that chance may explain, in limits, however a kernel scatters. Chosen here."""
 
 
 def explained_by(verdict: Verdict) -> str | None:
-    """The test that explains all that is outside, or None: nothing is outside, or something has no reason."""
+    """Return the test that explains everything outside; None: nothing is outside, or something has no reason."""
     explained = bool(verdict.outside) and all(_stood_still(verdict, quantity) for quantity in verdict.outside)
     return STANDS_STILL if explained else None
 
 
 def undecided(verdict: Verdict) -> tuple[str, ...]:
-    """Of what is outside that of which so many Runs tell neither; empty: none, or something else has no reason."""
+    """Return the quantities outside for which the number of Runs decides nothing.
+
+    Empty: none, or something else is outside without a reason.
+    """
     open_ = [quantity for quantity in verdict.outside if not _stood_still(verdict, quantity)]
     found = [against_itself(verdict, quantity) if quantity in QUANTITIES else None for quantity in open_]
     return tuple(open_) if all(one is not None and one.undecided for one in found) else ()
 
 
 def _stood_still(verdict: Verdict, quantity: str) -> bool:
-    """Whether the delay of BBR alone is shown to be the same in the seconds in which nothing was stolen.
+    """Return whether the delay of BBR alone is equal in the seconds without stolen time.
 
-    Only where the second behind a halt is longer than its memory: ten RTTs, each at most twice the delay of the
-    data.
+    Holds only if the second after a stolen one is longer than BBR's memory: ten RTTs, each at most twice the data's
+    delay.
     """
     if (verdict.cell.flows, quantity) != ("bbr", "delay") or FORGETS * 2 * verdict.kernel.mean("delay_ms") > MS_PER_S:
         return False
@@ -82,20 +85,20 @@ def _stood_still(verdict: Verdict, quantity: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AgainstItself:
-    """The kernel's Runs of the same seeds on the same paths, made twice.
+    """Repeatability of the kernel: two Runs of the same seeds on the same paths.
 
     Attributes:
         n: Seeds of which the kernel has two Runs.
-        scatter: Root mean square of the differences of a seed's two Runs, in the quantity's own unit.
-        passes: Whether another such kernel, with as many Runs as the simulator had, could have been shown equal to this
-            one, were the means the same.
-        nearer: Whether the simulator is as near to the kernel as another such kernel would be.
-        steadier: Whether the simulator differs from the kernel, from seed to seed, no more than another such kernel.
-        hides: How far apart the means may be in truth without `nearer` telling: half its interval.
-        limit: How far apart they may be.
-        far: Whether the means are further apart than chance may have it (`FAR`).
-        drifted: Whether the kernel's first Runs and its second ones are not of one mean (paired t test): a machine that
-            was another the second time excuses nothing.
+        scatter: Root mean square of the differences between a seed's two Runs, in the quantity's own unit.
+        passes: Whether a second such kernel, with the simulator's number of Runs and an equal mean, could have been
+            shown equal to this one.
+        nearer: Whether the simulator is as near to the kernel as a second such kernel would be.
+        steadier: Whether the simulator differs from the kernel, from seed to seed, no more than a second such kernel.
+        hides: Largest difference of the true means that `nearer` cannot detect: half its interval.
+        limit: Largest difference of the means that the claim allows.
+        far: Whether the means differ by more than chance may explain (`FAR`).
+        drifted: Whether the kernel's first and second Runs have different means (paired t test). A machine that changed
+            in between explains nothing.
     """
 
     n: int
@@ -110,20 +113,20 @@ class AgainstItself:
 
     @property
     def undecided(self) -> bool:
-        """Whether so many Runs cannot tell chance from a simulator that is off.
+        """Whether this number of Runs cannot tell chance from a wrong simulator.
 
-        Never a reason: where a kernel scatters so that it would not be shown equal to itself, it could hide a
-        simulator that is off by more than the limit, too.
+        Never a reason: a kernel that scatters so much that it would not be shown equal to itself could also hide a
+        simulator that is wrong by more than the limit.
         """
         return not self.passes and self.nearer and self.steadier and not self.far and not self.drifted
 
 
 def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
-    """What the kernel's own repeatability says of `quantity`; None: its Runs were not repeated often enough.
+    """Measure the kernel's repeatability of `quantity`; None: too few repeated Runs.
 
-    Were the simulator another such kernel, a seed's Run of it and its two of the kernel would be three draws of one
-    normal distribution. Then the difference of the kernel's two, and that of the simulator's from their mean, are
-    independent, with variances of 2 and 3/2 of a draw's: so a t and an F test hold the one against the other.
+    If the simulator were another such kernel, its Run of a seed and the kernel's two would be three draws of one normal
+    distribution. Then the difference of the kernel's two, and that of the simulator's from their mean, are independent,
+    with variances of 2 and 3/2 of a draw's; a t test and an F test compare them.
     """
     if verdict.repeated is None or len(verdict.repeated.runs) < LEAST_N:
         return None
@@ -160,7 +163,7 @@ def against_itself(verdict: Verdict, quantity: str) -> AgainstItself | None:
 
 
 def _drifted(again: list[float]) -> bool:
-    """Whether differences of one kernel's Runs, seed by seed, are of a mean that is not zero."""
+    """Return whether the differences between two Runs of each seed have a mean other than zero."""
     error = stdev(again) / math.sqrt(len(again))
     if error == 0.0:
         return fmean(again) != 0.0

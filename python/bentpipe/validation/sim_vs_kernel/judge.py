@@ -1,4 +1,4 @@
-"""Whether the two worlds agree: limits on means, and an equivalence test for shares."""
+"""Judge whether the two worlds agree: limits on means, and an equivalence test for shares."""
 
 from __future__ import annotations
 
@@ -28,27 +28,30 @@ SHARE_MARGIN = 0.05
 """Shares are equal if their means are less than five points apart: both one-sided tests (TOST) reject."""
 
 LEVEL = 0.0221
-"""Of each one-sided test of three looks, for 5 % together: Pocock's (1977, table 1) for looks equally far apart, at
-which it is 4.8 %; at 10, 20 and 40 it is 5.0 % (normal figures, 400,000 draws). A lone flow's two looks have less."""
+"""Level of each one-sided test of three looks, for 5 % together: Pocock (1977, table 1) for equally spaced looks, which
+give 4.8 %. Looks at 10, 20 and 40 give 5.0 % (normal values, 400,000 draws), the two looks of a lone flow less."""
 
 LEAST_N = 10
-"""Runs that a test of shares wants at least."""
+"""Smallest number of Runs for a test of shares."""
 
 QUANTITIES = {"goodput": "goodput_bps", "delay": "delay_ms", "retransmits": "retransmit_rate", "shares": "first_share"}
-"""What is judged, and where a Run's `Figures` have it."""
+"""Judged quantities, and their attributes of a Run's `Figures`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareTest:
     """Two one-sided t tests (Schuirmann 1987) of the first flow's share.
 
-    Both worlds met the same paths, seed by seed, and the simulator more of them: the kernel's mean is its own, brought
-    by regression from the seeds that it had to all that the simulator had (double sampling: Cochran, Sampling
-    Techniques, 1977, section 12.6). Where the worlds follow one another seed by seed that is a paired test; where
-    chance decides anew in each, the simulator's own scatter is spared.
+    Both worlds have the same paths, seed by seed; the simulator has more of them. The kernel's mean is extrapolated by
+    regression from its own seeds to all seeds of the simulator (double sampling: Cochran, Sampling Techniques, 1977,
+    section 12.6). Where the two worlds correlate seed by seed, this is a paired test; where they do not, it leaves out
+    the simulator's own scatter.
 
-    `simulated`: its mean over `drawn` seeds; `kernel`: its own over `n`. `difference` is simulated - kernel, over all
-    seeds; `p` the larger of both tests' p-values: below `LEVEL` the shares are equivalent.
+    Attributes:
+        simulated: The simulator's mean over `drawn` seeds.
+        kernel: The kernel's mean over `n` seeds.
+        difference: simulated - kernel, over all seeds.
+        p: The larger p-value of the two tests; below `LEVEL` the shares are equivalent.
     """
 
     n: int
@@ -61,9 +64,9 @@ class ShareTest:
 
 
 def equivalence_p(apart: Sequence[float], limit: float) -> float:
-    """The larger p-value of two one-sided t tests that differences, one a seed, are less than `limit` in the mean.
+    """Return the larger p-value of two one-sided t tests that the mean of `differences`, one a seed, is within `limit`.
 
-    1 of a single one: it says nothing of how they scatter.
+    1 for a single difference, whose scatter is unknown.
     """
     n = len(apart)
     if n < 2:
@@ -72,19 +75,19 @@ def equivalence_p(apart: Sequence[float], limit: float) -> float:
 
 
 def _beyond(difference: float, error: float, limit: float, freedom: int) -> float:
-    """The larger p-value of two one-sided t tests that a difference with this standard error is less than `limit`."""
+    """Return the larger p-value of two one-sided t tests that a difference is within `limit`, by its standard error."""
     if error == 0.0:
         return 0.0 if abs(difference) < limit else 1.0
     return student("sf", (limit - abs(difference)) / error, freedom)
 
 
 def share_test(simulated: Sequence[float], kernel: Sequence[float], more: Sequence[float] = ()) -> ShareTest | None:
-    """Whether shares are the same within `SHARE_MARGIN`; None: fewer than `LEAST_N`.
+    """Test whether shares are equal within `SHARE_MARGIN`; None: fewer than `LEAST_N` Runs.
 
     Args:
-        simulated: Of the kernel's seeds, seed by seed.
-        kernel: Of as many.
-        more: The simulator's of further seeds.
+        simulated: The simulator's shares, by seed of the kernel.
+        kernel: The kernel's shares, by seed.
+        more: The simulator's shares for further seeds.
     """
     n = min(len(simulated), len(kernel))
     if n < LEAST_N:
@@ -103,15 +106,16 @@ def share_test(simulated: Sequence[float], kernel: Sequence[float], more: Sequen
 
 
 def student(function: str, x: float, freedom: int) -> float:
-    """SciPy's `function` of Student's t.
+    """Return a value of SciPy's `function` (`sf`, `ppf` …) of Student's t.
 
-    Raises `UserError` where SciPy is not installed.
+    Raises:
+        UserError: SciPy is not installed.
     """
     return float(getattr(_stats().t, function)(x, freedom))
 
 
 def fisher_upper(part: float, above: int, below: int) -> float:
-    """The quantile `part` of Fisher's F: what two variances of the same size are apart by at most."""
+    """Return the quantile `part` of Fisher's F: the largest ratio of two estimates of one variance."""
     return float(_stats().f.ppf(part, above, below))
 
 
@@ -125,11 +129,14 @@ def _stats() -> Any:  # noqa: ANN401 - SciPy has no types
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One cell: both sides' means, their relations, and what is outside (empty: nothing).
+    """Result for one cell.
 
-    `unsure`: quantities whose mean is inside, but whose scatter leaves it unproven (at `LEVEL`). `repeated`: the
-    kernel's Runs of the first seeds once more. `simulated` has the kernel's seeds only, `share_test` the simulator's
-    others, too.
+    Attributes:
+        simulated: The simulator's means, over the kernel's seeds only; `share_test` has its other seeds too.
+        kernel: The kernel's means.
+        outside: Quantities outside their limits.
+        unsure: Quantities whose mean is inside, but not proven to be (at `LEVEL`).
+        repeated: The kernel's second Runs of the first seeds.
     """
 
     cell: Cell
@@ -149,24 +156,24 @@ class Verdict:
 
     @property
     def within(self) -> bool:
-        """Whether everything that could be judged is within its limit."""
+        """Whether every judged quantity is within its limit."""
         return not self.outside
 
     @property
     def in_doubt(self) -> bool:
-        """Whether more Runs would say more."""
+        """Whether more Runs would help to decide."""
         return bool(self.outside or self.unsure)
 
     def apart(self, quantity: str) -> list[float]:
-        """Simulated - kernel, seed by seed."""
+        """Return simulated - kernel, by seed."""
         return _apart(self.simulated, self.kernel, quantity)
 
     def limit(self, quantity: str) -> float:
-        """How far apart the means of `quantity` may be."""
+        """Return the largest allowed difference of the means of `quantity`."""
         return limit_of(self.cell.alone, quantity, self.kernel)
 
     def to_dict(self, explained_by: str | None) -> dict[str, Any]:
-        """As ``validate --json`` prints it: the promised keys first."""
+        """Return the record that ``validate --json`` prints; the documented keys come first."""
         test = self.share_test
         return {
             "profile": self.cell.profile,
@@ -209,12 +216,12 @@ def _means(side: Side) -> dict[str, Any]:
 
 
 def known(value: float) -> float | None:
-    """JSON has no NaN and no infinity."""
+    """Return None for NaN and infinity, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 
 def limit_of(alone: bool, quantity: str, kernel: Side) -> float:
-    """How far apart the means of `quantity` may be, of a flow alone or of two; in the quantity's own unit."""
+    """Return the largest allowed difference of the means of `quantity`, for one flow or two, in its own unit."""
     if quantity == "shares":
         return SHARE_MARGIN
     theirs = kernel.mean(QUANTITIES[quantity])
@@ -239,15 +246,15 @@ def judge(
     more: Side | None = None,
     repeated: Side | None = None,
 ) -> Verdict:
-    """Hold both sides against each other.
+    """Compare both sides.
 
     Args:
-        cell: Of which flows.
-        simulated: The simulator's Runs of the kernel's seeds.
-        kernel: The kernel's.
-        why_invalid: Why the kernel's side is not to be trusted; None: it is.
-        more: The simulator's of further seeds.
-        repeated: The kernel's once more, of the first seeds.
+        cell: The cell.
+        simulated: The simulator's results for the kernel's seeds.
+        kernel: The kernel's results.
+        why_invalid: Why the kernel's results are invalid; None: they are valid.
+        more: The simulator's results for further seeds.
+        repeated: The kernel's second results for the first seeds.
     """
     outside = [] if why_invalid is None else ["invalid"]
     unsure = []

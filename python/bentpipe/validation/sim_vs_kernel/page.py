@@ -1,4 +1,4 @@
-"""The page: every cell's two worlds side by side, with its figures and what is outside."""
+"""The page: both worlds of every cell side by side, with the results and the quantities outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_page(out: Path, cells: Sequence[dict[str, Any]], worlds: Sequence[Worlds], notes: Sequence[str]) -> Path:
-    """Write ``index.html`` (it holds its figures) and ``cells.json`` into `out`; return the page's path."""
+    """Write ``index.html`` (with its figures inside) and ``cells.json`` into `out`; return the path of the page."""
     out.mkdir(parents=True, exist_ok=True)
     shown = []
     for cell, both in zip(cells, worlds, strict=True):

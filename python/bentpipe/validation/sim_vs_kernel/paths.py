@@ -1,4 +1,4 @@
-"""The four paths: two presets, one computed, one measured (or, without the measurement, generated in its form)."""
+"""The four paths: two presets, one computed, one measured (or a generated trace of the same form)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
 
 SLACK_S = 15.0
-"""A slot longer than a Run, so that its phase can be anywhere in a slot [s]."""
+"""Time by which a Profile is longer than a Run: one slot, so that a Run starts at any phase of a slot [s]."""
 
 START = "2026-05-10T09:00:00Z"
 CONSTELLATION = "starlink-gen1"
@@ -34,15 +34,15 @@ DELAY_STEP_S = 0.01
 """Time between the lines of its delay file [s] (`traces/README.md` there)."""
 
 GENERATED_SEED = 1
-"""Of the computed path that stands in for the measured one. Not 0: that is `leo-computed` itself."""
+"""Seed of the computed path that replaces the measured one. Not 0, which is `leo-computed` itself."""
 
 
 def make_paths(duration_s: float, data: Path | None, scratch: Path) -> tuple[dict[str, Profile], list[str]]:
-    """The Profiles by name, and what is to be said of them.
+    """Make the Profiles, by name, and notes on them.
 
     Args:
-        duration_s: Length of a Run [s]; the Profiles are `SLACK_S` longer.
-        data: Folder with the measurement's folder in it; None: a trace is generated.
+        duration_s: Duration of a Run [s]; the Profiles are `SLACK_S` longer.
+        data: Folder that contains the measurement's folder; None: a trace is generated.
         scratch: Folder for the generated trace.
     """
     span_s = duration_s + SLACK_S
@@ -76,7 +76,7 @@ def _measured(computed: Profile, span_s: float, data: Path | None, scratch: Path
     trace = next(file for file in written.files if file.suffix == ".down")
     delays = scratch / "generated.delay"
     at_s = np.arange(0.0, span_s, DELAY_STEP_S)
-    # An outage has no delay; the last known one stands, and the trace has no packet then.
+    # An outage has no delay: the last known one is kept, and the trace has no packet in it.
     ms = other.delay_ms("down", at_s)
     known = np.maximum.accumulate(np.where(np.isfinite(ms), np.arange(ms.size), 0))
     delays.write_text("".join(f"{value:.3f}\n" for value in np.nan_to_num(ms[known], nan=0.0)), encoding="ascii")
@@ -85,10 +85,12 @@ def _measured(computed: Profile, span_s: float, data: Path | None, scratch: Path
 
 
 def read_trace(trace: Path, delays: Path, description: str) -> Profile:
-    """A packet-delivery trace of the way down with one-way delays of both [ms], one a line every `DELAY_STEP_S`.
+    """Read a packet-delivery trace of the downlink, and the one-way delays of both directions.
+
+    The delays are in ms, one per line every `DELAY_STEP_S`.
 
     Raises:
-        UserError: a file that holds no such thing.
+        UserError: A file has another content.
     """
     ms = _delays_ms(delays)
     options = ReadOptions(delay_s=float(ms[0]) / 1e3)

@@ -1,4 +1,4 @@
-"""A cell's verdict as ``bentpipe validate`` prints it."""
+"""A cell's verdict as rows of ``bentpipe validate``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def cell_of(verdict: Verdict) -> dict[str, Any]:
-    """What ``validate --json`` prints of a cell."""
+    """Return the record of a cell that ``validate --json`` prints."""
     return {
         **verdict.to_dict(explained_by(verdict)),
         "undecided": list(undecided(verdict)),
@@ -27,7 +27,7 @@ def cell_of(verdict: Verdict) -> dict[str, Any]:
 
 
 def rows_of(verdict: Verdict) -> list[Row]:
-    """What a claim prints of a cell."""
+    """Return the rows of a cell."""
     cell = f"{verdict.cell.profile}, {verdict.cell.flows} (n = {verdict.n})"
     ours, theirs = verdict.simulated, verdict.kernel
     because = f" ({why})" if (why := explained_by(verdict)) else _undecided(verdict)

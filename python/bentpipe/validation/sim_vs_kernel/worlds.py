@@ -1,4 +1,4 @@
-"""Both worlds' Runs of every cell: the same Profiles, the same Experiments, the same seeds."""
+"""Runs of every cell in both worlds: the same Profiles, Experiments and seeds."""
 
 from __future__ import annotations
 
@@ -32,34 +32,35 @@ if TYPE_CHECKING:
     from bentpipe.validation.sim_vs_kernel.cells import Cell, Effort
 
 ATTEMPTS = 3
-"""Runs on a machine that other work disturbed are invalid, and repeated; with one that is invalid so often its cell is
-outside."""
+"""Most attempts at a Run, which is invalid if other work disturbed it. If it stays invalid, its cell is outside."""
 
 CALM_P999_MS = 2.0
-"""A Run with a later p99.9 is repeated too, and kept if it does not get better: the relay stood still for a while, and
-what it then handed on at once is a burst that the path's queue may not hold. Chosen here: a tenth of the shortest queue
-(fibre) [ms]."""
+"""A Run with a larger p99.9 of lateness is repeated too, and accepted if that stays so [ms]. The relay paused, and the
+packets that it then delivered together may overflow the path's queue. Chosen here: a tenth of the shortest queue
+(fibre)."""
 
 TAKEN = "taken.txt"
-"""File with the content hashes of the kernel's Runs that a look was content with."""
+"""File with the content hashes of the kernel's Runs that a look accepted."""
 
 STAGGER_S = 1.0
-"""A second flow starts up to this long after the first [s]. Chosen here: more than the longest RTT, so that
-either may be ahead of the other; much less than the warm-up."""
+"""Most time between the starts of two flows [s]. Chosen here: more than the longest RTT, so that either may be ahead of
+the other; much less than the warm-up."""
 
 HOST = "host"
-"""All ends are alike: the buffers of a simulated host that nobody set, in both worlds (`HOST_BUFFERS`)."""
+"""Both ends in both worlds have the default buffers of a simulated host (`HOST_BUFFERS`)."""
 
 STAGGER_SEED = 1_000_000
-"""Added to a seed for that draw, which is not to follow the start phase's."""
+"""Added to the seed for that draw, so that it is independent of the start phase's."""
 
 
 @dataclass(frozen=True)
 class Worlds:
-    """A cell's Runs, seed by seed.
+    """Runs of a cell, by seed.
 
-    `more`: the simulator's with further seeds. `repeated`: the kernel's once more with the first of the seeds. `host`:
-    what is built into the kernel, and the simulated hosts had too (`kernel_host`).
+    Attributes:
+        more: The simulator's Runs with further seeds.
+        repeated: The kernel's second Runs of the first seeds.
+        host: Constants of the kernel, which the simulated hosts had too (`kernel_host`).
     """
 
     cell: Cell
@@ -71,7 +72,7 @@ class Worlds:
 
     @property
     def why_invalid(self) -> str | None:
-        """Why not all of the kernel's Runs count; None: they do."""
+        """Why not all of the kernel's Runs count; None: all do."""
         runs = (*self.kernel, *self.repeated)
         return next((why for run in runs if (why := why_invalid(run)) is not None), None)
 
@@ -79,18 +80,18 @@ class Worlds:
 def run_cell(
     cell: Cell, path: Profile, effort: Effort, out: Path, on_progress: Callable[[float], None], *, look: int = 0
 ) -> Worlds:
-    """A cell in both worlds, kept below `out`; what is there already is not run again.
+    """Run a cell in both worlds. Runs that `out` already has are not repeated.
 
     Args:
-        cell: Which.
+        cell: The cell.
         path: Its Profile.
-        effort: How long, how many seeds.
+        effort: Duration of the Runs and number of seeds.
         out: Folder for the Runs.
-        on_progress: Called with the share done, 0 to 1.
-        look: With the seeds of which look.
+        on_progress: Called with the part done, 0 to 1.
+        look: Number of the look, which decides the seeds.
 
     Raises:
-        UserError: what this machine cannot run.
+        UserError: The machine cannot run it.
     """
     seeds = effort.seeds(cell)[look]
     host = kernel_host()
@@ -108,9 +109,9 @@ def simulate(
     host: Mapping[str, int],
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> tuple[Run, ...]:
-    """The simulator's Runs of a cell, kept below `out`: of a pair more than the kernel's `seeds`.
+    """Simulate a cell, with Runs below `out`; a pair has more seeds than the kernel's `seeds`.
 
-    `host`: what is built into the kernel that they are held against (`kernel_host`).
+    `host` has constants of the kernel that the Runs are compared with (`kernel_host`).
     """
     many = seeds if cell.alone else max(seeds, effort.simulated)
     folder = _folder(out, cell) / "simulated"
@@ -118,20 +119,20 @@ def simulate(
 
 
 def kernel_host() -> dict[str, int]:
-    """What is built into this machine's kernel and a simulated host can be given."""
+    """Return constants of this machine's kernel that a simulated host can have."""
     per_segment = wmem_segment_bytes()
     return {} if per_segment is None else {"wmem_segment_bytes": per_segment}
 
 
 def repeat(worlds: Worlds, path: Profile, effort: Effort, out: Path, on_progress: Callable[[float], None]) -> Worlds:
-    """The same with the kernel's Runs of the first seeds once more, kept below `out` like the others."""
+    """Return the same with second kernel Runs of the first seeds, stored below `out`."""
     many = min(effort.repeated, len(worlds.kernel))
     out = _folder(out, worlds.cell) / "kernel-repeated"
     return replace(worlds, repeated=tuple(calm(worlds.cell, path, effort, range(many), out, on_progress)))
 
 
 def why_invalid(run: Run) -> str | None:
-    """Also where a flow did not begin in time: whom it meets on the path is then another question."""
+    """Return why a Run is invalid; also if a flow started late, since it then competes with other traffic."""
     if not run.record.valid:
         return str(run.record.why_invalid)
     late_ms = run.record.summary["emulator"]["start_late_max_ms"]
@@ -139,15 +140,15 @@ def why_invalid(run: Run) -> str | None:
 
 
 def _folder(out: Path, cell: Cell) -> Path:
-    """Where a cell's Runs go: those of lone flows and of pairs meet paths of one name and of another length."""
+    """Return the folder of a cell's Runs: paths of lone flows and of pairs have the same name but other durations."""
     return out / ("alone" if cell.alone else "pairs")
 
 
 def calm(
     cell: Cell, path: Profile, effort: Effort, seeds: Sequence[int], out: Path, on_progress: Callable[[float], None]
 ) -> list[Run]:
-    """The kernel's Runs with some seeds, kept below `out`; those that something disturbed are tried again."""
-    # What an earlier look took is not drawn again, however late it was: that would be to choose among results.
+    """Run seeds on the kernel, with Runs below `out`; disturbed Runs are repeated."""
+    # A Run that an earlier look accepted is not repeated, however late it was: that would select among results.
     taken = set(read_text(out / TAKEN).split()) if (out / TAKEN).exists() else set[str]()
     for _ in range(ATTEMPTS - 1):
         runs = _race(cell, path, effort, seeds, out, on_kernel=True, on_progress=on_progress)
@@ -204,10 +205,10 @@ def _race(
 
 
 def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Experiment:
-    """The Experiment of a cell and a seed.
+    """Return the Experiment of a cell and a seed.
 
-    The start phase is drawn as in a race. A second flow starts within `STAGGER_S` after the first: of two that start at
-    the same instant, whose first window is ahead of the other's decides for long who gets what, and on a kernel that is
+    The start phase is drawn as in a race. A second flow starts within `STAGGER_S` after the first: if two start at the
+    same instant, the order of their first windows decides their shares for a long time, and on a kernel that order is
     chance.
     """
     duration_ns = round(duration_s * NS_PER_S)
@@ -226,21 +227,21 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
 
 
 def side(runs: Sequence[Run]) -> Side:
-    """The figures of one world's Runs."""
+    """Return the results of one world's Runs."""
     tables = ("samples", "links", "events")
     return Side(tuple(figures_of(run, *(table(run, name) for name in tables), warmup_s=WARMUP_S) for run in runs))
 
 
 def table(run: Run, name: str) -> pl.DataFrame:
-    """One of a Run's tables."""
+    """Read one of a Run's tables."""
     return pl.read_parquet(run.path / f"{name}.parquet")
 
 
 def same_path(worlds: Worlds) -> bool:
-    """Whether both worlds met the same realised Profile at the same phase, seed by seed."""
+    """Return whether both worlds had the same realised Profile at the same phase, by seed."""
     return [met(run) for run in worlds.simulated] == [met(run) for run in worlds.kernel]
 
 
 def met(run: Run) -> str:
-    """The realised Profiles that a Run met, where it began in them, and its seed: the same text, the same path."""
+    """Return the identity of a Run's path: the hashes of its realised Profiles, its start in them, and its seed."""
     return json.dumps([[p.hash for p in run.record.profiles], run.record.experiment.offset_ns, run.seed])

@@ -1,7 +1,8 @@
-"""The kernel's side of the comparison, kept as figures: they judge the simulator in minutes, and anywhere.
+"""The kernel's side of the comparison as stored reference results: they judge the simulator in minutes, on any machine.
 
-``validate sim-vs-kernel`` writes a file a cell into ``kernel/`` below its folder, look by look; those in ``kernel/``
-beside this file are from whole comparisons. A cell's figures count only for the same realised Profile, phase and seed.
+``validate sim-vs-kernel`` writes one file per cell into ``kernel/`` below its folder, look by look. Those in
+``kernel/`` beside this file are from whole comparisons. A cell's results count only for the same realised Profile,
+phase and seed.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
     from bentpipe.validation.sim_vs_kernel.worlds import Worlds
 
-CLAIM = "kernel-kept"
+CLAIM = "kernel-reference"
 
 FOLDER = "kernel"
 
 HERE = Path(__file__).parent / FOLDER
-"""Those that the package has."""
+"""The stored results of the package."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A cell's kernel Runs, seed by seed from 0.
+class KernelReference:
+    """The kernel's stored Runs of a cell, by seed from 0.
 
     Attributes:
-        met: What each met, as `worlds.met` has it.
-        figures: Of each.
-        repeated: Of the first seeds once more.
-        host: What is built into their kernel (`worlds.kernel_host`).
-        made_on: Versions (emulator's build, kernel, machine) of each Run's world, without repetition.
-        days: On which they ran (UTC), without repetition.
-        why_invalid: Why not all of them count.
+        met: Identity of each Run's path (`worlds.met`).
+        figures: Results of each Run.
+        repeated: Results of the second Runs of the first seeds.
+        host: Constants of their kernel (`worlds.kernel_host`).
+        made_on: Distinct versions of the Runs' worlds (emulator's build, kernel, machine).
+        days: Distinct days of the Runs (UTC).
+        why_invalid: Why not all Runs count; None: all do.
     """
 
     cell: Cell
@@ -63,23 +64,23 @@ class Kept:
     why_invalid: str | None
 
 
-def keep(out: Path, worlds: Worlds) -> None:
-    """Write the kernel's figures of a cell into `out`/kernel."""
+def store_reference(out: Path, worlds: Worlds) -> None:
+    """Write the kernel's results of a cell into `out`/kernel."""
     head = {**asdict(worlds.cell), "host": worlds.host, "why_invalid": worlds.why_invalid}
     _write(out / FOLDER / name_of(worlds.cell), head, _records(worlds.kernel), _records(worlds.repeated))
 
 
 def extend(file: Path, cell: Cell, runs: Sequence[Run], host: Mapping[str, int]) -> int:
-    """Put further Runs of the kernel, with the seeds that follow, behind those that a file has; how many it has then.
+    """Append the kernel's Runs with the next seeds to a file; return the number of seeds that it has then.
 
     Args:
-        file: Of the cell; it need not be there.
-        cell: Which.
-        runs: In order of their seeds, all valid.
-        host: What is built into their kernel (`worlds.kernel_host`).
+        file: The cell's file; it may be absent.
+        cell: The cell.
+        runs: Valid Runs, in order of their seeds.
+        host: Constants of their kernel (`worlds.kernel_host`).
 
     Raises:
-        UserError: The file is none of these, or its kernel's is built otherwise.
+        UserError: The file has another content, or results of a kernel with other constants.
     """
     old, there = [], 0
     if file.exists():
@@ -104,7 +105,7 @@ def _write(file: Path, head: dict[str, Any], runs: Sequence[dict[str, Any]], aga
 
 
 def name_of(cell: Cell) -> str:
-    """The name of a cell's file."""
+    """Return the name of a cell's file."""
     return f"{cell.profile}.{cell.flows}.json"
 
 
@@ -131,16 +132,20 @@ def _record(run: Run, figures: Figures) -> dict[str, Any]:
     }
 
 
-def read(file: Path) -> Kept:
-    """Raises `UserError` for a file that is none of these."""
+def read(file: Path) -> KernelReference:
+    """Read a cell's file.
+
+    Raises:
+        UserError: The file has another content.
+    """
     try:
         data = json.loads(read_text(file))
         cell = Cell(data["profile"], data["flows"])
         runs, again = data["runs"], data["repeated"]
         if cell not in CELLS or not runs:
-            raise ValueError("no such cell" if runs else "no Run")
+            raise ValueError("unknown cell" if runs else "no Run")
         why = data["why_invalid"]
-        return Kept(
+        return KernelReference(
             cell=cell,
             met=tuple(str(one["met"]) for one in runs),
             figures=_side(cell, runs),
@@ -152,7 +157,7 @@ def read(file: Path) -> Kept:
         )
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(
-            f"{file}: no stored kernel results ({error!r}); expected a file that sim-vs-kernel writes"
+            f"{file}: no stored kernel results ({error!r}); expected a file written by sim-vs-kernel"
         ) from error
 
 
@@ -162,78 +167,82 @@ def _versions(run: dict[str, Any]) -> str:
 
 
 def _side(cell: Cell, runs: Sequence[dict[str, Any]]) -> Side:
-    def number(value: Any) -> float:  # noqa: ANN401 - what a file has
+    def number(value: Any) -> float:  # noqa: ANN401 - JSON
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ValueError(f"{value!r} is no figure")
+            raise ValueError(f"{value!r} is not a number from 0")
         return float(value)
 
-    def one(kept: dict[str, Any]) -> Figures:
-        late, shares = kept["lateness_ms"], tuple(number(share) for share in kept["shares"])
+    def one(reference: dict[str, Any]) -> Figures:
+        late, shares = reference["lateness_ms"], tuple(number(share) for share in reference["shares"])
         if len(shares) != 1 + cell.flows.count("+"):
             raise ValueError(f"{len(shares)} shares of {cell.flows}")
         return Figures(
-            goodput_bps=number(kept["goodput_bps"]),
+            goodput_bps=number(reference["goodput_bps"]),
             shares=shares,
-            delay_ms=math.nan if kept["delay_ms"] is None else number(kept["delay_ms"]),
-            retransmit_rate=number(kept["retransmit_rate"]),
+            delay_ms=math.nan if reference["delay_ms"] is None else number(reference["delay_ms"]),
+            retransmit_rate=number(reference["retransmit_rate"]),
             lateness_ms=None if late is None else (number(late[0]), number(late[1])),
-            seconds={int(second): (number(ms), int(count)) for second, (ms, count) in kept["seconds"].items()},
-            stolen=frozenset(int(second) for second in kept["stolen"]),
+            seconds={int(second): (number(ms), int(count)) for second, (ms, count) in reference["seconds"].items()},
+            stolen=frozenset(int(second) for second in reference["stolen"]),
         )
 
     return Side(tuple(one(run["figures"]) for run in runs))
 
 
-def hold(
-    kept: Kept,
+def judge_reference(
+    reference: KernelReference,
     path: Profile,
     out: Path,
     *,
     effort: Effort = FULL,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Verdict | str:
-    """Simulate a cell and hold it against what is kept; or why that cannot be: the path is another.
+    """Simulate a cell and judge it against the stored results, or say why that is impossible: the path differs.
 
     Args:
-        kept: The kernel's side.
-        path: What this version makes of the cell's Profile.
-        out: Folder for the simulated Runs; what is there already is not run again.
-        effort: How long the Runs are, and how many seeds of a pair the simulator has.
-        on_progress: Called with the share done, 0 to 1.
+        reference: The kernel's side.
+        path: This version's Profile of the cell.
+        out: Folder for the simulated Runs; Runs that it already has are not repeated.
+        effort: Duration of the Runs, and seeds of a pair in the simulator.
+        on_progress: Called with the part done, 0 to 1.
     """
-    n = len(kept.met)
-    simulated = simulate(kept.cell, path, effort, n, out, kept.host, on_progress)
-    if [met(run) for run in simulated[:n]] != list(kept.met):
-        return "the figures are of another path than this version makes of it"
+    n = len(reference.met)
+    simulated = simulate(reference.cell, path, effort, n, out, reference.host, on_progress)
+    if [met(run) for run in simulated[:n]] != list(reference.met):
+        return "its stored results have another path than this version makes"
     more = side(simulated[n:]) if len(simulated) > n else None
-    return judge(kept.cell, side(simulated[:n]), kept.figures, kept.why_invalid, more, kept.repeated)
+    return judge(
+        reference.cell, side(simulated[:n]), reference.figures, reference.why_invalid, more, reference.repeated
+    )
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Hold the simulator against all that is kept, as a claim; skipped where nothing of it could be judged."""
+    """Check the claim: judge the simulator against all stored results; skipped if no cell could be judged."""
     cells = [read(HERE / name_of(cell)) for cell in CELLS if (HERE / name_of(cell)).exists()]
     rows, judged, notes, done = [], [], [], 0.0
-    work = [len(kept.met) if kept.cell.alone else FULL.simulated for kept in cells]
+    work = [len(reference.met) if reference.cell.alone else FULL.simulated for reference in cells]
     with TemporaryDirectory() as scratch:
-        lengths = {FULL.duration_s(kept.cell) for kept in cells}
+        lengths = {FULL.duration_s(reference.cell) for reference in cells}
         paths = {length: make_paths(length, data, Path(scratch) / f"trace-{length:g}")[0] for length in lengths}
-        for kept, runs in zip(cells, work, strict=True):
+        for reference, runs in zip(cells, work, strict=True):
 
             def on_cell_progress(part: float, done: float = done, runs: int = runs) -> None:
                 on_progress((done + part * runs) / sum(work))
 
-            path = paths[FULL.duration_s(kept.cell)][kept.cell.profile]
+            path = paths[FULL.duration_s(reference.cell)][reference.cell.profile]
             with TemporaryDirectory() as out:
-                verdict = hold(kept, path, Path(out), on_progress=on_cell_progress)
+                verdict = judge_reference(reference, path, Path(out), on_progress=on_cell_progress)
             if isinstance(verdict, str):
-                notes.append(f"{kept.cell.profile}, {kept.cell.flows}: not judged, {verdict}")
+                notes.append(f"{reference.cell.profile}, {reference.cell.flows}: not judged, {verdict}")
             else:
                 rows += rows_of(verdict)
                 judged.append(cell_of(verdict))
             done += runs
-    if missing := [f"{cell.profile} {cell.flows}" for cell in CELLS if cell not in {kept.cell for kept in cells}]:
-        notes.append(f"nothing is kept of {', '.join(missing)}")
-    kernels = sorted({versions["kernel"] for kept in cells for versions in kept.made_on})
-    days = sorted({day for kept in cells for day in kept.days})
-    notes.append(f"the kernel's side is kept: {', '.join(kernels)}; from {', '.join(days)}")
-    return Outcome(CLAIM, rows, notes, skipped=None if judged else "none of what is kept could be judged", cells=judged)
+    if missing := [
+        f"{cell.profile} {cell.flows}" for cell in CELLS if cell not in {reference.cell for reference in cells}
+    ]:
+        notes.append(f"no stored results of {', '.join(missing)}")
+    kernels = sorted({versions["kernel"] for reference in cells for versions in reference.made_on})
+    days = sorted({day for reference in cells for day in reference.days})
+    notes.append(f"stored results of the kernel: {', '.join(kernels)}; of {', '.join(days)}")
+    return Outcome(CLAIM, rows, notes, skipped=None if judged else "no stored result could be judged", cells=judged)

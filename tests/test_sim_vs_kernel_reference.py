@@ -14,10 +14,17 @@ from bentpipe import Profile
 from bentpipe.errors import UserError
 from bentpipe.runs.figures import Figures, Side
 from bentpipe.validation.sim_vs_kernel import __main__ as again
-from bentpipe.validation.sim_vs_kernel import kept as kept_of
+from bentpipe.validation.sim_vs_kernel import reference as reference_module
 from bentpipe.validation.sim_vs_kernel.cells import CELLS, FULL, Cell, Effort
-from bentpipe.validation.sim_vs_kernel.kept import HERE, Kept, extend, hold, keep, read
 from bentpipe.validation.sim_vs_kernel.paths import make_paths
+from bentpipe.validation.sim_vs_kernel.reference import (
+    HERE,
+    KernelReference,
+    extend,
+    judge_reference,
+    read,
+    store_reference,
+)
 from bentpipe.validation.sim_vs_kernel.worlds import Worlds, met, side, simulate
 
 CELL = Cell("geo", "cubic")
@@ -29,7 +36,7 @@ FIGURES = Figures(30e6, (0.25, 0.75), 450.5, 0.001, (0.1, 0.2), {11: (4505.0, 10
 
 
 def run(seed: int):
-    """As much of a kernel's Run as is kept, beside its figures."""
+    """The parts of a kernel's Run that are stored, without its results."""
     record = SimpleNamespace(
         valid=True,
         profiles=[SimpleNamespace(hash="ab")],
@@ -42,12 +49,12 @@ def run(seed: int):
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_of, "side", lambda runs: Side((FIGURES,) * len(runs)))
-    keep(tmp_path, Worlds(PAIR, (), (run(0), run(1)), repeated=(run(0),), host=HOST))
+    monkeypatch.setattr(reference_module, "side", lambda runs: Side((FIGURES,) * len(runs)))
+    store_reference(tmp_path, Worlds(PAIR, (), (run(0), run(1)), repeated=(run(0),), host=HOST))
     return tmp_path / "kernel" / "fibre.cubic+bbr.json"
 
 
-def test_what_is_kept_is_read(file):
+def test_stored_results_are_read_back(file):
     found = read(file)
     assert (found.cell, found.why_invalid, found.days) == (PAIR, None, ("2026-11-23",))
     assert found.figures == Side((FIGURES, FIGURES))
@@ -56,7 +63,7 @@ def test_what_is_kept_is_read(file):
     assert found.met == (met(run(0)), met(run(1)))
 
 
-def test_further_looks_go_behind_the_first(file, tmp_path, monkeypatch):
+def test_further_looks_are_appended(file, tmp_path, monkeypatch):
     assert extend(file, PAIR, [run(2), run(3)], HOST) == 4
     found = read(file)
     assert [json.loads(one)[2] for one in found.met] == [0, 1, 2, 3]
@@ -66,12 +73,12 @@ def test_further_looks_go_behind_the_first(file, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"its kernel has .*2304.*, this one .*4352"):
         extend(file, PAIR, [run(4)], {"wmem_segment_bytes": 4352})
     new = tmp_path / "kernel" / "geo.cubic.json"
-    monkeypatch.setattr(kept_of, "side", lambda runs: Side((replace(FIGURES, shares=(1.0,)),) * len(runs)))
+    monkeypatch.setattr(reference_module, "side", lambda runs: Side((replace(FIGURES, shares=(1.0,)),) * len(runs)))
     assert extend(new, CELL, [run(0)], HOST) == 1
     assert read(new).cell == CELL
 
 
-def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_path, monkeypatch):
+def test_a_look_ends_at_an_invalid_run_and_continues_there(file, tmp_path, monkeypatch):
     requested_seeds, bad = [], {5}
 
     def calm(cell, path, effort, seeds, out, on_progress):
@@ -84,18 +91,18 @@ def test_a_look_ends_where_a_run_is_not_valid_and_goes_on_from_there(file, tmp_p
     monkeypatch.setattr(again, "make_paths", lambda *_: ({"fibre": None}, []))
     monkeypatch.setattr(again, "calm", calm)
     monkeypatch.setattr(again, "kernel_host", lambda: HOST)
-    message = again.look_again(PAIR, tmp_path / "runs", None, file.parent)
-    why = "seed 5 is not valid: the hypervisor took 9% of the processors' time"
-    assert message == f"fibre/cubic+bbr: {why}; the same command goes on from there"
-    assert len(read(file).met) == 2, "a look is kept whole, or not"
+    message = again.run_next_look(PAIR, tmp_path / "runs", None, file.parent)
+    why = "seed 5 is invalid: the hypervisor took 9% of the processors' time"
+    assert message == f"fibre/cubic+bbr: {why}; the same command continues there"
+    assert len(read(file).met) == 2, "a look is stored whole or not at all"
     bad.clear()
-    assert again.look_again(PAIR, tmp_path / "runs", None, file.parent) == "fibre/cubic+bbr: 10 seeds kept"
+    assert again.run_next_look(PAIR, tmp_path / "runs", None, file.parent) == "fibre/cubic+bbr: 10 seeds stored"
     assert requested_seeds == [2, 3, 4, 5, *range(2, 10)], "finished Runs are in the folder, and are not run again"
     assert len(read(file).met) == 10
 
 
 @given(st.data())
-def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
+def test_a_damaged_file_is_read_or_refused_in_one_line(file, data):
     text = file.read_text()
     whole = read(file)
     begin = data.draw(st.integers(0, len(text)))
@@ -120,7 +127,7 @@ def test_a_damaged_file_is_one_line_or_what_was_written(file, data):
         ('"flows": "cubic+bbr"', '"flows": "vegas"'),
     ],
 )
-def test_what_is_no_figure_is_one_line(file, old, new):
+def test_invalid_values_are_refused_in_one_line(file, old, new):
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -128,20 +135,20 @@ def test_what_is_no_figure_is_one_line(file, old, new):
         read(file)
 
 
-def test_a_delay_that_nobody_measured_is_kept_as_none(tmp_path, monkeypatch):
+def test_an_unmeasured_delay_is_stored_as_null(tmp_path, monkeypatch):
     without = replace(FIGURES, delay_ms=math.nan)
-    monkeypatch.setattr(kept_of, "side", lambda runs: Side((without,) * len(runs)))
-    keep(tmp_path, Worlds(PAIR, (), (run(0),), host=HOST))
+    monkeypatch.setattr(reference_module, "side", lambda runs: Side((without,) * len(runs)))
+    store_reference(tmp_path, Worlds(PAIR, (), (run(0),), host=HOST))
     assert math.isnan(read(tmp_path / "kernel" / "fibre.cubic+bbr.json").figures.mean("delay_ms"))
 
 
-def test_a_claim_that_can_judge_nothing_is_skipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_of, "HERE", tmp_path)
-    assert "could be judged" in kept_of.check(None, lambda _: None).skipped
+def test_a_claim_without_judged_cells_is_skipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(reference_module, "HERE", tmp_path)
+    assert "could be judged" in reference_module.check(None, lambda _: None).skipped
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, 400])
-def test_a_truncated_file_is_one_line(file, cut):
+def test_a_truncated_file_is_refused_in_one_line(file, cut):
     file.write_text(file.read_text()[:cut])
     with pytest.raises(UserError, match=r"^[^\n]*json: no stored kernel results [^\n]*$"):
         read(file)
@@ -151,46 +158,51 @@ def path_of(cell: Cell, effort: Effort, tmp_path) -> Profile:
     return make_paths(effort.duration_s(cell), None, tmp_path / "trace")[0][cell.profile]
 
 
-def simulated(tmp_path, cell=CELL, effort=SHORT) -> Kept:
-    """The simulator's own figures in the kernel's place."""
+def simulated(tmp_path, cell=CELL, effort=SHORT) -> KernelReference:
+    """The simulator's own results in place of the kernel's."""
     runs = simulate(cell, path_of(cell, effort, tmp_path), effort, effort.seeds(cell)[0], tmp_path, HOST)
-    return Kept(cell, tuple(met(run) for run in runs), side(runs), None, HOST, (), (), None)
+    return KernelReference(cell, tuple(met(run) for run in runs), side(runs), None, HOST, (), (), None)
 
 
-def test_a_simulator_that_is_the_kernel_is_within(tmp_path):
-    verdict = hold(simulated(tmp_path / "kernel"), path_of(CELL, SHORT, tmp_path), tmp_path / "again", effort=SHORT)
+def test_the_simulator_is_within_its_own_results(tmp_path):
+    verdict = judge_reference(
+        simulated(tmp_path / "kernel"), path_of(CELL, SHORT, tmp_path), tmp_path / "again", effort=SHORT
+    )
     assert verdict.within
     assert (verdict.n, verdict.goodput_ratio, verdict.delay_diff_ms) == (2, 1.0, 0.0)
 
 
-def test_one_that_is_not_is_outside_and_one_of_another_path_is_not_judged(tmp_path):
-    kept = simulated(tmp_path)
+def test_slower_flows_are_outside_and_another_path_is_not_judged(tmp_path):
+    reference = simulated(tmp_path)
     slower = [
-        Figures(0.9 * one.goodput_bps, one.shares, one.delay_ms, one.retransmit_rate, None) for one in kept.figures.runs
+        Figures(0.9 * one.goodput_bps, one.shares, one.delay_ms, one.retransmit_rate, None)
+        for one in reference.figures.runs
     ]
-    new = Kept(kept.cell, kept.met, Side(tuple(slower)), None, HOST, (), (), None)
-    assert hold(new, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT).outside == ("goodput",)
-    elsewhere = Kept(kept.cell, tuple(reversed(kept.met)), kept.figures, None, HOST, (), (), None)
-    assert "another path" in hold(elsewhere, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT)
+    new = KernelReference(reference.cell, reference.met, Side(tuple(slower)), None, HOST, (), (), None)
+    assert judge_reference(new, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT).outside == ("goodput",)
+    elsewhere = KernelReference(
+        reference.cell, tuple(reversed(reference.met)), reference.figures, None, HOST, (), (), None
+    )
+    assert "another path" in judge_reference(elsewhere, path_of(CELL, SHORT, tmp_path), tmp_path, effort=SHORT)
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in HERE.glob("*.json")))
-def test_what_the_package_has_is_whole(name):
-    kept = read(HERE / f"{name}.json")
-    assert f"{kept.cell.profile}.{kept.cell.flows}" == name
-    assert kept.cell in CELLS
-    assert kept.why_invalid is None
-    assert len(kept.met) in FULL.seeds(kept.cell)
-    assert [json.loads(one)[2] for one in kept.met] == list(range(len(kept.met)))
-    releases = {versions["kernel"].partition("-")[0] for versions in kept.made_on}
+def test_the_stored_results_are_complete(name):
+    reference = read(HERE / f"{name}.json")
+    assert f"{reference.cell.profile}.{reference.cell.flows}" == name
+    assert reference.cell in CELLS
+    assert reference.why_invalid is None
+    assert len(reference.met) in FULL.seeds(reference.cell)
+    assert [json.loads(one)[2] for one in reference.met] == list(range(len(reference.met)))
+    releases = {versions["kernel"].partition("-")[0] for versions in reference.made_on}
     assert len(releases) == 1, "one kernel's, of whatever machines and in whatever looks"
 
 
 @pytest.mark.parametrize("name", ["geo.reno", "geo.cubic", "geo.bbr", "fibre.reno"])
-def test_the_simulator_still_does_as_the_kernel_did(name, tmp_path):
-    """The cells that cost little; `bentpipe validate kernel-kept` has them all."""
+def test_the_simulator_is_within_the_stored_results_of_the_kernel(name, tmp_path):
+    """The cheapest cells; `bentpipe validate kernel-reference` judges all."""
     file = HERE / f"{name}.json"
-    kept = read(file)
-    verdict = hold(kept, path_of(kept.cell, FULL, tmp_path), tmp_path)
+    reference = read(file)
+    verdict = judge_reference(reference, path_of(reference.cell, FULL, tmp_path), tmp_path)
     assert not isinstance(verdict, str), verdict
     assert verdict.within, verdict.outside
