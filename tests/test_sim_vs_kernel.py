@@ -420,7 +420,8 @@ def test_the_second_flow_of_a_pair_starts_later_by_seed(tmp_path):
     paths, _ = make_paths(60.0, None, tmp_path)
     alike = experiment_of(Cell("fibre", "reno+bbr"), paths["fibre"], 60.0, 0)
     assert {host for flow in alike.flows for host in (flow.sender, flow.receiver)} == set(alike.hosts) == {"host"}
-    assert alike.hosts["host"] == {"wmem_max_bytes": 4_194_304, "rmem_max_bytes": 33_554_432}
+    host = alike.hosts["host"]
+    assert (host.wmem_max_bytes, host.rmem_max_bytes) == (4_194_304, 33_554_432)
     pair = [experiment_of(Cell("fibre", "reno+bbr"), paths["fibre"], 60.0, seed) for seed in range(10)]
     starts = [experiment.flows[1].start_ns / 1e9 for experiment in pair]
     assert all(experiment.flows[0].start_ns == 0 for experiment in pair)
