@@ -29,6 +29,8 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.show import as_rows, summarise
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.report import content
+from bentpipe.report.repeat import repeat_commands
+from bentpipe.report.selection import sorted_runs
 from bentpipe.runs.record import results_table
 from bentpipe.runs.store import find_runs
 from bentpipe.runs.summary import left_out
@@ -118,12 +120,12 @@ def test_an_edited_run_json_is_left_out_or_reported(raced, data):
     file.write_text(json.dumps(edited(data, run.record.to_dict())), encoding="utf-8")
     try:
         with warnings.catch_warnings(action="ignore"):
-            runs = content.sorted_runs(find_runs(raced))
+            runs = sorted_runs(find_runs(raced))
             results_table(runs)
             left_out(runs)
             summarise_runs(runs)
             content.parts(raced, runs)
-            content.repeat_commands(raced, runs)
+            repeat_commands(raced, runs)
     except BentpipeError as error:
         found = str(error)
         assert len(found.splitlines()) == 1

@@ -57,5 +57,6 @@ def test_the_page_states_omitted_figures_and_has_every_table(raced, monkeypatch)
     assert "Figures show 2 of 4 Profiles, so that the page stays small: p0, p3." in page
     assert page.count("Figures and the recipe of this path are left out") == 2
     assert page.count("<h3>Results</h3>") == 4
+    assert page.count("<details open>") == 0
     assert page.count("<img") == 2 + 2 * 2
     assert set(pl.read_csv(raced / "results.csv")["profile"]) == {"p0", "p1", "p2", "p3"}

@@ -14,6 +14,7 @@ from bentpipe.plots import style
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def canvas(
         else:
             result = _given(ax, count)
         yield result
-        plain_text(result.axes)
+        plain_text([result.figure] if result.is_new else result.axes)
 
 
 def _given(ax: Axes | Sequence[Axes] | NDArray[Any], count: int) -> Canvas:
@@ -98,16 +99,16 @@ def _given(ax: Axes | Sequence[Axes] | NDArray[Any], count: int) -> Canvas:
     return Canvas(figure, axes, is_new=False)
 
 
-def plain_text(axes: Iterable[Axes]) -> None:
-    """Make all text in the axes literal: names come from files, and a $ in one starts no formula.
+def plain_text(artists: Iterable[Artist]) -> None:
+    """Make all text in axes or figures literal: names come from files, and a $ in one starts no formula.
 
     The setting of the style does not reach titles and ticks that existed before. Control characters and lone
     surrogates become U+FFFD; names on ticks must be `printable` before, because their text is set at each drawing.
     """
     from matplotlib.text import Text
 
-    for axis in axes:
-        for text in axis.findobj(Text):
+    for artist in artists:
+        for text in artist.findobj(Text):
             assert isinstance(text, Text)
             text.set_parse_math(False)
             text.set_usetex(False)

@@ -56,7 +56,7 @@ def plot_cdfs(runs: Sequence[Run], *, absent: Sequence[str] = (), ax: AxesLike =
             for axis, bin_s in ((axes[0], 0.1), (axes[1], 1.0)):
                 bins = [series.flow_goodput(run, 0, bin_s) for run, _ in samples]
                 _draw_cdf(axis, np.concatenate(bins) * 1e-6, line)
-            rtt = [_steady(run, *series.values(table, 0, column)) for run, table in samples]
+            rtt = [steady(run, *series.values(table, 0, column)) for run, table in samples]
             _draw_cdf(axes[2], np.concatenate(rtt), line)
         for axis, title, unit in zip(
             axes,
@@ -106,12 +106,12 @@ def plot_destinations(runs: Sequence[Run], *, absent: Sequence[str] = (), ax: Ax
             (
                 "Congestion window",
                 "MB",
-                lambda run: _steady(run, *series.values(run.samples(), 0, "cwnd_bytes")) * 1e-6,
+                lambda run: steady(run, *series.values(run.samples(), 0, "cwnd_bytes")) * 1e-6,
             ),
             (
                 RTT_TITLES["rtt_smoothed_ms"],
                 "ms",
-                lambda run: _steady(run, *series.values(run.samples(), 0, "rtt_smoothed_ms")),
+                lambda run: steady(run, *series.values(run.samples(), 0, "rtt_smoothed_ms")),
             ),
         )
         for axis, (title, unit, measure) in zip(axes, measures, strict=True):
@@ -203,5 +203,6 @@ def _draw_cdf(axis: Axes, sample: series.Floats, line: dict[str, Any]) -> None:
         axis.step(np.concatenate([ordered[:1], ordered]), np.concatenate([[0.0], share]), where="post", **line)
 
 
-def _steady(run: Run, t_s: series.Floats, values: series.Floats) -> series.Floats:
+def steady(run: Run, t_s: series.Floats, values: series.Floats) -> series.Floats:
+    """Return the values at times after the warm-up."""
     return values[t_s > run.warmup_s]

@@ -93,7 +93,7 @@ def look(controller: str) -> Look:
     """Return the look of a controller or command; an unknown one, or one with tunables, gets a spare colour."""
     if controller in LOOKS:
         return LOOKS[controller]
-    number = zlib.crc32(controller.encode())
+    number = zlib.crc32(controller.encode(errors="surrogatepass"))
     colour, marker = SPARE[number % len(SPARE)], SPARE_MARKERS[number // len(SPARE) % len(SPARE_MARKERS)]
     if is_command(controller):
         return Look(controller.removeprefix(COMMAND), colour, marker, (5, 1.5))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
-from bentpipe.report.build import environment
+from bentpipe.report.render import environment
 from bentpipe.runs.text import NONE, interval, number, plural
 
 if TYPE_CHECKING:

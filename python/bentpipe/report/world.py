@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.execution.emulation.result import LOOP_NOTE
+from bentpipe.report.rows import Column
 from bentpipe.runs.text import number
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ RTTS = {
 }
 """RTT samples behind a flow's median and p95: a kernel does not report single RTTs."""
 
-CWND_HEAD = ("cwnd", "congestion window or pacing, % of the time")
-"""Head and unit of the first column of the limiting factors; the others are rwnd and sndbuf."""
+CWND_COLUMN = Column("cwnd", "congestion window or pacing, % of the time")
+"""The first column of the limiting factors; the others are rwnd and sndbuf."""
 
-CWND_HEAD_KERNEL = ("cwnd, or sndbuf refill", "neither of the others, % of the time")
+CWND_COLUMN_KERNEL = Column("cwnd, or sndbuf refill", "neither of the others, % of the time")
 """The same for a kernel, which has no counter of its own for cwnd: its busy time less the other two."""
 
 ABOUT_KERNEL = (
@@ -39,11 +40,11 @@ ABOUT_KERNEL = (
 )
 
 
-def cwnd_column(runs: Sequence[Run]) -> tuple[tuple[str, str], str]:
-    """Return the head and unit of the first column of the limiting factors, and a note on it."""
+def cwnd_column(runs: Sequence[Run]) -> tuple[Column, str]:
+    """Return the first column of the limiting factors, and a note on it."""
     if any(run.world == "emulated" for run in runs):
-        return CWND_HEAD_KERNEL, ABOUT_KERNEL
-    return CWND_HEAD, ""
+        return CWND_COLUMN_KERNEL, ABOUT_KERNEL
+    return CWND_COLUMN, ""
 
 
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:

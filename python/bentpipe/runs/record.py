@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from bentpipe import _native
+from bentpipe.errors import printable
 from bentpipe.runs import store
 from bentpipe.runs.run_record import ProfileRecord, RunRecord
 
@@ -171,5 +172,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
                 "flow": i,
             }
             validity = {"valid": run.record.valid, "content_hash": run.record.content_hash}
-            rows.append({**identity, **plain, **start, **validity})
+            row = {**identity, **plain, **start, **validity}
+            # A lone surrogate of a run.json fits no file.
+            rows.append({key: printable(value) if isinstance(value, str) else value for key, value in row.items()})
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -58,12 +58,12 @@ def with_interval(estimate: Estimate, scale: float = 1.0, unit: str = "") -> str
     return f"{size} (95 % CI {ends}, n = {estimate.n})" if ends else f"{size} (n = {estimate.n})"
 
 
-def count(summary: SchemeSummary) -> tuple[str, str]:
+def count(n: int, valid: int, runs: int) -> tuple[str, str]:
     """Format the number of counted results, and the number of Runs if it differs: ``1`` and ``(3 alike)``."""
-    if summary.valid == summary.n:
-        return str(summary.n), "" if summary.n == summary.runs else f"of {summary.runs}"
-    of = "" if summary.valid == summary.runs else f" of {summary.runs}"
-    return str(summary.n), f"({summary.valid} alike{of})"
+    if valid == n:
+        return str(n), "" if n == runs else f"of {runs}"
+    of = "" if valid == runs else f" of {runs}"
+    return str(n), f"({valid} alike{of})"
 
 
 #: Short, so that a table fits a terminal of 80 columns. The title has the units of goodput and RTT.
@@ -103,7 +103,7 @@ def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
             mean(flow.rtt_median_ms),
             mean(flow.rtt_p95_ms),
             mean(flow.retransmits),
-            " ".join(filter(None, count(summary))),
+            " ".join(filter(None, count(summary.n, summary.valid, summary.runs))),
         ]
         for summary in summaries
         for i, flow in enumerate(summary.flows)

@@ -137,7 +137,7 @@ def cells(row: Row) -> list[str]:
 
 def _page(done: Done, *, quick: bool, data: Path | None) -> str:
     from bentpipe import __version__
-    from bentpipe.report.build import environment
+    from bentpipe.report.render import environment
 
     command = ["bentpipe", "study", "run", done.study.name]
     command += ["--quick"] if quick else []

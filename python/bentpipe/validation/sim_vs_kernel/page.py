@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
-from bentpipe.report.build import environment
+from bentpipe.report.render import environment
 from bentpipe.validation.sim_vs_kernel.cells import WARMUP_S
 
 if TYPE_CHECKING:
