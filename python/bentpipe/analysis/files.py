@@ -30,7 +30,7 @@ def scan_file(path: Path, columns: Sequence[str] = ()) -> pl.LazyFrame:
     )
 
 
-def select_series(table: pl.LazyFrame, path: Path, requested: Mapping[str, str | None]) -> pl.LazyFrame:
+def select_series(table: pl.LazyFrame, path: str | Path, requested: Mapping[str, str | None]) -> pl.LazyFrame:
     """Select the rows of a requested site, target or kind (`KEYS`); `path` names the table in messages.
 
     Raises:

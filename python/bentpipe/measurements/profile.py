@@ -11,17 +11,18 @@ from bentpipe.analysis.tables import KEYS
 from bentpipe.errors import UserError
 from bentpipe.measurements.readers.measurement import ReadHints
 from bentpipe.measurements.runs.analysis_input import distrust_reasons
-from bentpipe.measurements.runs.imports import assemble_tables, read_file
+from bentpipe.measurements.runs.imports import assemble_tables, clock_jumps, read_file
 from bentpipe.measurements.runs.store import UNKNOWN_SITE, read_measured
 from bentpipe.profiles.measured.capacity import capacities_from_tables
 from bentpipe.profiles.measured.make import FromPings, Measured, profile_from_pings
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
+    from bentpipe.measurements.runs.imports import Part
     from bentpipe.measurements.runs.store import Source
 
 #: Files of a Run that a Profile names; chosen here: further ones are counted.
@@ -54,13 +55,36 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     path = Path(source)
     if path.is_file() and _is_parquet(path):
         return profile_from_pings(scan_file(path), replace(requested, source=path.name))
-    loaded = _run(path, requested) if path.is_dir() else _log(path, requested)
-    if not path.is_dir():  # the reader has converted them to send times
-        requested = replace(requested, times="probe")
+    if path.is_dir():
+        return _made(_run(path, requested), str(path), requested)
+    return profile_from_parts([read_file(path, hints=ReadHints(times=requested.times))], str(path), requested)
+
+
+def profile_from_parts(parts: Sequence[Part], where: str, options: FromPings | None = None) -> Measured:
+    """Make a Profile from files that `read_file` read, as `profile_from` does.
+
+    Args:
+        parts: The files, in sequence.
+        where: Their name in messages.
+        options: Options of `profile_from_pings`; its `source` is set here, and the readers have applied `times`.
+
+    Raises:
+        UserError: As `profile_from`.
+    """
+    tables = assemble_tables(parts, UNKNOWN_SITE)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.source.notes))
+    timeless = frozenset(part.source.name for part in parts if part.measurement.clock == "relative")
+    name = ", ".join(part.source.name for part in parts[:_MOST_NAMED])
+    name += f" and {len(parts) - _MOST_NAMED} more" if parts[_MOST_NAMED:] else ""
+    loaded = _Input(tables, name, (*_jumps(clock_jumps(parts)), *notes), not timeless, timeless)
+    return _made(loaded, where, replace(options or FromPings(), times="probe"))
+
+
+def _made(loaded: _Input, where: str, requested: FromPings) -> Measured:
     probes = loaded.tables.get("probes")
     if probes is None:
         raise UserError(
-            f"{path}: has no probes, only {', '.join(loaded.tables) or 'no table'}; the delay of a Profile comes from "
+            f"{where}: has no probes, only {', '.join(loaded.tables) or 'no table'}; the delay of a Profile comes from "
             "pings"
         )
     if not requested.capacities:
@@ -91,14 +115,6 @@ def _has_series(source: Source, requested: FromPings) -> bool:
     return not source.series or any(
         all(one.get(name) == value for name, value in keys.items()) for one in source.series
     )
-
-
-def _log(path: Path, requested: FromPings) -> _Input:
-    part = read_file(path, hints=ReadHints(times=requested.times))
-    tables = assemble_tables([part], UNKNOWN_SITE)
-    notes = (*_jumps(part.measurement.clock_jumps), *part.measurement.notes)
-    known = part.measurement.clock != "relative"
-    return _Input(tables, path.name, notes, known, frozenset[str]() if known else frozenset({part.source.name}))
 
 
 def _jumps(count: int) -> tuple[str, ...]:

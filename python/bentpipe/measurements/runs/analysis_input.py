@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.measurements.runs.imports import Part
     from bentpipe.measurements.runs.store import MeasuredRun
 
 TableKind = Literal["probes", "hops", "orientation", "throughput"]
@@ -79,6 +80,13 @@ def load_table(path: str | os.PathLike[str], expected: TableKind, **series: str 
     return replace(loaded, table=select_series(loaded.table, path, series))
 
 
+def load_parts(parts: Sequence[Part], where: str, expected: TableKind, **series: str | None) -> LoadedTable:
+    """Return the table of `load_table` from files that `read_files` read; `where` names them in messages."""
+    loaded = _of_parts(parts, where, expected)
+    table = select_series(_for_analysis(loaded.table, expected), where, series)
+    return replace(loaded, table=table)
+
+
 def open_measured(path: str | os.PathLike[str], expected: TableKind, **series: str | None) -> pl.LazyFrame:
     """Return the table of `load_table`."""
     return load_table(path, expected, **series).table
@@ -116,21 +124,32 @@ def _read(path: Path, expected: TableKind, series: Mapping[str, str | None]) -> 
         there = list(tables)
         frames = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
-        from bentpipe.measurements.runs.imports import assemble_tables, read_file
-        from bentpipe.measurements.runs.store import UNKNOWN_SITE
+        from bentpipe.measurements.runs.imports import read_file
 
-        part = read_file(path)
-        clock_known, notes = part.measurement.clock != "relative", list(part.measurement.notes)
-        tables = assemble_tables([part], UNKNOWN_SITE)
-        del part  # frees memory: each unused column of a day's log has 80 MB
-        there = list(tables)
-        frames = [tables[name].select(_READ.get(name, pl.all())).lazy()] if name in tables else []
-        del tables
+        return _of_parts([read_file(path)], str(path), expected)
     if not frames:
-        possible = ", ".join(dict.fromkeys(_ANALYSES[table] for table in there if table in _ANALYSES))
-        raise UserError(f"{path}: has {', '.join(there)} and no {name}; possible analyses: {possible or 'none'}")
+        raise _without(str(path), there, name)
     # A prober writes the same notes into each of its Runs.
     return LoadedTable(pl.concat(frames), clock_known, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(warnings)))
+
+
+def _of_parts(parts: Sequence[Part], where: str, expected: TableKind) -> LoadedTable:
+    from bentpipe.measurements.runs.imports import assemble_tables
+    from bentpipe.measurements.runs.store import UNKNOWN_SITE
+
+    name = _TABLE[expected]
+    having = [part for part in parts if name in part.measurement.tables]
+    if not having:
+        raise _without(where, list(dict.fromkeys(each for part in parts for each in part.measurement.tables)), name)
+    table = assemble_tables(having, UNKNOWN_SITE)[name].select(_READ.get(name, pl.all())).lazy()
+    clock_known = all(part.measurement.clock != "relative" for part in having)
+    return LoadedTable(table, clock_known, tuple(dict.fromkeys(note for part in having for note in part.source.notes)))
+
+
+def _without(where: str, there: Sequence[str], name: str) -> UserError:
+    """Return the error of an input without the table of an analysis."""
+    possible = ", ".join(dict.fromkeys(_ANALYSES[table] for table in there if table in _ANALYSES))
+    return UserError(f"{where}: has {', '.join(there)} and no {name}; possible analyses: {possible or 'none'}")
 
 
 def _refuse_overlapping(

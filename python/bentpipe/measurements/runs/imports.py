@@ -81,7 +81,27 @@ def import_files(
         UserError: A named file is unreadable, no file of the folders is readable, or see `write_measured`.
         StoreError: A write to the disk fails.
     """
-    files, folders = _find_files(paths, Path(out))
+    parts, skipped = read_files(paths, out=Path(out), format_name=format_name, hints=hints, on_progress=on_progress)
+    return Imported(write_parts(parts, out, site=site), parts, skipped)
+
+
+def read_files(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    out: Path | None = None,
+    format_name: str | None = None,
+    hints: ReadHints | None = None,
+    on_progress: OnProgress = lambda _: None,
+) -> tuple[list[Part], list[tuple[Path, str]]]:
+    """Read files, and all files of known formats in folders; the arguments are those of `import_files`.
+
+    Returns:
+        The parts, in sequence, and the skipped files of folders, each with the reason. The folder `out` is not read.
+
+    Raises:
+        UserError: A named file is unreadable, or no file of the folders is readable.
+    """
+    files, folders = _find_files(paths, out)
     names = _names({**files, **folders})
     parts: list[Part] = []
     skipped: list[tuple[Path, str]] = []
@@ -113,18 +133,25 @@ def import_files(
     if not parts:
         reasons = "; ".join(f"{path.name}: {why}" for path, why in skipped[:3])
         raise UserError(f"{', '.join(map(str, paths))}: has no readable measurement{': ' + reasons if reasons else ''}")
-    parts = put_in_sequence(parts)
+    return put_in_sequence(parts), skipped
+
+
+def write_parts(parts: Sequence[Part], out: str | os.PathLike[str], *, site: str = UNKNOWN_SITE) -> MeasuredRun:
+    """Write the files that `read_files` read into a measured Run below `out`. Raises as `write_measured` does."""
     tables = assemble_tables(parts, site)
-    jumps = sum(part.measurement.clock_jumps for part in parts)
-    run = write_measured(
+    return write_measured(
         out,
         tables,
         [part.source.replace(series=_series_of(part, site)) for part in parts],
         site=site,
         start_unix_ns=_start_unix_ns(parts),
-        summary={"clock_jumps": jumps} if "probes" in tables else {},
+        summary={"clock_jumps": clock_jumps(parts)} if "probes" in tables else {},
     )
-    return Imported(run, parts, skipped)
+
+
+def clock_jumps(parts: Sequence[Part]) -> int:
+    """Return the number of times that the clocks of the probers jumped."""
+    return sum(part.measurement.clock_jumps for part in parts)
 
 
 def _series_of(part: Part, site: str) -> list[dict[str, str | None]]:
@@ -338,7 +365,7 @@ def format_of(name: str) -> Format:
 _Paths = dict[Path, tuple[str, bool]]
 
 
-def _find_files(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Paths, _Paths]:
+def _find_files(paths: Sequence[str | os.PathLike[str]], out: Path | None) -> tuple[_Paths, _Paths]:
     """Return the files, and the dish recordings (folders), each with its path below `paths` and whether it was named.
 
     Folders with a Run in them, and the output folder, are skipped.
@@ -346,7 +373,7 @@ def _find_files(paths: Sequence[str | os.PathLike[str]], out: Path) -> tuple[_Pa
     files: _Paths = {}
     recordings: _Paths = {}
     seen: set[Path] = set()
-    own = _real(out)
+    own = None if out is None else _real(out)
 
     def add(kind: _Paths, path: Path, below: str, *, alone: bool) -> None:
         if (whole := _real(path)) not in seen:
