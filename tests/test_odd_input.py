@@ -29,6 +29,7 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.show import as_rows, summarise
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 from bentpipe.report import content
+from bentpipe.report.place import Place
 from bentpipe.report.repeat import repeat_commands
 from bentpipe.report.selection import sorted_runs
 from bentpipe.runs.record import results_table
@@ -124,8 +125,8 @@ def test_an_edited_run_json_is_left_out_or_reported(raced, data):
             results_table(runs)
             left_out(runs)
             summarise_runs(runs)
-            content.parts(raced, runs)
-            repeat_commands(raced, runs)
+            content.parts(Place.in_folder(raced), runs)
+            repeat_commands(Place.in_folder(raced), runs)
     except BentpipeError as error:
         found = str(error)
         assert len(found.splitlines()) == 1

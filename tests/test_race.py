@@ -72,16 +72,6 @@ def test_folders_may_be_text_and_a_result_is_shown_in_one_line(tmp_path):
     assert read_run(str(result.runs[0].path)).seed == 0
 
 
-def test_pandas_is_an_extra_and_a_table_without_it_says_so(tmp_path, monkeypatch):
-    (run,) = race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0).runs
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"to_pandas needs (pandas|pyarrow): pip install 'bentpipe\[pandas\]'"):
-        run.to_pandas()
-    with pytest.raises(UserError, match="table 'sample'; expected samples, links, events"):
-        run.to_pandas("sample")
-
-
 def test_race_json_has_its_stable_keys(tmp_path):
     document = race([dumbbell()], ["cubic+bbr"], out=tmp_path, duration_s=2.0).to_dict()
     (row,) = json.loads(json.dumps(document, allow_nan=False))["runs"]

@@ -27,6 +27,7 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.report import world
 from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
+from bentpipe.report.place import Place
 from bentpipe.report.render import shown
 from bentpipe.runs import store
 from bentpipe.runs.run_record import RunRecord
@@ -207,7 +208,7 @@ def test_excluded_schemes_are_in_lead_tables_and_legends(dumbbell, tmp_path, emu
     assert f"all 2 Runs of CUBIC and 1 of 2 Runs of BBR are left out as not valid. Why: {LATE}." in lead
     assert "NewReno carried" in lead
     assert "CUBIC carried" not in lead
-    (section,) = parts(tmp_path, runs)[0].sections
+    (section,) = parts(Place.in_folder(tmp_path), runs)[0].sections
     for table in (section.rows, section.start_up):
         (row,) = [row for row in table if row.scheme == "cubic"]
         assert not row.counts

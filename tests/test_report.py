@@ -26,6 +26,7 @@ from bentpipe.report import program, prose
 from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
 from bentpipe.report.path import buffers, facts
+from bentpipe.report.place import Place
 from bentpipe.report.prose import opening
 from bentpipe.report.provenance import blocks
 from bentpipe.report.render import shown
@@ -209,7 +210,7 @@ def test_the_recipe_is_a_table_and_not_json(tmp_path):
     assert "<dt>Runs</dt><dd>1, all valid</dd>" in text
     assert "The run and its data</h3>" in text
     race([path], ["reno"], out=tmp_path, duration_s=5.0, seeds=3)
-    (part,) = parts(tmp_path, find_runs(tmp_path))
+    (part,) = parts(Place.in_folder(tmp_path), find_runs(tmp_path))
     assert "path of seed 0; seeds 1, 2: same geometry" in dict(part.sections[0].facts)["Drawn from the seed"]
     recipe = json.loads(path.metadata_json())["provenance"]["recipe"]
     shown = blocks(recipe)
@@ -262,7 +263,7 @@ def test_a_kernels_sndbuf_refill_is_not_attributed_to_cwnd(page, raced):
     assert '<th scope="col" class="n">cwnd<small>congestion window or pacing, % of the time</small></th>' in page
     assert "sndbuf_limited" not in page
     (run, *_) = find_runs(raced)
-    (part,) = parts(raced, [Run(run.path, run.record.replace(world="emulated"))])
+    (part,) = parts(Place.in_folder(raced), [Run(run.path, run.record.replace(world="emulated"))])
     assert part.sections[0].cwnd_column.name == "cwnd, or sndbuf refill"
     assert "neither of the others" in part.sections[0].cwnd_column.unit
     assert "tcpi_sndbuf_limited" in part.sections[0].buffers
@@ -286,9 +287,10 @@ def test_buffers_are_those_of_each_flows_own_ends(raced):
 def test_limiting_factors_and_drops_cover_only_counted_runs(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
     runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
-    (part,) = parts(tmp_path, [runs[0], *(Run(run.path, run.record.replace(valid=False)) for run in runs[1:])])
-    (alone,) = parts(tmp_path, runs[:1])
-    (every,) = parts(tmp_path, runs)
+    one_valid = [runs[0], *(Run(run.path, run.record.replace(valid=False)) for run in runs[1:])]
+    (part,) = parts(Place.in_folder(tmp_path), one_valid)
+    (alone,) = parts(Place.in_folder(tmp_path), runs[:1])
+    (every,) = parts(Place.in_folder(tmp_path), runs)
     assert part.sections[0].losses == alone.sections[0].losses != every.sections[0].losses
     assert part.sections[0].limits == alone.sections[0].limits != every.sections[0].limits
 
@@ -305,7 +307,7 @@ def test_drops_cover_every_direction_of_data(tmp_path):
     links = run.links().filter(pl.col("flow") < 0)
     drops = links.group_by("hop", "direction").agg(pl.col("drops_queue").max())
     assert set(drops.filter(pl.col("drops_queue") > 0)["direction"]) == {"up", "down"}
-    (part,) = parts(tmp_path / "out", [run])
+    (part,) = parts(Place.in_folder(tmp_path / "out"), [run])
     assert part.sections[0].losses[0].tail_drop == drops["drops_queue"].sum()
     assert {name for name, _ in part.sections[0].facts} >= {
         "Handovers in a run",
@@ -325,7 +327,7 @@ def test_events_are_not_counted_over_several_profiles(raced):
 def test_start_up_has_extremes_in_place_of_intervals(tmp_path):
     path = preset_profile("dumbbell:rate=20mbit,loss=1%", 5.0, start_unix_ns=START_UNIX_NS, name="lossy")
     runs = race([path], ["cubic"], out=tmp_path, duration_s=5.0, seeds=3).runs
-    (part,) = parts(tmp_path, runs)
+    (part,) = parts(Place.in_folder(tmp_path), runs)
     (row,) = part.sections[0].start_up
     counts = [run.flows[0]["startup"]["retransmits"] for run in runs]
     assert shown(row.cells[2]) == (number(sum(counts) / 3), f"{number(min(counts))}–{number(max(counts))}")
@@ -393,7 +395,7 @@ def test_every_seed_is_listed_and_the_median_one_drawn(raced):
     assert shown_seed(runs) == (0, "seed 0 (of 3, the median by the goodput of all schemes together)")
     assert shown_seed(runs[:3])[0] == 0
     assert shown_seed([runs[1], runs[2], runs[5]]) == (2, "seed 2")
-    (part,) = parts(raced, runs)
+    (part,) = parts(Place.in_folder(raced), runs)
     section = part.sections[0]
     assert section.seeds.schemes == ("cubic", "bbr")
     rows = [(row.seed, *row.goodput_bps) for row in section.seeds.rows]

@@ -14,6 +14,7 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.report import build
 from bentpipe.report.build import write_report
 from bentpipe.report.content import parts
+from bentpipe.report.place import Place
 from bentpipe.runs.store import find_runs
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
@@ -39,7 +40,7 @@ def test_drawn_profiles_are_evenly_spread(count, most):
 
 
 def test_a_hundred_profiles_have_figures_of_a_few(raced):
-    (part,) = parts(raced, find_runs(raced))
+    (part,) = parts(Place.in_folder(raced), find_runs(raced))
     block = part.sections[0].recipe
     sections = [replace(part.sections[0], title=f"p{i}", recipe=[block]) for i in range(100)]
     drawn = build.thin([replace(part, sections=sections[:50]), replace(part, sections=sections[50:])])

@@ -10,12 +10,14 @@ from bentpipe.errors import StoppedError
 from bentpipe.files import atomic_write, replace_file
 from bentpipe.report import charts, content, world
 from bentpipe.report.drawing import Artist
+from bentpipe.report.place import Place
 from bentpipe.report.render import environment
 from bentpipe.report.repeat import repeat_commands
 from bentpipe.report.selection import sorted_runs, spread
 from bentpipe.report.tables import START_UP_COLUMNS
 from bentpipe.runs import text
 from bentpipe.runs.commands import by_command
+from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.record import results_table
 from bentpipe.runs.store import find_runs, storing
 
@@ -49,7 +51,7 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
     out = Path(out)
     runs = sorted_runs(by_command(find_runs(out)))
     try:
-        return _write(out, runs, on_progress)
+        return _write(Place.in_folder(out), runs, on_progress)
     except KeyboardInterrupt as stop:
         raise ReportInterruptedError(
             f"interrupted: the page is not written; {text.plural(len(runs), 'Run')} stored in {out}; "
@@ -57,13 +59,27 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
         ) from stop
 
 
-def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | None) -> Path:
-    page = content.parts(out, runs)
+def write_page(runs: Sequence[Run], page: Path, on_progress: Callable[[float], None] | None = None) -> Path:
+    """Write a page about these Runs, with figures and results.csv beside it; return the page's path.
+
+    Runs of one folder, all on disk, have links to their files, and commands that repeat them.
+
+    Raises:
+        StoreError: The disk cannot be written.
+    """
+    folders = {None if isinstance(run, MemoryRun) else run.path.parents[3] for run in runs}
+    place = Place(page, folders.pop() if len(folders) == 1 else None)
+    return _write(place, sorted_runs(by_command(runs)), on_progress)
+
+
+def _write(place: Place, runs: list[Run], on_progress: Callable[[float], None] | None) -> Path:
+    page = content.parts(place, runs)
+    out = place.page.parent
     sections = thin(page)
     # Two lines of each scheme are long: cwnd and RTT.
     artist = Artist(out, charts.points_per_line(2 * sum(_schemes(section) for _, section in sections)))
     with storing(out):
-        artist.folder.mkdir(exist_ok=True)
+        artist.folder.mkdir(parents=True, exist_ok=True)
         replace_file(out / "results.csv", results_table(runs).write_csv().encode())
         for done, (part, section) in enumerate(sections):
             labels = {other.title for owner, other in sections if owner is part}
@@ -83,15 +99,15 @@ def _write(out: Path, runs: list[Run], on_progress: Callable[[float], None] | No
             start_up_columns=START_UP_COLUMNS,
             versions=sorted({str(run.record.versions.get("bentpipe")) for run in runs}),
             builds=_builds(runs),
-            commands=repeat_commands(out, runs),
+            commands=repeat_commands(place, runs),
             runs=len(runs),
             on_kernel=any(run.world == "emulated" for run in runs),
             kernels=world.kernels(runs),
         )
     )
-    with atomic_write(out / "report.html") as file:
+    with atomic_write(place.page) as file:
         file.write(html.encode())
-    return out / "report.html"
+    return place.page
 
 
 def thin(page: Sequence[Part]) -> list[tuple[Part, Section]]:

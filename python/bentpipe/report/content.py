@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from bentpipe.experiments.flow_names import is_command
 from bentpipe.plots.style import legend_name
@@ -14,7 +13,7 @@ from bentpipe.report.rows import Part, Section
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
 from bentpipe.runs.commands import idle_connections
-from bentpipe.runs.failed import by_scheme, read_failed
+from bentpipe.runs.failed import FailedRun, by_scheme, read_failed
 from bentpipe.runs.manifest import read_manifest
 from bentpipe.runs.profiles import profile_file
 from bentpipe.runs.summary import left_out, summarise
@@ -23,8 +22,8 @@ from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from bentpipe.report.place import Place
     from bentpipe.runs.store import Run
 
 PHASES = {
@@ -36,16 +35,16 @@ PHASES = {
 """Values of a Run's `phase`, in words."""
 
 
-def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
+def parts(place: Place, runs: Sequence[Run]) -> list[Part]:
     """Return the page's content, by Experiment and Profile."""
     runs = sorted_runs(runs)
     stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
-    if is_written := is_locked(out):
-        warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
-    failed = [run for run in read_failed(out) if run.place not in stored]
-    requested = set[manifest.Place]().union(*(entry.places() for entry in read_manifest(out))) - {
-        run.place for run in failed
-    }
+    is_written, failed, requested = False, list[FailedRun](), set[manifest.Place]()
+    if (out := place.folder) is not None:
+        if is_written := is_locked(out):
+            warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
+        failed = [run for run in read_failed(out) if run.place not in stored]
+        requested = requested.union(*(entry.places() for entry in read_manifest(out))) - {run.place for run in failed}
     return [
         Part(
             experiment=name,
@@ -55,7 +54,7 @@ def parts(out: Path, runs: Sequence[Run]) -> list[Part]:
             failed=by_scheme(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
             sections=[
                 _section(
-                    out,
+                    place,
                     label,
                     [run for run in mine if run.label == label],
                 )
@@ -128,7 +127,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
     ]
 
 
-def _section(out: Path, label: str, every: list[Run]) -> Section:
+def _section(place: Place, label: str, every: list[Run]) -> Section:
     outage = path.is_permanent_outage(every)
     excluded = left_out(every)
     runs = drawable_runs(every)
@@ -163,7 +162,7 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         ("Content hash", profile.base_hash),
     ]
     recipe = origin.get("recipe")
-    file = profile_file(out, label).relative_to(out).as_posix()
+    file = None if place.folder is None else profile_file(place.folder, label)
     columns, rows = ([], []) if outage else tables.results(summaries, whole, tables.RESULT_COLUMNS)
     return Section(
         title=label,
@@ -182,8 +181,8 @@ def _section(out: Path, label: str, every: list[Run]) -> Section:
         queues=path.queues(runs),
         buffers=cwnd_note + path.buffers(runs),
         seeds=tables.by_seed(runs),
-        runs=[tables.run_line(out, run) for run in every],
-        profile_file=quote(file, safe=tables.SAFE) if (out / file).is_file() else "",
+        runs=[tables.run_line(place, run) for run in every],
+        profile_file=place.link(file) if file is not None and file.is_file() else "",
     )
 
 

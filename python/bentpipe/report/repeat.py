@@ -11,8 +11,8 @@ from bentpipe.runs.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from bentpipe.report.place import Place
     from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
 
@@ -20,13 +20,15 @@ RACES = ("race-up", "race-down")
 """Names of the Experiments of `bentpipe race` without a file: only bulk flows."""
 
 
-def repeat_commands(out: Path, runs: Sequence[Run]) -> list[str]:
-    """Return commands that repeat the races in `out`, from inside `out`; none for Experiments from a file.
+def repeat_commands(place: Place, runs: Sequence[Run]) -> list[str]:
+    """Return commands that repeat the races in a folder, from inside it; none for Experiments from a file.
 
     Races are repeated as requested, even if unfinished. Runs without a manifest are repeated as they are, programs by
     `bentpipe run`.
     """
     commands: dict[str, None] = {}
+    if (out := place.folder) is None:
+        return []
     requested = read_manifest(out)
     places = set[manifest.Place]().union(*(entry.places() for entry in requested))
     groups: dict[tuple[str, World, float, float | None], list[Run]] = {}

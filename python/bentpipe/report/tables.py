@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import polars as pl
 
@@ -14,19 +13,17 @@ from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import look
 from bentpipe.report import path
 from bentpipe.report.rows import Column, Count, Limits, Losses, Reached, Row, RunLine, Seed, SeedTable, Value
+from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.summary import counted, group_runs
 from bentpipe.runs.text import MBIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from bentpipe.report.place import Place
     from bentpipe.report.rows import Cell
     from bentpipe.runs.store import Run
     from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
-
-SAFE = "/+~"
-"""Characters that need no quoting in a relative address, beside letters, digits and ``_.-`` (RFC 3986, 3.3)."""
 
 RESULT_COLUMNS = (
     Column("Goodput", "Mbit/s"),
@@ -165,7 +162,7 @@ def losses(runs: Iterable[Run], left: Iterable[LeftOut]) -> list[Losses]:
     return rows + [Losses(each.scheme) for each in left]
 
 
-def run_line(out: Path, run: Run) -> RunLine:
+def run_line(place: Place, run: Run) -> RunLine:
     """Return a Run's line in the list of Runs."""
     return RunLine(
         scheme=run.scheme,
@@ -174,7 +171,7 @@ def run_line(out: Path, run: Run) -> RunLine:
         valid=bool(run.record.valid),
         why_invalid=str(run.record.why_invalid or ""),
         content_hash=str(run.record.content_hash),
-        folder=quote(run.path.relative_to(out).as_posix(), safe=SAFE),
+        folder="" if isinstance(run, MemoryRun) else place.link(run.path),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from bentpipe.errors import UserError
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView, changes_hop, is_handover
+from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.profiles import profile_file
 from bentpipe.runs.work import Base
 
@@ -136,20 +137,31 @@ def raced_path(run: Run) -> RacedPath | None:
 
     Also None for a program that ran longer than the Profile, because the Profile was then repeated.
     """
-    if len(run.record.profiles) != 1 or len(run.path.parents) < 4:
+    if len(run.record.profiles) != 1:
+        return None
+    view = _view_of(run.bases[0], run.seed) if isinstance(run, MemoryRun) else _stored_view(run)
+    if view is None or (run.record.program is not None and run.offset_s + run.duration_s > view.duration_s):
+        return None
+    return RacedPath(view, run.offset_s, run.duration_s)
+
+
+def _stored_view(run: Run) -> PathView | None:
+    if len(run.path.parents) < 4:
         return None
     profile = run.record.profiles[0]
     file = profile_file(run.path.parents[3], profile.label)
-    hashes = profile.base_hash, profile.hash
     if not file.is_file():
         return None
     try:
-        view = _view(file, *hashes, run.seed)
+        return _view(file, profile.base_hash, profile.hash, run.seed)
     except UserError:
         return None
-    if run.record.program is not None and run.offset_s + run.duration_s > view.duration_s:
-        return None
-    return RacedPath(view, run.offset_s, run.duration_s)
+
+
+@lru_cache(maxsize=CACHED_PROFILES)
+def _view_of(base: Base, seed: int) -> PathView:
+    """Return the path that a seed realises, cached."""
+    return PathView(base.drawn(seed))
 
 
 @lru_cache(maxsize=CACHED_PROFILES)

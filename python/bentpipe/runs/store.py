@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from bentpipe.damage import guarded, read_parquet
-from bentpipe.errors import DiskFullError, StoreError, UserError, shown
+from bentpipe.errors import DiskFullError, StoreError, UserError
 from bentpipe.experiments.flow_names import flow_parts, split_flow
 from bentpipe.files import is_full, read_bytes, reason_of
 from bentpipe.records import Record
@@ -127,19 +127,6 @@ class Run:
     def links(self) -> pl.DataFrame:
         """Read `links.parquet`."""
         return self._table("links")
-
-    def to_pandas(self, table: str = "samples") -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
-        """Read one table, ``samples``, ``links`` or ``events``, as a pandas DataFrame.
-
-        Raises:
-            UserError: There is no such table, or the extra ``bentpipe[pandas]`` is not installed.
-        """
-        if table not in TABLES:
-            raise UserError(f"table {shown(table)}; expected {', '.join(TABLES)}")
-        try:
-            return self._table(table).to_pandas()
-        except ModuleNotFoundError as error:
-            raise UserError(f"to_pandas needs {error.name}: pip install 'bentpipe[pandas]'") from error
 
     def events(self) -> pl.DataFrame:
         """Read `events.parquet`."""

@@ -1,0 +1,55 @@
+"""Runs in memory: the same record and tables as a Run on disk, with the Profiles that were raced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError
+from bentpipe.runs.profiles import store_profiles
+from bentpipe.runs.store import Run, check_folder, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from bentpipe.runs.work import Base
+
+
+@dataclass(frozen=True)
+class MemoryRun(Run):
+    """A Run that is not on disk; `path` is its place below the folder that it would be written to.
+
+    Attributes:
+        tables: `samples`, `links` and `events`.
+        bases: The given Profiles; the Run's seed realises them.
+    """
+
+    tables: Mapping[str, pl.DataFrame] = field(repr=False)
+    bases: tuple[Base, ...] = field(repr=False)
+
+    def _table(self, name: str) -> pl.DataFrame:
+        return self.tables[name]
+
+
+def store_runs(runs: Sequence[Run], out: Path) -> Path:
+    """Write Runs in memory below a folder, with their Profiles; return the folder.
+
+    Raises:
+        UserError: A Run is on disk already, or the folder holds another Run or Profile in its place.
+        StoreError: The disk cannot be written.
+    """
+    check_folder(out)
+    held = [run for run in runs if isinstance(run, MemoryRun)]
+    if len(held) < len(runs):
+        there = next(run for run in runs if not isinstance(run, MemoryRun))
+        raise UserError(f"{there.path}: this Run is on disk already; expected Runs in memory")
+    for run in held:
+        if (out / run.path).exists():
+            raise UserError(f"{out / run.path}: holds a Run already; expected an empty folder; try another one")
+    store_profiles(list({base.label: base for run in held for base in run.bases}.values()), out, fresh=False)
+    for run in held:
+        write_run(out / run.path, run.record, run.tables)
+    return out
