@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bentpipe import preset_profile
 from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.tuning.scores import by_second
 
 WINDOWS_MS = (1000, 2000, 3000, 4000, 5000)

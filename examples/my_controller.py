@@ -12,9 +12,8 @@ CUBIC.
 """
 
 import sys
-from pathlib import Path
 
-import bentpipe
+import bentpipe as bp
 from bentpipe.plugin import Ack, Controller
 
 
@@ -33,9 +32,9 @@ class Steady(Controller):
 
 
 if __name__ == "__main__":
-    out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/my_controller")
-    path = bentpipe.make_profile("47.61,-122.33", "ashburn", duration_s=40, seed=1)
-    for run in bentpipe.race([path], [f"{__file__}:Steady", "cubic", "bbr"], out=out, duration_s=20).runs:
-        flow = run.flows[0]
-        name = run.scheme.rpartition(":")[2]
-        print(f"{name:6}: {flow['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {flow['rtt_median_ms']:.0f} ms")
+    out = sys.argv[1] if len(sys.argv) > 1 else "out/my_controller"
+    path = bp.Profile.make(site=(47.61, -122.33), to="ashburn", duration=40, seed=1)
+    runs = bp.Experiment(path, schemes=[f"{__file__}:Steady", "cubic", "bbr"], duration=20).simulate(out=out)
+    for row in runs.to_polars().to_dicts():
+        name = row["scheme"].rpartition(":")[2]
+        print(f"{name:6}: {row['goodput_bps'] / 1e6:6.1f} Mbit/s, median RTT {row['rtt_median_ms']:.0f} ms")

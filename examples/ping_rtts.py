@@ -2,9 +2,9 @@
 
 import numpy as np
 
-import bentpipe
+import bentpipe as bp
 
-path = bentpipe.make_profile("melbourne", "sydney", duration_s=60, seed=3)
+path = bp.Profile.make(site="melbourne", to="sydney", duration=60, seed=3)
 sent_s = np.arange(0, 55, 0.1)
 up_ms = path.delay_ms("up", sent_s)
 rtt_ms = up_ms + path.delay_ms("down", sent_s + up_ms / 1e3)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from bentpipe import Profile
+from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.result import EmulationResult

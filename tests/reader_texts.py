@@ -243,3 +243,12 @@ TEXTS = {
     "Parquet of pings": (PINGS_PARQUET, "parquet"),
     "Parquet of maps": (MAPS, "parquet"),
 }
+
+
+def half_a_minute_of_pings():
+    """A log of `ping -D` with a reply every half second for half a minute, 40 ms and rising, without a slot."""
+    replies = "".join(
+        f"[{1.8e9 + i / 2:.6f}] 64 bytes from 192.0.2.1: icmp_seq={i + 1} ttl=60 time={40 + i / 10} ms\n"
+        for i in range(60)
+    )
+    return f"PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n{replies}"

@@ -21,10 +21,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from bentpipe import _native, controllers, make_profile, preset_profile
+from bentpipe import _native, controllers
 from bentpipe.experiments.experiment import CrossTraffic, Experiment, Flow, ProfileRef
 from bentpipe.experiments.plugins import simulate
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.measured.make import profile_from_pings
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.queues import parse_queue
 
 KEPT = Path(__file__).with_name("reference_runs.json")

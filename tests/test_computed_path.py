@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bentpipe import simulate
+from bentpipe._native import simulate
 from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.origin import slots

@@ -37,6 +37,7 @@ NATIVE_DOORS = {
     "execution",
     "experiments",
     "measurements",
+    "objects",
     "orbits",
     "plugin.py",
     "profiles",

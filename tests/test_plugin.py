@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe import preset_profile, write_profile
 from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
 from bentpipe.execution.racing import race
@@ -20,6 +19,8 @@ from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.experiments.plugins import python_controllers, simulate
 from bentpipe.experiments.schemes import parse_schemes
 from bentpipe.plugin import HOOKS
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.report.build import write_report
 from bentpipe.runs.failed import read_failed
 from bentpipe.runs.manifest import ManifestWarning

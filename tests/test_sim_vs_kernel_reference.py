@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe import Profile
+from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.runs.figures import Figures, Side
 from bentpipe.validation.sim_vs_kernel import __main__ as again

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from bentpipe import preset_profile
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution.racing import race
 from bentpipe.execution.sweeps import cluster as clustering
@@ -21,6 +20,7 @@ from bentpipe.execution.sweeps.job import experiment_jobs, race_jobs
 from bentpipe.execution.sweeps.pools import Finished, Tick
 from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
 from bentpipe.profiles.measured.make import profile_from_pings
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.summary import summarise
 
 SCHEMES = ["cubic", "bbr2", "cubic+bbr"]

@@ -10,7 +10,6 @@ import pytest
 from killed_workers import FATAL, cluster, measured_or_killed, wait_for
 from typer.testing import CliRunner
 
-from bentpipe import preset_profile
 from bentpipe.cli.main import app
 from bentpipe.execution.sweeps import cluster as clustering
 from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
@@ -18,6 +17,7 @@ from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.table import NAME, read_results
 from bentpipe.plots import style
 from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
 
 pytest.importorskip("distributed")
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bentpipe import preset_profile
 from bentpipe.errors import UserError
 from bentpipe.fairness import Group, fairness, parse_groups, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.plots.heatmap import plot_heatmaps
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.tuning import search
 from bentpipe.tuning.grid import parse_grid
 from bentpipe.tuning.scores import score

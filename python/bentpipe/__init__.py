@@ -1,12 +1,14 @@
 """Simulate, emulate and measure transports and applications over low-earth-orbit satellite Internet.
 
-Input: a Profile (a path over time). Output: a Run (tables and a record). The functions of the command line:
+Input: a Profile (a path over time). Output: a Run (tables and a record). Everything that the command line does:
 
-- `make_profile`, `preset_profile`, `read_profile`, `write_profile`, `summarise`: Profiles.
-- `read_as`, `write_as`: other tools' formats.
-- `sky`, `route`: satellites above a place, and the shortest path through a constellation.
-- `race`, `simulate`, `write_report`: congestion controllers over Profiles.
-- `UserError`: errors that the caller can fix.
+- `Profile`, `Network`: one path, several paths. Make, read, write, convert, draw them; run a program behind one.
+- `Experiment`, `Flow`: what runs over them, simulated or on this machine's kernel; `RunSet`, `Run`, `Comparison`: the
+  results, with summaries, figures and reports.
+- `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
+- `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`: what there is, by name.
+- `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
+- `UserError`: errors that the caller can fix, in one line.
 
 Names are loaded on first use, so importing bentpipe is cheap.
 """
@@ -19,54 +21,85 @@ from bentpipe import lazy
 from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
-    from bentpipe._native import Profile, __version__, controllers, simulate
-    from bentpipe.execution.racing import race
-    from bentpipe.orbits.routes import route
-    from bentpipe.orbits.sky import sky
-    from bentpipe.profiles.convert import read_as, write_as
-    from bentpipe.profiles.make import make_profile
-    from bentpipe.profiles.parquet import read_profile, write_profile
-    from bentpipe.profiles.presets import preset_profile
-    from bentpipe.profiles.show import summarise
-    from bentpipe.report.build import write_report
+    from bentpipe._native import __version__, controllers
+    from bentpipe.measurements.probing.reflector import Reflector
+    from bentpipe.objects.catalogue import constellations, policies, presets, sites
+    from bentpipe.objects.comparison import Comparison
+    from bentpipe.objects.dish import Dish
+    from bentpipe.objects.experiment import Experiment
+    from bentpipe.objects.flow import Flow
+    from bentpipe.objects.machine import check_kernel
+    from bentpipe.objects.measurement import Measurement, read
+    from bentpipe.objects.network import Network
+    from bentpipe.objects.probing import finish_probe, probe
+    from bentpipe.objects.profile import Profile
+    from bentpipe.objects.run import Run
+    from bentpipe.objects.run_set import RunSet
+    from bentpipe.objects.satellites import route, sky
+    from bentpipe.objects.serving import serving
+    from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
 
 #: Public name → the module it lives in.
 _HOMES = {
-    "Profile": "bentpipe._native",
+    "Comparison": "bentpipe.objects.comparison",
+    "Dish": "bentpipe.objects.dish",
+    "Experiment": "bentpipe.objects.experiment",
+    "Flow": "bentpipe.objects.flow",
+    "Measurement": "bentpipe.objects.measurement",
+    "Network": "bentpipe.objects.network",
+    "Profile": "bentpipe.objects.profile",
+    "Reflector": "bentpipe.measurements.probing.reflector",
+    "Run": "bentpipe.objects.run",
+    "RunSet": "bentpipe.objects.run_set",
     "__version__": "bentpipe._native",
+    "check_kernel": "bentpipe.objects.machine",
+    "constellations": "bentpipe.objects.catalogue",
     "controllers": "bentpipe._native",
-    "make_profile": "bentpipe.profiles.make",
-    "preset_profile": "bentpipe.profiles.presets",
-    "race": "bentpipe.execution.racing",
-    "read_as": "bentpipe.profiles.convert",
-    "read_profile": "bentpipe.profiles.parquet",
-    "route": "bentpipe.orbits.routes",
-    "simulate": "bentpipe._native",
-    "sky": "bentpipe.orbits.sky",
-    "summarise": "bentpipe.profiles.show",
-    "write_as": "bentpipe.profiles.convert",
-    "write_profile": "bentpipe.profiles.parquet",
-    "write_report": "bentpipe.report.build",
+    "finish_probe": "bentpipe.objects.probing",
+    "list_studies": "bentpipe.objects.workflows",
+    "policies": "bentpipe.objects.catalogue",
+    "presets": "bentpipe.objects.catalogue",
+    "probe": "bentpipe.objects.probing",
+    "read": "bentpipe.objects.measurement",
+    "route": "bentpipe.objects.satellites",
+    "run_demo": "bentpipe.objects.workflows",
+    "run_study": "bentpipe.objects.workflows",
+    "serving": "bentpipe.objects.serving",
+    "sites": "bentpipe.objects.catalogue",
+    "sky": "bentpipe.objects.satellites",
+    "validate": "bentpipe.objects.workflows",
 }
 
 __all__ = [
     "BentpipeError",
+    "Comparison",
+    "Dish",
+    "Experiment",
+    "Flow",
+    "Measurement",
+    "Network",
     "Profile",
+    "Reflector",
+    "Run",
+    "RunSet",
     "UserError",
     "__version__",
+    "check_kernel",
+    "constellations",
     "controllers",
-    "make_profile",
-    "preset_profile",
-    "race",
-    "read_as",
-    "read_profile",
+    "finish_probe",
+    "list_studies",
+    "policies",
+    "presets",
+    "probe",
+    "read",
     "route",
-    "simulate",
+    "run_demo",
+    "run_study",
+    "serving",
+    "sites",
     "sky",
-    "summarise",
-    "write_as",
-    "write_profile",
-    "write_report",
+    "validate",
 ]
 
 

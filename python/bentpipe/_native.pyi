@@ -1,7 +1,7 @@
 """Types of the native half. Units and errors: docstrings of the Python modules that wrap it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 __version__: str
 __emulator__: str
 
+@final
 class Profile:
     @staticmethod
     def from_table(
@@ -35,6 +36,7 @@ class Profile:
     @property
     def seed(self) -> int | None: ...
 
+@final
 class RunData:
     def samples(self) -> dict[str, Any]: ...
     def links(self) -> dict[str, Any]: ...
@@ -42,6 +44,7 @@ class RunData:
     def summary_json(self) -> str: ...
     def content_hash(self) -> str: ...
 
+@final
 class Ack:
     now_s: float
     mss_bytes: int
@@ -67,7 +70,12 @@ def simulate(
     on_progress: Callable[[float], object] | None = None,
     plugins: Mapping[str, Callable[[int, int, dict[str, float]], object]] | None = None,
 ) -> RunData: ...
-def ping(profile: Profile, sent_s: NDArray[np.float64], size_bytes: int, seed: int) -> NDArray[np.float64]: ...
+def ping(
+    profile: Profile,
+    sent_s: NDArray[np.float64],
+    bytes: int,  # noqa: A002 - the native module's name
+    seed: int,
+) -> NDArray[np.float64]: ...
 def ping_replies(
     block: bytes, first_line: int
 ) -> tuple[
@@ -98,6 +106,7 @@ def build_profile(name: str, schedule: str, ground: str, params: str, origin: st
 def access_parameters() -> str: ...
 def access_loss_processes() -> str: ...
 
+@final
 class Satellites:
     @staticmethod
     def read(data: bytes, name: str, nearest_to_unix_ns: int | None, sha256: str) -> Satellites: ...

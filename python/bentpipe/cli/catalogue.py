@@ -52,26 +52,11 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
         bentpipe sites
     """
     from bentpipe.cli.console import say
-    from bentpipe.profiles.coverage import SLOTS, coverage
-    from bentpipe.scenarios.ground import read_gateways
-    from bentpipe.scenarios.sites import load_sites, sites_source
+    from bentpipe.objects import catalogue
+    from bentpipe.profiles.coverage import SLOTS
+    from bentpipe.scenarios.sites import sites_source
 
-    places = list(load_sites().values())
-    covered = coverage(places, None if gateways is None else read_gateways(gateways))
-    rows = [
-        {
-            "name": place.name,
-            "lat_deg": place.lat_deg,
-            "lon_deg": place.lon_deg,
-            "alt_m": place.alt_m,
-            "pop": place.pop,
-            "gateways": cover.gateways,
-            "coverage_percent": round(100 * cover.share),
-            "description": place.description,
-            "source": sites_source(),
-        }
-        for place, cover in zip(places, covered, strict=True)
-    ]
+    rows = catalogue.sites(gateways)
     if as_json:
         _print([], rows, as_json)
     else:
@@ -90,19 +75,9 @@ def constellations(as_json: AsJson = False) -> None:
     Example:
         bentpipe constellations
     """
-    from bentpipe.scenarios.shells import constellation_names, load_constellation
+    from bentpipe.objects import catalogue
 
-    rows = [
-        {
-            "name": name,
-            "satellites": constellation.satellites,
-            "shells": len(constellation.shells),
-            "description": constellation.description,
-            "source": constellation.source,
-        }
-        for name in constellation_names()
-        for constellation in [load_constellation(name)]
-    ]
+    rows = catalogue.constellations()
     _print(["name", "satellites", "shells", "description", "source"], rows, as_json)
 
 
@@ -112,30 +87,12 @@ def presets(as_json: AsJson = False) -> None:
     Example:
         bentpipe presets
     """
-    from bentpipe.scenarios.presets import load_presets
-    from bentpipe.scenarios.services import load_services
+    from bentpipe.objects import catalogue
 
-    rows: list[dict[str, object]] = []
-    for preset in load_presets().values():
-        defaults = {key: parameter.default for key, parameter in preset.parameters.items()}
-        as_text = ", ".join(f"{key}={value}" for key, value in defaults.items())
-        rows.append(
-            {
-                "name": preset.name,
-                "parameters": defaults if as_json else as_text,
-                "description": preset.description,
-                "source": preset.source,
-            }
-        )
-    rows += [
-        {
-            "name": service.name,
-            "parameters": {} if as_json else "",
-            "description": service.description,
-            "source": f"{service.source}. {service.chosen}",
-        }
-        for service in load_services().values()
-    ]
+    rows = catalogue.presets()
+    if not as_json:
+        for row in rows:
+            row["parameters"] = ", ".join(f"{key}={value}" for key, value in row["parameters"].items())
     _print(["name", "parameters", "description", "source"], rows, as_json)
 
 
@@ -145,9 +102,9 @@ def policies(as_json: AsJson = False) -> None:
     Example:
         bentpipe policies
     """
-    from bentpipe.orbits import sky
+    from bentpipe.objects import catalogue
 
-    rows = [{"name": name, "description": description} for name, description in sky.policies().items()]
+    rows = catalogue.policies()
     _print(["name", "description"], rows, as_json)
 
 

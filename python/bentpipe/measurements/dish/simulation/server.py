@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import grpc
 from google.protobuf import descriptor_pool
@@ -73,6 +73,14 @@ class Server:
         """Created by `serve`."""
         self.terminal, self.port, self.web_port = terminal, port, web.port
         self._server, self._web = server, web
+
+    def __enter__(self) -> Self:
+        """Return the running server."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the server."""
+        self.stop()
 
     def wait(self) -> None:
         """Block until the server is stopped."""

@@ -1,0 +1,114 @@
+"""Lists of what has a name: sites, constellations, presets and policies, each with its source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.objects import arguments
+
+if TYPE_CHECKING:
+    from bentpipe.objects.arguments import FileLike
+
+Rows = list[dict[str, Any]]
+
+
+def sites(gateways: FileLike | None = None) -> Rows:
+    """List the places with a name: position, PoP, gateways in reach and coverage.
+
+    `coverage_percent` is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway.
+
+    Args:
+        gateways: A gateway list (TOML); default: Starlink's of 2024.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> next(site["lat_deg"] for site in bp.sites() if site["name"] == "london")
+        51.51
+    """
+    from bentpipe.profiles.coverage import coverage
+    from bentpipe.scenarios.ground import read_gateways
+    from bentpipe.scenarios.sites import load_sites, sites_source
+
+    places = list(load_sites().values())
+    ground = None if gateways is None else read_gateways(arguments.file(gateways, "gateways"))
+    return [
+        {
+            "name": place.name,
+            "lat_deg": place.lat_deg,
+            "lon_deg": place.lon_deg,
+            "alt_m": place.alt_m,
+            "pop": place.pop,
+            "gateways": cover.gateways,
+            "coverage_percent": round(100 * cover.share),
+            "description": place.description,
+            "source": sites_source(),
+        }
+        for place, cover in zip(places, coverage(places, ground), strict=True)
+    ]
+
+
+def constellations() -> Rows:
+    """List the constellations: satellites, shells, description and source.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [each["satellites"] for each in bp.constellations() if each["name"] == "starlink-s1"]
+        [1584]
+    """
+    from bentpipe.scenarios.shells import constellation_names, load_constellation
+
+    return [
+        {
+            "name": name,
+            "satellites": constellation.satellites,
+            "shells": len(constellation.shells),
+            "description": constellation.description,
+            "source": constellation.source,
+        }
+        for name in constellation_names()
+        for constellation in [load_constellation(name)]
+    ]
+
+
+def presets() -> Rows:
+    """List the paths with a name: static ones with their parameters, and published satellite services.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [each["parameters"]["rtt"] for each in bp.presets() if each["name"] == "dumbbell"]
+        ['40ms']
+    """
+    from bentpipe.scenarios.presets import load_presets
+    from bentpipe.scenarios.services import load_services
+
+    static: Rows = [
+        {
+            "name": preset.name,
+            "parameters": {key: parameter.default for key, parameter in preset.parameters.items()},
+            "description": preset.description,
+            "source": preset.source,
+        }
+        for preset in load_presets().values()
+    ]
+    return static + [
+        {
+            "name": service.name,
+            "parameters": {},
+            "description": service.description,
+            "source": f"{service.source}. {service.chosen}",
+        }
+        for service in load_services().values()
+    ]
+
+
+def policies() -> Rows:
+    """List the policies that select the satellite of each slot.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [each["name"] for each in bp.policies()][0]
+        'starlink-like'
+    """
+    from bentpipe.orbits import sky
+
+    return [{"name": name, "description": description} for name, description in sky.policies().items()]

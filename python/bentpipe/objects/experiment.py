@@ -1,0 +1,465 @@
+"""The Experiment: which flows run over which paths, for how long and how often."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError, shown
+from bentpipe.execution import in_memory, racing
+from bentpipe.execution import plan as planning
+from bentpipe.experiments import experiment as ex
+from bentpipe.experiments.file import ExperimentFile, read_experiment
+from bentpipe.objects import arguments
+from bentpipe.objects.flow import Flow
+from bentpipe.objects.network import Network
+from bentpipe.objects.profile import DIRECTIONS, Profile, profile_of
+from bentpipe.objects.run import Run
+from bentpipe.objects.run_set import RunSet
+from bentpipe.objects.schemes import scheme_names
+from bentpipe.profiles.queues import parse_queue
+from bentpipe.runs.memory import MemoryRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bentpipe import _native
+    from bentpipe.fairness import Fairness
+    from bentpipe.objects.arguments import DurationLike, FileLike
+    from bentpipe.objects.schemes import SchemeLike
+    from bentpipe.profiles.table import Direction
+    from bentpipe.runs.run_record import World
+    from bentpipe.runs.work import Base, Work
+    from bentpipe.tuning.search import Tuned
+
+    OnProgress = Callable[[float], object]
+    PathLike = Profile | FileLike
+
+SCHEMES = ("reno", "cubic", "bbr")
+"""Schemes of an Experiment without any, as of `bentpipe race`."""
+
+
+class Experiment:
+    """Schemes raced over one or several Profiles, or given flows over a `Network`; one Run for each seed.
+
+    Args:
+        paths: A Profile or the file of one, a list of them (each is raced on its own), or a `Network`.
+        schemes: What to race: ``cubic``; ``cubic+bbr`` is two flows that share the path; a controller's class.
+            Default: reno, cubic and bbr.
+        flows: Flows instead of schemes: of other directions, sizes and times, or over several paths.
+        direction: Direction of the data of schemes: ``down`` (to the terminal) or ``up``.
+        queue: Queue discipline that replaces the Profiles' own: drop_tail, codel, fq_codel, red or step, with
+            parameters as in ``codel:target_ms=5``, of one direction as in ``down=fq_codel``; several in a list.
+        seeds: Number of seeds N: one Run for each of 0 … N−1. Seed 0 uses the Profile as given; others redraw its
+            random processes.
+        duration: Duration of a Run; default: that of the shortest Profile.
+        phase: Offset in the Profile at which a Run begins; default: drawn from the seed, within a 15 s slot.
+        traffic: Cross traffic on each path: ``peak`` or ``off-peak``; default: none. Not with `flows`.
+        warmup: Time that steady-state figures exclude; default: 10 s, or a quarter of a short Run. Only with `flows`.
+        hosts: Settings of hosts by name, which flows use (``docs/reference/experiment.md``). Only with `flows`.
+        name: Name of the Experiment. Only with `flows`.
+
+    Raises:
+        UserError: An argument of a wrong type or out of range, or an unknown name.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=6)
+        >>> race = bp.Experiment(path, schemes=["cubic", "bbr"], queue="fq_codel", seeds=2)
+        >>> len(race.simulate())
+        4
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike] | Network,
+        schemes: SchemeLike | Sequence[SchemeLike] | None = None,
+        *,
+        flows: Sequence[Flow] | None = None,
+        direction: Direction = "down",
+        queue: str | Sequence[str] = (),
+        seeds: int = 1,
+        duration: DurationLike | None = None,
+        phase: DurationLike | None = None,
+        traffic: str | None = None,
+        warmup: DurationLike | None = None,
+        hosts: Mapping[str, Mapping[str, Any]] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Check the arguments; nothing runs yet."""
+        self._network = paths if isinstance(paths, Network) else None
+        self._paths = _profiles(paths)
+        self._seeds = arguments.integer(seeds, "seeds", 1)
+        self._queues = arguments.texts(queue, "queue")
+        self._direction: Direction = arguments.choice(direction, "direction", DIRECTIONS)
+        self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
+        self._phase_s = None if phase is None else arguments.seconds(phase, "phase")
+        self._traffic = arguments.optional_text(traffic, "traffic")
+        self._schemes: list[str] = []
+        self._file: ExperimentFile | None = None
+        if flows is None:
+            if self._network is not None:
+                raise UserError("flows: none given; expected flows over the paths of the Network; try flows=[Flow(…)]")
+            for where, value in (("warmup", warmup), ("hosts", hosts), ("name", name)):
+                if value is not None:
+                    raise UserError(f"{where}: given without flows; expected it only with flows=[Flow(…)]")
+            self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
+        else:
+            if schemes is not None or traffic is not None:
+                other = "traffic" if schemes is None else "schemes"
+                raise UserError(f"flows: given with {other}; expected one of them")
+            self._file = self._with_flows(flows, warmup, hosts or {}, name or "flows")
+
+    @classmethod
+    def read(cls, file: FileLike, *, seeds: int = 1) -> Experiment:
+        """Read an Experiment from a TOML file (``docs/reference/experiment.md``); Profiles are relative to it.
+
+        Args:
+            file: The file.
+            seeds: Number of seeds, from the file's own on.
+
+        Raises:
+            UserError: The message names file, field, problem and expected value.
+        """
+        read = read_experiment(arguments.file(file, "file"))
+        experiment = cls.__new__(cls)
+        experiment._network = Network({role: Profile.read(path) for role, path in read.files.items()})
+        experiment._paths = list(experiment._network.paths.values())
+        experiment._seeds = arguments.integer(seeds, "seeds", 1)
+        experiment._schemes, experiment._queues, experiment._file = [], [], read
+        experiment._direction, experiment._traffic = "down", None
+        experiment._duration_s = read.experiment.duration_ns / 1e9
+        experiment._phase_s = read.experiment.offset_ns / 1e9
+        return experiment
+
+    def _with_flows(
+        self,
+        flows: Sequence[Flow],
+        warmup: DurationLike | None,
+        hosts: Mapping[str, Mapping[str, Any]],
+        name: str,
+    ) -> ExperimentFile:
+        if self._network is None:
+            if len(self._paths) != 1:
+                raise UserError(f"paths: {len(self._paths)} Profiles; expected one, or a Network, with flows")
+            self._network = Network({ex.ROLE: self._paths[0]})
+        given = list(flows) if isinstance(flows, Sequence) and not isinstance(flows, str) else [flows]
+        for each in given:
+            if not isinstance(each, Flow):
+                raise UserError(f"flows: {shown(each)}; expected a Flow, such as Flow('cubic')")
+        if not given:
+            raise UserError("flows: none given; expected at least one Flow")
+        settings = {
+            each: host if isinstance(host, ex.Host) else ex.Host.check(host, f"hosts: {each}")
+            for each, host in arguments.mapping(hosts, "hosts").items()
+        }
+        roles = list(self._network)
+        shortest_s = min(path.duration_s for path in self._paths)
+        duration_s = shortest_s - (self._phase_s or 0.0) if self._duration_s is None else self._duration_s
+        experiment = ex.Experiment(
+            name=arguments.text(name, "name"),
+            seed=0,
+            duration_ns=planning.seconds_to_ns(duration_s, "duration", ex.SAMPLE_STEP_NS / 1e9),
+            profiles=tuple(ex.ProfileRef(role=role, name=self._network[role].name, hash="") for role in roles),
+            flows=tuple(flow.to_record(roles, list(settings)) for flow in given),
+            offset_ns=planning.seconds_to_ns(self._phase_s or 0.0, "phase"),
+            hosts=settings,
+            queues=tuple(parse_queue(text) for text in self._queues),
+        )
+        if warmup is not None:
+            warmup_ns = planning.seconds_to_ns(arguments.seconds(warmup, "warmup"), "warmup")
+            experiment = experiment.replace(warmup_ns=warmup_ns)
+        return ExperimentFile(experiment, {role: Path() for role in roles})
+
+    @property
+    def paths(self) -> list[Profile]:
+        """Its Profiles."""
+        return list(self._paths)
+
+    @property
+    def schemes(self) -> list[str]:
+        """Its schemes; none for an Experiment of flows."""
+        return list(self._schemes)
+
+    @property
+    def seeds(self) -> int:
+        """Number of its seeds."""
+        return self._seeds
+
+    def simulate(
+        self,
+        out: FileLike | None = None,
+        *,
+        jobs: int | None = None,
+        fresh: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> RunSet:
+        """Simulate every Run, on all cores; the same Experiment gives the same Runs on every machine.
+
+        Args:
+            out: Folder for the Runs, each stored as soon as it is finished; a second call runs the rest only.
+                Default: the Runs stay in memory.
+            jobs: Number of parallel Runs; it does not affect results. Default: all cores.
+            fresh: Run again and replace the Runs in `out`.
+            on_progress: Called with the share done, 0 to 1.
+
+        Returns:
+            The Runs, by Profile, seed and scheme.
+
+        Warns:
+            UserWarning: A Profile has no service or no capacity limit.
+
+        Raises:
+            UserError: A Run is impossible, or `out` holds other Runs.
+            ControllerError: All Runs failed in a Python controller.
+            BentpipeError: The disk cannot be written, or the race was interrupted.
+        """
+        threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
+        if out is not None:
+            return self._race(arguments.file(out, "out"), on_progress, jobs=threads, fresh=fresh)
+        runs, failed = in_memory.simulate(
+            self._plan("simulated")[1], jobs=threads, on_progress=arguments.callback(on_progress, "on_progress")
+        )
+        return RunSet((Run(run) for run in runs), failed=failed)
+
+    def emulate(
+        self,
+        out: FileLike | None = None,
+        *,
+        careful: bool = True,
+        capture: bool = False,
+        fresh: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> RunSet:
+        """Run with this machine's own TCP, in real time, one Run after the other.
+
+        Args:
+            out: Folder for the Runs, as in `simulate`. Default: the Runs stay in memory.
+            careful: Measure this machine's lateness first, and repeat Runs that are not valid.
+            capture: Store the packets of both ends in each Run, as pcapng; needs `out`.
+            fresh: Run again and replace the Runs in `out`.
+            on_progress: Called with the share done, 0 to 1.
+
+        Raises:
+            UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
+            BentpipeError: An emulation stopped early, the disk cannot be written, or the race was interrupted.
+        """
+        options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
+        if out is not None:
+            return self._race(arguments.file(out, "out"), on_progress, **options)
+        if capture:
+            raise UserError("capture: given without out; expected a folder for the packets")
+        bases = {base.label: base for base in self._plan("emulated")[0]}
+        with tempfile.TemporaryDirectory(prefix="bentpipe-") as folder:
+            runs = self._race(Path(folder), on_progress, **options)
+            return RunSet((_held(run, Path(folder), bases) for run in runs), failed=runs.failed)
+
+    def tune(
+        self,
+        grid: Mapping[str, Sequence[object]],
+        *,
+        out: FileLike,
+        max_rtt_inflation: float = 0.10,
+        fresh_paths: Sequence[PathLike] = (),
+        on: str | None = None,
+        jobs: int | None = None,
+        agreed: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Tuned:
+        """Score a grid of the controller's tunables by goodput gain and RTT inflation over its defaults.
+
+        Args:
+            grid: Values of each tunable: ``{"loss_thresh": [0.02, 0.08]}``.
+            out: Folder for results; stored ones are reused.
+            max_rtt_inflation: Largest RTT inflation of the best point (p95 and mean), as a share.
+            fresh_paths: Profiles on which only the best point is scored; default: other seeds.
+            on: A Dask scheduler, ``tcp://host:8786``; default: this machine.
+            jobs: Number of threads; default: all cores.
+            agreed: Run a grid that takes more than one core hour.
+            on_progress: Called with the share done, 0 to 1.
+
+        Raises:
+            UserError: The Experiment does not race exactly one controller, or an argument is wrong.
+        """
+        from bentpipe.tuning.grid import parse_grid
+        from bentpipe.tuning.search import tune
+
+        scheme = self._only_scheme("tune", "one controller, such as schemes=['bbr2']")
+        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s)
+        axes = [_axis(name, values) for name, values in arguments.mapping(grid, "grid").items()]
+        report = arguments.callback(on_progress, "on_progress")
+        return tune(
+            self._natives(),
+            parse_grid(scheme, axes),
+            out=arguments.file(out, "out"),
+            direction=self._direction,
+            duration_s=self._duration_s,
+            seeds=self._seeds,
+            most_inflation=arguments.number(max_rtt_inflation, "max_rtt_inflation"),
+            fresh_paths=[profile_of(path, "fresh_paths").native for path in fresh_paths],
+            on=arguments.optional_text(on, "on"),
+            threads=None if jobs is None else arguments.integer(jobs, "jobs", 1),
+            agreed=agreed,
+            on_progress=lambda each: report(each.share),
+        )
+
+    def fairness(
+        self,
+        *,
+        out: FileLike,
+        on: str | None = None,
+        jobs: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Fairness:
+        """Measure how the flows of the Experiment's only scheme share the path: shares and Jain's index by time scale.
+
+        Args:
+            out: Folder for results; stored ones are reused.
+            on: A Dask scheduler, ``tcp://host:8786``; default: this machine.
+            jobs: Number of threads; default: all cores.
+            on_progress: Called with the share done, 0 to 1.
+
+        Raises:
+            UserError: The Experiment does not race exactly one scheme of several flows, or an argument is wrong.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=6)
+            >>> race = bp.Experiment(path, schemes=["cubic+cubic+bbr"])
+            >>> [(group.scheme, group.count) for group in race.fairness(out="out/fairness").groups]
+            [('cubic', 2), ('bbr', 1)]
+        """
+        from bentpipe.fairness import fairness, parse_groups
+
+        scheme = self._only_scheme("fairness", "one scheme of several flows, such as schemes=['cubic+cubic+bbr']")
+        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s)
+        report = arguments.callback(on_progress, "on_progress")
+        counts: dict[str, int] = {}
+        for part in scheme.split("+"):
+            counts[part] = counts.get(part, 0) + 1
+        return fairness(
+            self._natives(),
+            parse_groups(",".join(f"{count}x{part}" for part, count in counts.items())),
+            out=arguments.file(out, "out"),
+            direction=self._direction,
+            duration_s=self._duration_s,
+            seeds=self._seeds,
+            on=arguments.optional_text(on, "on"),
+            threads=None if jobs is None else arguments.integer(jobs, "jobs", 1),
+            on_progress=lambda each: report(each.share),
+        )
+
+    def _only_scheme(self, method: str, expected: str) -> str:
+        if len(self._schemes) != 1:
+            raise UserError(f"{method}: the Experiment races {len(self._schemes)} schemes; expected {expected}")
+        return self._schemes[0]
+
+    def _refuse(self, method: str, **values: object) -> None:
+        for name, value in values.items():
+            if value:
+                raise UserError(f"{method}: the Experiment has {name}; expected an Experiment without it")
+
+    def _natives(self) -> list[_native.Profile]:
+        return [path.native for path in self._paths]
+
+    def _plan(self, world: World) -> tuple[list[Base], list[Work]]:
+        bases = planning.label_profiles(self._natives())
+        if self._file is not None:
+            roles = [reference.role for reference in self._file.experiment.profiles]
+            bases = [replace(base, role=role) for base, role in zip(bases, roles, strict=True)]
+            return bases, planning.plan_experiment(self._file.experiment, bases, self._seeds, Path(), world)
+        rules = tuple(parse_queue(text) for text in self._queues)
+        work = planning.plan_race(
+            bases,
+            self._schemes,
+            self._direction,
+            self._duration_s,
+            self._seeds,
+            Path(),
+            self._phase_s,
+            world,
+            rules,
+            self._traffic,
+        )
+        return bases, work
+
+    def _race(self, out: Path, on_progress: OnProgress | None, **options: Any) -> RunSet:  # noqa: ANN401
+        """Run on disk, with the options of `racing.race`."""
+        report = arguments.callback(on_progress, "on_progress")
+        options["on_progress"] = lambda share, *_: report(share)
+        if self._file is not None:
+            result = racing.run_experiment(self._file, self._natives(), out=out, seeds=self._seeds, **options)
+        else:
+            result = racing.race(
+                self._natives(),
+                self._schemes,
+                out=out,
+                direction=self._direction,
+                duration_s=self._duration_s,
+                seeds=self._seeds,
+                phase_s=self._phase_s,
+                queues=self._queues,
+                traffic=self._traffic,
+                **options,
+            )
+        return RunSet((Run(run) for run in result.runs), failed=result.failed)
+
+    def __repr__(self) -> str:
+        """Return one line: schemes or flows, Profiles and seeds."""
+        flows = [] if self._file is None else [flow.controller for flow in self._file.experiment.flows]
+        raced = ", ".join(self._schemes) or f"{len(flows)} flows ({', '.join(flows)})"
+        names = ", ".join(path.name for path in self._paths)
+        return f"<Experiment: {shown(raced)} over {shown(names)}, seeds {self._seeds}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table and a small figure of its first path for notebooks."""
+        from bentpipe.objects import html
+
+        flows = () if self._file is None else self._file.experiment.flows
+        heads = ("flow", "direction", "path", "start [s]", "data")
+        rows = [
+            (each.controller, each.direction, each.profile, each.start_ns / 1e9, each.application) for each in flows
+        ]
+        pairs = [
+            ("Profiles", ", ".join(path.name for path in self._paths)),
+            ("schemes", ", ".join(self._schemes) or "–"),
+            ("queue", ", ".join(self._queues) or "the Profiles' own"),
+            ("duration", "that of the shortest Profile" if self._duration_s is None else f"{self._duration_s:g} s"),
+            ("seeds", self._seeds),
+        ]
+        path = self._paths[0]
+        return html.block(
+            "Experiment",
+            html.facts(pairs),
+            html.table(heads, rows) if rows else "",
+            html.image(path.plot(), f"Delay, capacity and loss of {path.name}"),
+        )
+
+
+def _profiles(paths: PathLike | Sequence[PathLike] | Network) -> list[Profile]:
+    if isinstance(paths, Network):
+        return list(paths.paths.values())
+    if isinstance(paths, Sequence) and not isinstance(paths, str):
+        if not paths:
+            raise UserError("paths: none given; expected at least one Profile")
+        return [profile_of(path, "paths") for path in paths]
+    return [profile_of(paths, "paths")]
+
+
+def _axis(name: str, values: object) -> str:
+    """Return a tunable and its values in the syntax of ``tune --grid``."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise UserError(f"grid: {name} is {shown(values)}; expected a list of values")
+    return f"{name}={','.join(str(value) for value in values)}"
+
+
+def _held(run: Run, folder: Path, bases: Mapping[str, Base]) -> Run:
+    """Return a Run on disk as one in memory."""
+    stored = run.stored
+    tables = {name: stored._table(name) for name in ("samples", "links", "events")}
+    labels = [profile.label for profile in stored.record.profiles]
+    held = MemoryRun(stored.path.relative_to(folder), stored.record, tables, tuple(bases[label] for label in labels))
+    return Run(held)

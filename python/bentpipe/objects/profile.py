@@ -1,0 +1,585 @@
+"""The Profile: a time-varying path between two hosts."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bentpipe import _native
+from bentpipe.errors import UserError, shown
+from bentpipe.objects import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import polars as pl
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+
+    from bentpipe.objects.arguments import DurationLike, FileLike, TimeLike
+    from bentpipe.objects.measured_profile import Silence, Times
+    from bentpipe.objects.program import Program
+    from bentpipe.plots.canvas import AxesLike
+    from bentpipe.profiles.measured.make import Measured
+    from bentpipe.profiles.table import Direction
+    from bentpipe.scenarios.places import PlaceLike
+
+    OnProgress = Callable[[float], object]
+
+DIRECTIONS: tuple[Direction, ...] = ("up", "down")
+"""Up is from the terminal to the Internet."""
+
+
+class Profile:
+    """A path over time: hops with delay, capacity, loss, queues and handovers in both directions.
+
+    Make one with `make`, `preset` or `measured`, or read one with `read`. It never changes; the same arguments give the
+    same Profile.
+
+    Attributes:
+        notes: What was assumed or left out when it was made from a measurement or a foreign file, one line each.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> path = bp.Profile.make(site="melbourne", to="sydney", start="2026-05-10T09:00Z", duration=30, seed=1)
+        >>> path.name, path.duration_s
+        ('melbourne-sydney', 30.0)
+    """
+
+    __slots__ = ("_agreement", "_native", "notes")
+
+    def __init__(
+        self, native: _native.Profile, *, notes: Sequence[str] = (), agreement: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Wrap a Profile of the native module; users call `make`, `preset`, `measured` or `read`."""
+        if not isinstance(native, _native.Profile):
+            raise UserError(
+                f"Profile: {shown(native)}; expected Profile.make, .preset, .measured or .read instead of Profile(…)"
+            )
+        self._native = native
+        self._agreement = tuple(agreement)
+        self.notes: tuple[str, ...] = tuple(notes)
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        site: PlaceLike,
+        to: PlaceLike,
+        start: TimeLike | None = None,
+        duration: DurationLike = 300.0,
+        elements: FileLike | None = None,
+        constellation: str | None = None,
+        gateways: FileLike | None = None,
+        policy: str | None = None,
+        loss: str | None = None,
+        seed: int = 0,
+        name: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Profile:
+        """Compute the path from a terminal behind a constellation to a server.
+
+        Args:
+            site: The terminal: a name of `bentpipe.sites`, ``(lat, lon)`` [deg], ``(lat, lon, alt_m)``, or the same as
+                text.
+            to: The server, likewise.
+            start: Start; default: 2026-05-10T09:00:00Z. Needed with `elements`.
+            duration: Duration, above 0 and at most 31 days.
+            elements: A file of orbital elements: TLE or OMM, plain or gzipped.
+            constellation: A name of `bentpipe.constellations`; default: starlink-gen1. Not with `elements`.
+            gateways: A gateway list (TOML, ``docs/reference/scenarios.md``); default: Starlink's of 2024.
+            policy: A name of `bentpipe.policies`, which selects the satellite of each slot; default: starlink-like.
+            loss: Loss process: ``loaded`` (the default), for a path that a flow fills, or ``idle``.
+            seed: Seed of all random processes, 0 to 2^64 - 1.
+            name: The Profile's name; default: ``SITE-TO``.
+            on_progress: Called with the share done, 0 to 1.
+
+        Warns:
+            UserWarning: Elements are days old, the terminal has no satellite for a time, no route to the server is
+                published, or the constellation is not Starlink.
+
+        Raises:
+            UserError: An argument of a wrong type or out of range, an unknown name, or an unreadable file.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.make(site=(50.67, 4.62), to="london", duration="15s").duration_s
+            15.0
+        """
+        from bentpipe.profiles.make import make_profile
+
+        made = make_profile(
+            site,
+            to,
+            start_unix_ns=None if start is None else arguments.unix_ns(start, "start"),
+            duration_s=arguments.seconds(duration, "duration"),
+            elements=None if elements is None else arguments.file(elements, "elements"),
+            constellation=arguments.optional_text(constellation, "constellation"),
+            gateways=None if gateways is None else arguments.file(gateways, "gateways"),
+            policy=arguments.optional_text(policy, "policy"),
+            loss=arguments.optional_text(loss, "loss"),
+            seed=arguments.integer(seed, "seed"),
+            name=arguments.optional_text(name, "name"),
+            on_progress=arguments.callback(on_progress, "on_progress"),
+        )
+        return cls(made)
+
+    @classmethod
+    def preset(
+        cls,
+        preset: str,
+        *,
+        duration: DurationLike = 300.0,
+        start: TimeLike | None = None,
+        seed: int = 0,
+        name: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Profile:
+        """Make a path by its name: a static one, or a published satellite service.
+
+        Args:
+            preset: ``NAME`` or ``NAME:key=value,…`` of `bentpipe.presets`.
+            duration: Duration, above 0 and at most 31 days.
+            start: Start; default: that of the service, or 2026-05-10T09:00:00Z.
+            seed: Seed of all random processes; a static path has none.
+            name: The Profile's name; default: the preset with its parameters.
+            on_progress: Called with the share done, 0 to 1.
+
+        Raises:
+            UserError: An unknown preset or parameter, or a value out of range.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.preset("dumbbell:rate=100mbit,rtt=40ms", duration=10).summary()["rtt_ms"]["median"]
+            40.0
+        """
+        from bentpipe.profiles.presets import preset_profile
+
+        made = preset_profile(
+            arguments.text(preset, "preset", "a name of bentpipe.presets()"),
+            arguments.seconds(duration, "duration"),
+            start_unix_ns=None if start is None else arguments.unix_ns(start, "start"),
+            seed=arguments.integer(seed, "seed"),
+            name=arguments.optional_text(name, "name"),
+            on_progress=arguments.callback(on_progress, "on_progress"),
+        )
+        return cls(made)
+
+    @classmethod
+    def measured(
+        cls,
+        log: FileLike,
+        *,
+        site: str | None = None,
+        target: str | None = None,
+        kind: str | None = None,
+        capacity: str | Sequence[str] = (),
+        queue: str = "1000packets",
+        split: float = 0.5,
+        silent: Silence = "gap",
+        times: Times | None = None,
+        name: str | None = None,
+    ) -> Profile:
+        """Make a Profile from measured probes: delay, slots, loss and gaps (``docs/reference/profile-from.md``).
+
+        Args:
+            log: A measured Run, a Parquet table of pings, or a log that `bentpipe.read` reads.
+            site: Only probes from this site; likewise `target` and `kind` (icmp, tcp, udp).
+            target: See `site`.
+            kind: See `site`.
+            capacity: ``[up=|down=]`` and a rate (``100mbit``), JSON of iperf3 -J, a packet-delivery trace or a Profile;
+                several in a list. Default: the Run's own speed tests, else no limit.
+            queue: Queue limit at the capacity, which pings do not measure: ``1000packets``, ``64kb`` or ``100ms``.
+            split: Share of an RTT that is uplink delay, 0 to 1, where one-way delays were not measured.
+            silent: Meaning of intervals without probes: ``gap``, or ``lost`` (the prober logged replies only).
+            times: Whether timestamps are send times (``probe``) or reply times (``reply``); default: detected.
+            name: The Profile's name; default: site and target.
+
+        Returns:
+            The Profile. Its `notes` say what was assumed, and where a ping over it differs from the measured one;
+            `agreement` has both.
+
+        Raises:
+            UserError: The log is unreadable, has no or several series of probes, or a value is out of range.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.measured("ping.txt", capacity="down=100mbit").name
+            'here → 192.0.2.1'
+        """
+        from bentpipe.measurements.profile import profile_from
+        from bentpipe.objects.measured_profile import profile_options
+
+        options = profile_options(
+            site=site,
+            target=target,
+            kind=kind,
+            capacity=capacity,
+            queue=queue,
+            split=split,
+            silent=silent,
+            times=times,
+            name=name,
+        )
+        return cls.of_measured(profile_from(arguments.file(log, "log"), options))
+
+    @classmethod
+    def of_measured(cls, made: Measured) -> Profile:
+        """Wrap a Profile of `bentpipe.profiles.measured`, with its notes and the agreement of the two pings."""
+        from bentpipe.profiles.measured.agreement import agreement, disagreement
+
+        rows = agreement(made)
+        return cls(made.profile, notes=[*made.notes, *disagreement(rows)], agreement=rows)
+
+    @classmethod
+    def read(
+        cls,
+        *files: FileLike,
+        format: str | None = None,  # noqa: A002 - the word for it
+        delay: DurationLike | None = None,
+        queue: str = "1000packets",
+        direction: Direction = "down",
+        bin: DurationLike = 0.1,  # noqa: A002 - as the command line has it
+        start: TimeLike | None = None,
+        name: str | None = None,
+    ) -> Profile:
+        """Read a Profile from its file, or from another tool's files.
+
+        Args:
+            files: One Profile (Parquet), or with `format` the files of that format.
+            format: A format of ``docs/reference/converters.md``: csv, hypatia, iperf3, leoreplayer, mahimahi, netem or
+                starrynet; default: a Profile. The other arguments belong to it.
+            delay: One-way delay of both directions, for files without delays.
+            queue: Queue limit, which the files do not have: ``1000packets``, ``64kb`` or ``100ms``.
+            direction: Direction of a single trace.
+            bin: Width of the bins in which a packet-delivery trace's capacity is counted.
+            start: Start, for files without one.
+            name: The Profile's name; default: the file's.
+
+        Raises:
+            UserError: A file is unreadable or damaged, or an argument is wrong.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> files = bp.Profile.preset("dumbbell", duration=10).write("D.parquet")
+            >>> bp.Profile.read("D.parquet").duration_s
+            10.0
+        """
+        from bentpipe.profiles.convert import read_as
+        from bentpipe.profiles.convert.reading import ReadOptions
+        from bentpipe.profiles.parquet import read_profile
+        from bentpipe.scenarios.units import parse_queue
+
+        paths = [arguments.file(each, "files") for each in files]
+        if format is None:
+            if len(paths) != 1:
+                raise UserError(f"files: {len(paths)} given; expected one; try format= for another tool's files")
+            return cls(read_profile(paths[0]))
+        converted = read_as(
+            arguments.text(format, "format"),
+            paths,
+            ReadOptions(
+                name=arguments.optional_text(name, "name"),
+                start_unix_ns=None if start is None else arguments.unix_ns(start, "start"),
+                direction=arguments.choice(direction, "direction", DIRECTIONS),
+                bin_s=arguments.seconds(bin, "bin"),
+                delay_s=None if delay is None else arguments.seconds(delay, "delay"),
+                queue=parse_queue(arguments.text(queue, "queue"), "queue"),
+            ),
+        )
+        return cls(converted.profile, notes=converted.notes)
+
+    def write(
+        self,
+        file: FileLike,
+        *,
+        format: str | None = None,  # noqa: A002 - the word for it
+        step: DurationLike = 0.1,
+    ) -> list[Path]:
+        """Write the Profile to one Parquet file, or in another tool's format; return the files.
+
+        Args:
+            file: The file, or the prefix of several. It is replaced in one step.
+            format: A format of ``docs/reference/converters.md``: csv, hypatia, leoreplayer, mahimahi, netem or
+                starrynet; default: Parquet, which holds all of it.
+            step: Interval between samples, in formats that hold samples.
+
+        Warns:
+            UserWarning: What the format cannot hold.
+
+        Raises:
+            UserError: The file cannot be written, or the format cannot hold this Profile.
+        """
+        from bentpipe.profiles.convert import write_as
+        from bentpipe.profiles.convert.writing import WriteOptions
+        from bentpipe.profiles.parquet import write_profile
+
+        path = arguments.file(file, "file")
+        if format is None:
+            write_profile(self._native, path)
+            return [path]
+        options = WriteOptions(step_s=arguments.seconds(step, "step"))
+        written = write_as(arguments.text(format, "format"), self._native, path, options)
+        for note in written.notes:
+            _warn(note)
+        return list(written.files)
+
+    @property
+    def native(self) -> _native.Profile:
+        """The Profile of the native module, for functions of bentpipe's inner packages."""
+        return self._native
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._native.name
+
+    @property
+    def duration_s(self) -> float:
+        """Duration [s]."""
+        return self._native.duration_s
+
+    @property
+    def start(self) -> datetime:
+        """Start (UTC), to the microsecond."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._native.start_unix_ns // 1000)
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of its random processes; None: it has none."""
+        return self._native.seed
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of its content (hex): equal Profiles have equal hashes on every machine."""
+        return self._native.content_hash()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Hops, routes, events and provenance (``docs/reference/profile-format.md``)."""
+        document: dict[str, Any] = json.loads(self._native.metadata_json())
+        return document
+
+    @property
+    def hops(self) -> list[str]:
+        """The names of its hops."""
+        return [str(hop["name"]) for hop in self.metadata["hops"]]
+
+    def with_seed(self, seed: int) -> Profile:
+        """Return the same geometry with random processes drawn from another seed, as Runs of other seeds have it.
+
+        Raises:
+            UserError: It has no random processes, or the seed is out of range.
+        """
+        if self.seed is None:
+            raise UserError(f"seed: the Profile {self.name!r} has no random process; expected one computed from orbits")
+        if arguments.integer(seed, "seed") >= 2**64:
+            raise UserError(f"seed: {seed}; expected 0 to 2^64 - 1")
+        return Profile(self._native.reseed(seed))
+
+    def delay_ms(self, direction: Direction, at_s: ArrayLike) -> NDArray[np.float64]:
+        """Return the one-way delay of a lone small packet [ms] at times since the start [s]; shape as `at_s`.
+
+        NaN where it is not known or no path exists. Queues add to it in a Run.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.preset("dumbbell:rtt=40ms", duration=10).delay_ms("up", [0, 5]).tolist()
+            [20.0, 20.0]
+        """
+        times = _floats(at_s, "at_s")
+        return self._native.delay_ms(arguments.choice(direction, "direction", DIRECTIONS), times.ravel()).reshape(
+            times.shape
+        )
+
+    def ping(self, sent: ArrayLike, *, size: int = 84, seed: int = 0) -> NDArray[np.float64]:
+        """Return the RTTs [ms] of echo requests through the simulated links; NaN: lost.
+
+        Args:
+            sent: Send times [s since the start]; shape (n,).
+            size: Packet size [bytes] with the IP header.
+            seed: Seed of the per-packet draws.
+
+        Raises:
+            UserError: A time is outside the Profile.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.preset("dumbbell:rtt=40ms", duration=10).ping([1.0, 2.0]).round().tolist()
+            [40.0, 40.0]
+        """
+        from bentpipe.profiles.pings import ping
+
+        return ping(
+            self._native,
+            _floats(sent, "sent").ravel(),
+            size_bytes=arguments.integer(size, "size", 1),
+            seed=arguments.integer(seed, "seed"),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return its figures, as `bentpipe profile show --json` prints them (``docs/reference/cli.md``).
+
+        Delay, capacity and loss by direction, RTT, hops, handovers, outages and provenance.
+        """
+        from bentpipe.profiles.show import summarise
+
+        return summarise(self._native)
+
+    def slots(self) -> pl.DataFrame:
+        """Return one row for each slot of a computed Profile: start, satellite, gateway, PoP; no rows for others."""
+        import polars as pl
+
+        from bentpipe.profiles.origin import slots
+
+        return pl.DataFrame(slots(self.metadata))
+
+    def agreement(self) -> pl.DataFrame:
+        """Return the statistics of the measured ping and of a ping over this Profile: two rows.
+
+        Raises:
+            UserError: The Profile was not made by `measured` in this process.
+        """
+        import polars as pl
+
+        if not self._agreement:
+            raise UserError(f"agreement: {self.name!r} has no measured ping; expected one of Profile.measured")
+        return pl.DataFrame(list(self._agreement))
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all series as one long table: ``t_s, hop, direction, kind, value, valid``.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.preset("dumbbell", duration=1).to_polars()["kind"].unique().sort().to_list()
+            ['capacity_bps', 'delay_s']
+        """
+        from bentpipe.profiles.table import profile_to_frame
+
+        return profile_to_frame(self._native)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
+        """Return the table of `to_polars` as a pandas DataFrame. Raises `UserError` without ``bentpipe[pandas]``."""
+        from bentpipe.objects.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def plot(self, ax: AxesLike = None) -> Figure:
+        """Plot one-way delay, capacity and loss over time, with handovers; return the Figure."""
+        from bentpipe.plots.profile import plot_profile
+
+        return plot_profile(self._native, ax=ax)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        server: str | None = None,
+        out: FileLike | None = None,
+        seed: int = 0,
+        offset: DurationLike | None = None,
+        at_end: Literal["loop", "hold", "stop"] = "loop",
+        mtu: int = 1500,
+        gateway_cc: str | None = None,
+        internet: Literal["public", "any", "none"] = "public",
+        queue: str | Sequence[str] = (),
+        capture: bool = False,
+        listen_within: DurationLike = 10.0,
+    ) -> Program:
+        """Run a real program on the emulated path, in real time, with this process's terminal.
+
+        Needs no root where the kernel allows user namespaces (`bentpipe.check_kernel`). The program is in no sandbox:
+        it runs as you, with your files; only its network differs.
+
+        Args:
+            command: Program and arguments: ``["curl", "-s", "http://server:8000/"]``.
+            server: Shell command at the other end, at the host name ``server``; the program starts when it listens.
+            out: Folder for the Run; default: not stored.
+            seed: Seed of the path's random processes.
+            offset: Offset in the Profile at which the path begins; default: the current second of the minute, so that
+                reconfigurations come at :12, :27, :42 and :57.
+            at_end: At the Profile's end: repeat it, keep its last values, or end the program.
+            mtu: Largest IP packet [bytes].
+            gateway_cc: This kernel's congestion controller for TCP data from the Internet; default: the kernel's own.
+            internet: What the program reaches beside the server: public addresses, ``any``, or ``none``.
+            queue: Queue discipline that replaces the Profile's own, as in `Experiment`.
+            capture: Store the packets of both ends in the Run, as pcapng.
+            listen_within: Longest wait for the server to listen.
+
+        Raises:
+            UserError: The program cannot be run on this path.
+            BentpipeError: The emulation failed after its start, or the disk cannot be written.
+        """
+        from bentpipe.objects.program import run_program
+
+        return run_program(
+            self._native,
+            arguments.texts(command, "command"),
+            server=arguments.optional_text(server, "server"),
+            out=None if out is None else arguments.file(out, "out"),
+            seed=arguments.integer(seed, "seed"),
+            offset_s=None if offset is None else arguments.seconds(offset, "offset"),
+            at_end=arguments.choice(at_end, "at_end", ("loop", "hold", "stop")),
+            mtu=arguments.integer(mtu, "mtu", 1),
+            gateway_controller=arguments.optional_text(gateway_cc, "gateway_cc"),
+            internet=arguments.choice(internet, "internet", ("public", "any", "none")),
+            queues=arguments.texts(queue, "queue"),
+            capture=capture,
+            listen_within_s=arguments.seconds(listen_within, "listen_within"),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another Profile has the same content."""
+        return isinstance(other, Profile) and self.content_hash == other.content_hash
+
+    def __hash__(self) -> int:
+        """Return a hash of the content."""
+        return hash(self.content_hash)
+
+    def __repr__(self) -> str:
+        """Return one line: name, start and duration."""
+        return f"<Profile {self.name!r}: {self.duration_s:g} s from {self.start:%Y-%m-%dT%H:%M:%SZ}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table and a small figure for notebooks."""
+        from bentpipe.objects import html
+        from bentpipe.profiles.show import as_rows
+
+        pairs, rows, heads = as_rows(self.summary())
+        return html.block(
+            self.name,
+            html.facts(pairs),
+            html.table(heads, rows),
+            html.image(self.plot(), "One-way delay, capacity and loss over time"),
+        )
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def _floats(values: ArrayLike, where: str) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{where}: {shown(values)}; expected numbers") from None
+
+
+def profile_of(value: Profile | FileLike, where: str) -> Profile:
+    """Return a Profile given as such or by its file. Raises `UserError` for anything else."""
+    if isinstance(value, Profile):
+        return value
+    if isinstance(value, _native.Profile):
+        return Profile(value)
+    try:
+        return Profile.read(arguments.file(value, where))
+    except UserError as error:
+        if str(error).startswith(where):
+            raise UserError(f"{where}: {shown(value)}; expected a Profile or the file of one") from None
+        raise

@@ -1,0 +1,320 @@
+"""The RunSet: the Runs of an Experiment, their summary over seeds, figures and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.objects import arguments
+from bentpipe.objects.run import Run
+from bentpipe.runs import record, store
+from bentpipe.runs.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from bentpipe.objects.comparison import Comparison
+    from bentpipe.objects.figures import RunPlots
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.failed import FailedRun
+    from bentpipe.runs.summary import FlowSummary, SchemeSummary
+
+ESTIMATES = ("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_ms", "retransmits", "completed_s")
+"""Figures of a flow in `RunSet.summary`, each with the ends of its confidence interval."""
+
+
+class RunSet:
+    """Runs in order: index, iterate, filter, summarise, draw and report them.
+
+    ``runs["bbr", 0]`` is the Run of a scheme and a seed, ``runs["bbr"]`` the Runs of a scheme, ``runs[0]`` the first
+    Run. `Experiment.simulate` and `.emulate` make a RunSet; `RunSet.read` reads one from a folder.
+
+    Attributes:
+        failed: Runs that failed in a Python controller, with time and reason; they are not in the set.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+        >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+        >>> len(runs), runs.schemes, runs["bbr", 1].seed
+        (4, ['cubic', 'bbr'], 1)
+    """
+
+    def __init__(self, runs: Iterable[Run], *, failed: Sequence[FailedRun] = ()) -> None:
+        """Take Runs in their order. Raises `UserError` for anything else."""
+        if not isinstance(runs, Iterable):
+            raise UserError(f"RunSet: {shown(runs)}; expected Runs; try RunSet.read(FOLDER)")
+        self._runs = list(runs)
+        for each in self._runs:
+            if not isinstance(each, Run):
+                raise UserError(f"RunSet: {shown(each)}; expected a Run; try RunSet.read(FOLDER)")
+        self.failed = tuple(failed)
+
+    @classmethod
+    def read(cls, folder: arguments.FileLike) -> RunSet:
+        """Read every Run of races and programs below a folder, sorted by path.
+
+        Warns:
+            UserWarning: A damaged Run is left out.
+
+        Raises:
+            UserError: There is none, or it is of another format.
+        """
+        return cls(Run(run) for run in store.find_runs(arguments.file(folder, "folder")))
+
+    @property
+    def schemes(self) -> list[str]:
+        """Its schemes, in order of first occurrence."""
+        return list(dict.fromkeys(run.scheme for run in self._runs))
+
+    @property
+    def seeds(self) -> list[int]:
+        """Its seeds, sorted."""
+        return sorted({run.seed for run in self._runs})
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of its Profiles, in order of first occurrence."""
+        return list(dict.fromkeys(run.label for run in self._runs))
+
+    def __len__(self) -> int:
+        """Return the number of Runs."""
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        """Iterate over the Runs."""
+        return iter(self._runs)
+
+    @overload
+    def __getitem__(self, key: int | tuple[str, int] | tuple[str, str, int]) -> Run: ...
+
+    @overload
+    def __getitem__(self, key: str | slice) -> RunSet: ...
+
+    def __getitem__(self, key: object) -> Run | RunSet:
+        """Return one Run by its number, ``(scheme, seed)`` or ``(profile, scheme, seed)``, or the Runs of a scheme.
+
+        Raises:
+            UserError: There is no such Run, or several are.
+        """
+        if isinstance(key, slice):
+            return RunSet(self._runs[key])
+        if isinstance(key, int) and not isinstance(key, bool):
+            if not -len(self._runs) <= key < len(self._runs):
+                raise UserError(f"runs[{key}]: there are {len(self._runs)} Runs; expected 0 to {len(self._runs) - 1}")
+            return self._runs[key]
+        if isinstance(key, str):
+            return self.filter(scheme=self._scheme(key))
+        if isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, str) for name in key[:-1]):
+            return self._one(key)
+        raise UserError(f"runs[{shown(key)}]; expected a scheme, (scheme, seed), (profile, scheme, seed) or a number")
+
+    def _scheme(self, scheme: str) -> str:
+        if scheme not in self.schemes:
+            near = did_you_mean(scheme, self.schemes)
+            raise UserError(f"runs[{shown(scheme)}]: no such scheme{near}; expected one of {', '.join(self.schemes)}")
+        return scheme
+
+    def _one(self, key: tuple[Any, ...]) -> Run:
+        *profile, scheme, seed = key
+        mine = self.filter(scheme=self._scheme(scheme), profile=profile[0] if profile else None)
+        matches = [run for run in mine if run.seed == seed]
+        if not matches:
+            seeds = ", ".join(map(str, mine.seeds)) or "none"
+            raise UserError(f"runs[{shown(key)}]: no such Run; its seeds are {seeds}")
+        if len(matches) > 1:
+            raise UserError(
+                f"runs[{shown(key)}]: {len(matches)} Runs over {', '.join(RunSet(matches).labels)}; expected one; "
+                "try (profile, scheme, seed) or filter(…)"
+            )
+        return matches[0]
+
+    def filter(
+        self,
+        where: Callable[[Run], bool] | None = None,
+        *,
+        scheme: str | None = None,
+        seed: int | None = None,
+        profile: str | None = None,
+        world: Literal["simulated", "emulated"] | None = None,
+        valid: bool | None = None,
+    ) -> RunSet:
+        """Return the Runs that meet every condition.
+
+        Args:
+            where: A function of a Run.
+            scheme: The scheme.
+            seed: The seed.
+            profile: Name of the Profile.
+            world: ``simulated`` or ``emulated``.
+            valid: Whether the Run is valid.
+
+        Raises:
+            UserError: A condition of a wrong type.
+        """
+        conditions: dict[str, object] = {
+            "scheme": arguments.optional_text(scheme, "scheme"),
+            "seed": None if seed is None else arguments.integer(seed, "seed"),
+            "label": arguments.optional_text(profile, "profile"),
+            "world": None if world is None else arguments.choice(world, "world", ("simulated", "emulated")),
+            "valid": valid,
+        }
+        if where is not None and not callable(where):
+            raise UserError(f"where: {shown(where)}; expected a function of a Run")
+        return RunSet(
+            run
+            for run in self._runs
+            if all(value is None or getattr(run, name) == value for name, value in conditions.items())
+            and (where is None or where(run))
+        )
+
+    def summary(self) -> pl.DataFrame:
+        """Return one row for each Profile, scheme and flow: means over the seeds with 95 % confidence intervals.
+
+        Returns:
+            `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
+            interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
+            the scheme; `experiment`, `flow`, `direction`; `n` (results that count), `valid` and `runs`. Only valid Runs
+            count, and Runs of a path on which the seed has no effect count once.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "cubic+bbr"], seeds=3).simulate()
+            >>> runs.summary()["scheme", "controller"].rows()
+            [('cubic', 'cubic'), ('cubic+bbr', 'cubic'), ('cubic+bbr', 'bbr')]
+        """
+        import polars as pl
+
+        rows = [
+            _row(scheme, number, flow)
+            for scheme in summarise(run.stored for run in self._runs)
+            for number, flow in enumerate(scheme.flows)
+        ]
+        return pl.DataFrame(rows, schema=_schema(), orient="row")
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return one row for each flow of every Run: its identity and figures."""
+        return record.results_table(run.stored for run in self._runs)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
+        """Return the table of `to_polars` as a pandas DataFrame. Raises `UserError` without ``bentpipe[pandas]``."""
+        from bentpipe.objects.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    @property
+    def plot(self) -> RunPlots:
+        """Its figures: ``runs.plot.timeline()``."""
+        from bentpipe.objects.figures import RunPlots
+
+        return RunPlots([run.stored for run in self._runs])
+
+    def report(self, page: arguments.FileLike, *, on_progress: Callable[[float], object] | None = None) -> Path:
+        """Write a self-contained HTML page about the Runs, with `figures` and `results.csv` beside it.
+
+        Args:
+            page: The file to write, which ends in .html.
+            on_progress: Called with the share done, 0 to 1.
+
+        Returns:
+            The page.
+
+        Raises:
+            UserError: There is no Run, or the name is that of no page.
+            StoreError: The disk cannot be written.
+        """
+        from bentpipe.report.build import write_page
+
+        self._not_empty("report")
+        report = arguments.callback(on_progress, "on_progress")
+        return write_page([run.stored for run in self._runs], arguments.page(page, "page"), report)
+
+    def compare(self, other: RunSet) -> Comparison:
+        """Compare these Runs with others over the same paths, Run by Run: simulator and kernel, or two builds.
+
+        Raises:
+            UserError: No Run has a partner over the same path.
+        """
+        from bentpipe.objects.comparison import Comparison
+
+        return Comparison(self, other)
+
+    def write(self, folder: arguments.FileLike) -> Path:
+        """Store Runs that are in memory below a folder, with their Profiles, as `simulate(out=folder)` would.
+
+        Raises:
+            UserError: A Run is on disk already, or the folder holds another Run in its place.
+            StoreError: The disk cannot be written.
+        """
+        from bentpipe.runs.memory import store_runs
+
+        self._not_empty("write")
+        return store_runs([run.stored for run in self._runs], arguments.file(folder, "folder"))
+
+    def _not_empty(self, method: str) -> None:
+        if not self._runs:
+            raise UserError(f"{method}: there is no Run in this set; expected at least one")
+
+    def __repr__(self) -> str:
+        """Return one line: number of Runs, schemes and Profiles."""
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        invalid = sum(not run.valid for run in self._runs)
+        not_valid = f", {invalid} not valid" if invalid else ""
+        schemes, labels = (shown(", ".join(names)) for names in (self.schemes, self.labels))
+        return f"<RunSet of {len(self._runs)} Runs: {schemes} over {labels}{not_valid}{failed}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table and a small figure for notebooks."""
+        from bentpipe.objects import html
+        from bentpipe.runs.summary import left_out
+        from bentpipe.runs.text import RESULT_COLUMNS, result_tables
+
+        stored = [run.stored for run in self._runs]
+        parts = []
+        for title, rows in result_tables(summarise(stored), left_out(stored)):
+            parts += [html.caption(title), html.table(RESULT_COLUMNS, rows)]
+        if any(run.valid and run.stored.flows for run in self._runs):
+            parts.append(html.image(self.plot.overview(), "Goodput of every scheme"))
+        return html.block(repr(self)[1:-1], *parts)
+
+
+def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
+    row: dict[str, Any] = {"profile": scheme.profile, "scheme": scheme.scheme, "controller": flow.controller}
+    for name in ESTIMATES:
+        row |= _ends(name, getattr(flow, name))
+    start = flow.start_up
+    row["time_to_90_s"] = None if start.time_to_90_s is None else start.time_to_90_s.mean
+    row["overshoot"] = None if start.overshoot is None else start.overshoot.mean
+    row["jain"] = None if scheme.jain is None else scheme.jain.mean
+    counts = {"n": scheme.n, "valid": scheme.valid, "runs": scheme.runs}
+    return {**row, "experiment": scheme.experiment, "flow": number, "direction": flow.direction, **counts}
+
+
+def _ends(name: str, value: Estimate | None) -> dict[str, float | None]:
+    low, high = _interval_names(name)
+    if value is None:
+        return {name: None, low: None, high: None}
+    return {name: value.mean, low: value.low, high: value.high}
+
+
+def _interval_names(name: str) -> tuple[str, str]:
+    """Return the names of an interval's ends: the unit stays last."""
+    stem, _, unit = name.rpartition("_") if name.endswith(("_bps", "_ms", "_s")) else (name, "", "")
+    suffix = f"_{unit}" if unit else ""
+    return f"{stem}_low{suffix}", f"{stem}_high{suffix}"
+
+
+def _schema() -> dict[str, type[pl.DataType]]:
+    import polars as pl
+
+    schema: dict[str, type[pl.DataType]] = dict.fromkeys(("profile", "scheme", "controller"), pl.String)
+    for name in ESTIMATES:
+        schema |= dict.fromkeys((name, *_interval_names(name)), pl.Float64)
+    schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
+    schema |= {"experiment": pl.String, "flow": pl.Int64, "direction": pl.String}
+    return schema | dict.fromkeys(("n", "valid", "runs"), pl.Int64)

@@ -1,0 +1,557 @@
+"""The Python objects: arguments, results in memory and on disk, errors."""
+
+import contextlib
+import datetime
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_texts import TRACEROUTE, half_a_minute_of_pings
+
+import bentpipe as bp
+from bentpipe.execution.racing import race
+from bentpipe.objects import arguments
+
+DUMBBELL = "dumbbell:rate=10mbit,rtt=40ms"
+
+
+def dumbbell(**options):
+    return bp.Profile.preset(DUMBBELL, **{"duration": 4, "name": "dumbbell", **options})
+
+
+@pytest.fixture(scope="module")
+def lossy():
+    """Two schemes and a shared path, two seeds that differ."""
+    path = bp.Profile.preset(f"{DUMBBELL},loss=1%", duration=4, name="lossy")
+    return bp.Experiment(path, schemes=["cubic", "bbr", "cubic+bbr"], seeds=2).simulate()
+
+
+@pytest.fixture
+def ping(tmp_path):
+    file = tmp_path / "ping.txt"
+    file.write_text(half_a_minute_of_pings(), encoding="ascii")
+    return file
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2026-05-10T09:00Z",
+        "2026-05-10T11:00+02:00",
+        datetime.datetime(2026, 5, 10, 9),  # noqa: DTZ001 - without an offset it is UTC
+        datetime.datetime(2026, 5, 10, 11, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+        1778403600,
+        1778403600.0,
+        np.int64(1778403600),
+    ],
+)
+def test_a_time_is_text_a_datetime_or_seconds(value):
+    assert arguments.unix_ns(value, "start") == 1_778_403_600 * 10**9
+
+
+@given(st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)))  # noqa: DTZ001 - as above
+def test_every_datetime_keeps_its_microseconds(when):
+    aware = when.replace(tzinfo=datetime.UTC)
+    microseconds = (aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+    assert arguments.unix_ns(when, "start") == microseconds * 1000
+    assert arguments.unix_ns(when.isoformat(), "start") == microseconds * 1000
+
+
+@pytest.mark.parametrize("value", [300, 300.0, "300", "300s", "5min", datetime.timedelta(minutes=5), np.float64(300)])
+def test_a_duration_is_seconds_text_or_a_timedelta(value):
+    assert arguments.seconds(value, "duration") == 300.0
+
+
+NAMES = st.characters(exclude_categories=("C", "Zl", "Zp"))  # a file's name stands in its message as it is
+
+ANYTHING = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.integers(), st.text(NAMES, max_size=5), st.binary(max_size=3),
+    st.lists(st.integers(), max_size=2), st.just({}), st.just(object), st.just(complex(1, 2)),
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def refused_in_one_line():
+    """Any error but a UserError of one line fails the test."""
+    try:
+        yield
+    except bp.UserError as error:
+        if len(str(error).splitlines()) != 1:
+            raise AssertionError(str(error)) from error
+        raise
+
+
+@given(ANYTHING)
+def test_any_argument_is_taken_or_refused_in_one_line(value):
+    for convert in (
+        arguments.unix_ns, arguments.seconds, arguments.number, arguments.integer, arguments.text, arguments.texts,
+        arguments.file, arguments.page, arguments.mapping, arguments.callback,
+    ):  # fmt: skip
+        with contextlib.suppress(bp.UserError), refused_in_one_line():
+            convert(value, "x")
+
+
+@given(ANYTHING)
+@settings(max_examples=40)
+def test_any_value_for_an_object_is_refused_in_one_line(value):
+    path = dumbbell()
+    for call in (
+        lambda: bp.Profile(value),
+        lambda: bp.Profile.make(site=value, to="london", duration=1),
+        lambda: bp.Profile.preset(value),
+        lambda: bp.Profile.preset(DUMBBELL, start=value),
+        lambda: bp.Experiment(value, schemes=["cubic"]),
+        lambda: bp.Experiment(path, flows=value),
+        lambda: bp.Network(value),
+        lambda: bp.Comparison(value, value),
+        lambda: bp.Run(value),
+        lambda: bp.read(value),
+    ):
+        with contextlib.suppress(bp.UserError), refused_in_one_line():
+            call()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: bp.Profile("P.parquet"), r"expected Profile\.make, \.preset, \.measured or \.read"),
+        (lambda: bp.Profile.make(site="nowhere", to="london"), "unknown site 'nowhere'"),
+        (lambda: bp.Profile.make(site=(91.0, 0.0), to="london"), "latitude is 91.0; expected -90 to 90"),
+        (lambda: bp.Profile.make(site="louvain", to="london", duration="soon"), "duration: 'soon' is not a duration"),
+        (lambda: bp.Profile.make(site="louvain", to="london", start=[1]), "start: .*expected ISO-8601 text"),
+        (lambda: bp.Profile.read("a", "b"), "files: 2 given; expected one"),
+        (lambda: dumbbell().delay_ms("left", [0]), "direction: 'left'; expected up or down"),
+        (lambda: dumbbell().delay_ms("up", "x"), "at_s: 'x'; expected numbers"),
+        (lambda: dumbbell().agreement(), "has no measured ping"),
+        (lambda: dumbbell().with_seed(1), "has no random process"),
+        (lambda: bp.Experiment([]), "paths: none given"),
+        (lambda: bp.Experiment(3), "paths: 3; expected a Profile or the file of one"),
+        (lambda: bp.Experiment(dumbbell(), schemes=["cubik"]), "no controller 'cubik'; did you mean 'cubic'"),
+        (lambda: bp.Experiment(dumbbell(), schemes=[]), "schemes: none given"),
+        (lambda: bp.Experiment(dumbbell(), schemes=5), r"schemes: 5; expected a list"),
+        (lambda: bp.Experiment(dumbbell(), seeds=0), "seeds: 0; expected an integer of at least 1"),
+        (lambda: bp.Experiment(dumbbell(), seeds=2.5), "seeds: 2.5; expected an integer"),
+        (lambda: bp.Experiment(dumbbell(), direction="left"), "direction: 'left'; expected up or down"),
+        (lambda: bp.Experiment(dumbbell(), warmup=1), "warmup: given without flows"),
+        (lambda: bp.Experiment(dumbbell(), "cubic", flows=[bp.Flow("bbr")]), "flows: given with schemes"),
+        (lambda: bp.Experiment(dumbbell(), flows=[]), "flows: none given"),
+        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", path="home")]), "path: 'home'; expected path"),
+        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", size=-1)]), "size: -1; expected an integer"),
+        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", write=10)]), "only one is given; expected both"),
+        (lambda: bp.Experiment(bp.Network({"a": dumbbell()})), "flows: none given; expected flows over the paths"),
+        (lambda: bp.Experiment(dumbbell()).tune({"x": [1]}, out="o"), "tune: the Experiment races 3 schemes"),
+        (lambda: bp.Experiment(dumbbell(), "bbr").fairness(out="o"), "is one flow; expected at least two"),
+        (lambda: bp.Network({"a": dumbbell()}).share("x", as_="y"), "0 paths have it"),
+        (lambda: bp.RunSet([1]), "RunSet: 1; expected a Run"),
+        (lambda: bp.RunSet([]).report("a.html"), "report: there is no Run"),
+        (lambda: bp.RunSet.read("nowhere"), "nowhere: no such folder"),
+        (bp.read, "files: none given"),
+        (lambda: bp.read("nowhere.txt"), "nowhere.txt: no such file"),
+        (lambda: bp.Dish(5), "host: 5; expected text"),
+        (lambda: bp.probe("localhost", "o", method="pong"), "method: 'pong'; did you mean 'ping'"),
+        (lambda: bp.validate("everything"), "unknown claim 'everything'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_with_the_expected_value(make, message):
+    with pytest.raises(bp.UserError, match=message) as caught:
+        make()
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_profile_of_coordinates_written_and_read_is_the_same(tmp_path):
+    path = bp.Profile.make(site=(50.67, 4.62), to="london", start="2026-05-10T09:00Z", duration="15s", seed=3)
+    assert path.start == datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)
+    assert path.write(tmp_path / "P.parquet") == [tmp_path / "P.parquet"]
+    again = bp.Profile.read(tmp_path / "P.parquet")
+    assert again == path
+    assert again.content_hash == path.content_hash
+    assert again.with_seed(4) != path
+    assert path.slots().height == path.summary()["geometry"]["slots"] if "slots" in path.summary()["geometry"] else 2
+    assert set(path.to_polars()["direction"]) == {"up", "down"}
+
+
+def test_a_profile_goes_through_another_tools_format_and_back(tmp_path):
+    path = bp.Profile.preset("dumbbell:rate=12mbit,rtt=40ms", duration=2)
+    with pytest.warns(UserWarning, match="."):
+        files = path.write(tmp_path / "trace", format="mahimahi")
+    back = bp.Profile.read(*sorted(files, reverse=True), format="mahimahi", delay="20ms")
+    assert back.summary()["rtt_ms"]["median"] == 40.0
+    assert back.duration_s == 2.0
+    with pytest.raises(bp.UserError, match="unknown format"):
+        bp.Profile.read("x", format="mahi")
+
+
+def test_results_in_memory_are_those_on_disk(tmp_path, monkeypatch, lossy):
+    monkeypatch.chdir(tmp_path)
+    path = bp.Profile.preset(f"{DUMBBELL},loss=1%", duration=4, name="lossy")
+    stored = race([path.native], ["cubic", "bbr", "cubic+bbr"], out=tmp_path / "out", seeds=2)
+    assert [run.content_hash for run in lossy] == [run.record.content_hash for run in stored.runs]
+    read = bp.RunSet.read("out").filter(scheme="bbr")
+    assert read["bbr", 1].samples().equals(lossy["bbr", 1].samples())
+    assert read.summary().equals(lossy["bbr"].summary())
+    assert read["bbr", 1].profile == lossy["bbr", 1].profile
+    assert read[0].folder is not None
+    assert lossy[0].folder is None
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out"]  # a simulation in memory leaves no file
+
+
+def test_simulating_into_a_folder_reuses_its_runs(tmp_path):
+    experiment = bp.Experiment(dumbbell(), schemes=["cubic"])
+    first = experiment.simulate(out=tmp_path)[0]
+    before = (first.folder / "run.json").stat().st_mtime_ns
+    assert experiment.simulate(out=tmp_path)[0].content_hash == first.content_hash
+    assert (first.folder / "run.json").stat().st_mtime_ns == before
+    assert bp.Run.read(first.folder).content_hash == first.content_hash
+
+
+def test_runs_in_memory_can_be_stored_once(tmp_path, lossy):
+    assert lossy.write(tmp_path / "kept") == tmp_path / "kept"
+    read = bp.RunSet.read(tmp_path / "kept")
+    assert sorted(run.content_hash for run in read) == sorted(run.content_hash for run in lossy)
+    assert read["cubic", 1].profile == lossy["cubic", 1].profile
+    with pytest.raises(bp.UserError, match="holds a Run already"):
+        lossy.write(tmp_path / "kept")
+    with pytest.raises(bp.UserError, match="on disk already"):
+        read.write(tmp_path / "other")
+
+
+def test_a_run_is_chosen_by_scheme_and_seed(lossy):
+    assert len(lossy) == 6
+    assert [run.scheme for run in lossy["bbr"]] == ["bbr", "bbr"]
+    assert lossy["bbr", 1].seed == 1
+    assert lossy["lossy", "bbr", 1] is lossy["bbr", 1]
+    assert [run.seed for run in lossy[:2]] == [lossy[0].seed, lossy[1].seed]
+    assert lossy[-1] is list(lossy)[-1]
+    assert lossy.filter(lambda run: run.seed == 1, scheme="cubic").seeds == [1]
+    for key, message in (
+        ("bbrr", "no such scheme; did you mean 'bbr'"),
+        (("bbr", 7), "no such Run; its seeds are 0, 1"),
+        (99, "there are 6 Runs"),
+        (1.5, "expected a scheme"),
+        (("bbr",), "expected a scheme"),
+    ):
+        with pytest.raises(bp.UserError, match=re.escape(message)):
+            lossy[key]
+    two = bp.Experiment([dumbbell(), dumbbell(duration=5, name="other")], schemes=["cubic"]).simulate()
+    with pytest.raises(bp.UserError, match="2 Runs over dumbbell, other; expected one"):
+        two["cubic", 0]
+    assert two["other", "cubic", 0].label == "other"
+
+
+def test_the_summary_has_means_with_confidence_intervals(lossy):
+    summary = lossy.summary()
+    assert summary["scheme"].to_list() == ["cubic", "bbr", "cubic+bbr", "cubic+bbr"]
+    bbr = summary.row(1, named=True)
+    rates = [run.summary()["goodput_bps"][0] for run in lossy["bbr"]]
+    assert bbr["goodput_bps"] == pytest.approx(sum(rates) / 2)
+    # Student's t of two values: 12.706 standard errors.
+    half = 12.7062 * abs(rates[0] - rates[1]) / 2
+    assert bbr["goodput_high_bps"] == pytest.approx(bbr["goodput_bps"] + half)
+    assert bbr["n"] == 2
+    assert bp.RunSet([]).summary().schema == summary.schema
+    one = bp.Experiment(dumbbell(), schemes=["cubic"]).simulate().summary()
+    assert one["goodput_low_bps"].null_count() == 1
+
+
+def test_flows_over_a_shared_hop_meet_in_one_queue():
+    home, office = dumbbell(name="home"), dumbbell(name="office")
+    flows = [bp.Flow("cubic", path="home"), bp.Flow("cubic", path="office")]
+    apart = bp.Experiment(bp.Network({"home": home, "office": office}), flows=flows).simulate()[0]
+    network = bp.Network({"home": home, "office": office}).share(home.hops[0], as_="cell")
+    assert network.to_polars()["shared"].to_list() == ["cell", "cell"]
+    together = bp.Experiment(network, flows=flows).simulate()[0]
+    assert apart.summary()["goodput_bps"].sum() > 18e6
+    assert 9e6 < together.summary()["goodput_bps"].sum() < 10e6
+
+
+def test_flows_have_their_own_direction_size_and_time():
+    flows = [bp.Flow("cubic", size=100_000, start="500ms"), bp.Flow("bbr", direction="up", write=1200, every="20ms")]
+    run = bp.Experiment(dumbbell(), flows=flows, warmup=1, name="call").simulate()[0]
+    assert run.experiment == "call"
+    assert run.warmup_s == 1.0
+    download, call = run.record.to_dict()["experiment"]["flows"]
+    assert (download["application"], download["start_ns"]) == ({"bytes": 100_000}, 500_000_000)
+    assert call["direction"] == "up"
+    assert run.summary()["completed_s"][0] > 0
+
+
+def test_an_experiment_file_runs_in_memory(tmp_path):
+    dumbbell().write(tmp_path / "P.parquet")
+    (tmp_path / "call.toml").write_text(
+        'name = "call"\nduration_s = 2\n[[profiles]]\nrole = "access"\nfile = "P.parquet"\n'
+        '[[flows]]\ncontroller = "cubic"\n',
+        encoding="utf-8",
+    )
+    runs = bp.Experiment.read(tmp_path / "call.toml", seeds=2).simulate()
+    assert [(run.experiment, run.seed, run.duration_s) for run in runs] == [("call", 0, 2.0), ("call", 1, 2.0)]
+
+
+def test_a_class_in_a_file_is_a_scheme(tmp_path):
+    import importlib.util
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from bentpipe.plugin import Controller\n\n\nclass Mine(Controller):\n    def on_ack(self, ack):\n"
+        "        self.cwnd_bytes = 60_000\n",
+        encoding="utf-8",
+    )
+    spec = importlib.util.spec_from_file_location("mine", file)
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules["mine"] = module
+    spec.loader.exec_module(module)
+    run = bp.Experiment(dumbbell(), schemes=[module.Mine]).simulate()[0]
+    assert run.scheme == f"{file}:Mine"
+    assert run.samples()["cwnd_bytes"].max() == 60_000
+
+    class Inside:
+        pass
+
+    with pytest.raises(bp.UserError, match=r"is not at the top of a \.py file"):
+        bp.Experiment(dumbbell(), schemes=[Inside])
+
+
+def test_runs_that_fail_in_a_controller_are_listed(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text(
+        "from bentpipe.plugin import Controller\n\n\nclass Bad(Controller):\n    def on_ack(self, ack):\n"
+        "        raise ValueError('no')\n",
+        encoding="utf-8",
+    )
+    runs = bp.Experiment(dumbbell(), schemes=[f"{file}:Bad", "cubic"]).simulate()
+    assert runs.schemes == ["cubic"]
+    (failed,) = runs.failed
+    assert "ValueError: no" in failed.why
+    assert "1 failed" in repr(runs)
+
+
+def test_a_comparison_pairs_runs_over_the_same_path(lossy):
+    same = lossy.compare(lossy)
+    assert same.to_polars()["goodput_ratio"].to_list() == [1.0, 1.0, 1.0]
+    assert same.names == ("A", "B")
+    assert bp.Comparison(lossy, lossy, names=("before", "after")).names == ("before", "after")
+    other = bp.Experiment(dumbbell(), schemes=["cubic"]).simulate()
+    with pytest.raises(bp.UserError, match="their Profiles differ"):
+        lossy.compare(other)
+
+
+def test_a_report_of_runs_in_memory_is_one_page_without_links_to_files(tmp_path, lossy):
+    page = lossy["cubic"].report(tmp_path / "out" / "report.html")
+    text = page.read_text(encoding="utf-8")
+    assert "lossy" in text
+    assert all((page.parent / link).is_file() for link in re.findall(r'href="([^"]*)"', text))
+    assert "samples.parquet" not in text
+    assert (tmp_path / "out" / "results.csv").read_text().count("\n") == 1 + 2
+    cubic = lossy["cubic"]
+    assert cubic.compare(cubic).report(tmp_path / "c.html").stat().st_size > 10_000
+    with pytest.raises(bp.UserError, match=r"expected a file that ends in \.html"):
+        lossy.report(tmp_path / "out")
+
+
+def test_a_report_beside_the_runs_links_to_them_from_anywhere(tmp_path):
+    runs = bp.Experiment(dumbbell(), schemes=["cubic"]).simulate(out=tmp_path / "race")
+    text = runs.report(tmp_path / "pages" / "report.html").read_text(encoding="utf-8")
+    (link,) = re.findall(r'href="([^"]*run\.json)"', text)
+    assert (tmp_path / "pages" / link).is_file()
+    assert "bentpipe race" in text
+
+
+FIGURES = {"timeline": 5, "goodput": 3, "overview": 1, "cdfs": 3, "destinations": 4}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_of_runs_takes_axes_and_returns_its_figure(name, lossy):
+    from matplotlib.figure import Figure
+
+    mine = Figure()
+    axes = mine.subplots(FIGURES[name], squeeze=False).ravel()
+    assert getattr(lossy.plot, name)(ax=axes) is mine
+    assert any(axis.has_data() for axis in axes)
+    assert isinstance(getattr(lossy.plot, name)(), Figure)
+
+
+def test_a_measurement_has_a_figure_per_analysis(ping, tmp_path):
+    from matplotlib.figure import Figure
+
+    measured = bp.read(ping)
+    for name, panels in (("latency", 1), ("handovers", 2), ("spikes", 2)):
+        mine = Figure()
+        axes = mine.subplots(panels, squeeze=False).ravel()
+        assert getattr(measured.plot, name)(ax=axes) is mine
+    assert isinstance(measured.plot.loss(), Figure)
+
+
+def test_figures_refuse_what_the_runs_do_not_have(lossy):
+    both = bp.RunSet([*lossy, *bp.Experiment(dumbbell(), schemes=["cubic"]).simulate()])
+    with pytest.raises(bp.UserError, match="profile: none given; expected one of lossy, dumbbell"):
+        both.plot.timeline()
+    assert both.plot.timeline(profile="dumbbell")
+    with pytest.raises(bp.UserError, match="seed: 9; expected one of 0, 1"):
+        lossy.plot.timeline(seed=9)
+    with pytest.raises(bp.UserError, match=r"every Run has several flows.*try plot\.goodput"):
+        lossy["cubic+bbr"].plot.timeline()
+    with pytest.raises(bp.UserError, match="no valid Run"):
+        bp.RunSet([]).plot.overview()
+
+
+def test_a_log_is_analysed_in_memory_and_stored_as_a_run(ping, tmp_path):
+    measured = bp.read(ping, site="home")
+    assert measured.to_polars().height == 60
+    assert measured.latency()["median_ms"][0] == pytest.approx(42.95)
+    assert measured.loss().lost == 0
+    assert measured.spikes().spikes.height == 0
+    folder = measured.write(tmp_path / "out")
+    stored = bp.read(folder)
+    assert stored.to_polars()["site"][0] == "home"
+    assert stored.latency()["median_ms"].to_list() == measured.latency()["median_ms"].to_list()
+    assert bp.read(tmp_path / "out").tables == ["probes"]
+    with pytest.raises(bp.UserError, match="has the same measurement already"):
+        measured.write(tmp_path / "out")
+    with pytest.raises(bp.UserError, match="stored already"):
+        stored.write(tmp_path / "other")
+
+
+def test_a_measurement_says_which_analyses_it_allows(tmp_path):
+    (tmp_path / "trace.txt").write_bytes(TRACEROUTE)
+    measured = bp.read(tmp_path / "trace.txt")
+    assert measured.tables == ["hops"]
+    assert measured.path().traces.height == 1
+    with pytest.raises(bp.UserError, match="no probes; possible analyses: path"):
+        measured.handovers()
+    with pytest.raises(bp.UserError, match="table: 'probes'; expected hops"):
+        measured.to_polars("probes")
+
+
+def test_a_series_of_several_is_selected(tmp_path, ping):
+    other = tmp_path / "other.txt"
+    other.write_text(half_a_minute_of_pings().replace("192.0.2.1", "192.0.2.2"), encoding="ascii")
+    both = bp.read(ping, other)
+    assert both.latency()["target"].to_list() == ["192.0.2.1", "192.0.2.2"]
+    with pytest.raises(bp.UserError):
+        both.handovers()
+    one = both.select(target="192.0.2.2")
+    assert one.handovers().probes == 60
+    assert set(one.to_polars()["target"]) == {"192.0.2.2"}
+    assert one.profile().name.endswith("192.0.2.2")
+    with pytest.raises(bp.UserError, match="no rows with target 'x'"):
+        both.select(target="x").latency()
+
+
+def test_a_profile_of_a_measurement_is_that_of_its_log(ping):
+    measured = bp.read(ping).profile(capacity="down=100mbit", queue="100ms")
+    assert measured == bp.Profile.measured(ping, capacity="down=100mbit", queue="100ms")
+    assert measured.notes
+    assert measured.agreement()["ping"].to_list() == ["measured", "given back"]
+    with pytest.raises(bp.UserError, match="silent: 'quiet'; expected gap or lost"):
+        bp.Profile.measured(ping, silent="quiet")
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        if tag != "img":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+HOSTILE = "<script>alert(1)</script>&\"'$x$"
+
+
+def test_html_is_whole_escaped_and_has_a_table_and_a_figure(tmp_path):
+    path = dumbbell(name=HOSTILE)
+    runs = bp.Experiment(path, schemes=["cubic"]).simulate()
+    log = tmp_path / "<b>.txt"
+    log.write_text(half_a_minute_of_pings(), encoding="ascii")
+    objects = [path, runs, runs[0], bp.Experiment(path, "cubic"), bp.Network({HOSTILE: path}), runs.compare(runs)]
+    for each in [*objects, bp.read(log), bp.Experiment(path, flows=[bp.Flow("cubic")])]:
+        html, tags = each._repr_html_(), Tags()
+        tags.feed(html)
+        tags.close()
+        assert tags.open == [], type(each)
+        assert {"table", "img"} <= set(tags.seen), type(each)
+        assert not {"script", "b0"} & set(tags.seen)
+        assert len(html) < 200_000
+        assert len(repr(each)) < 300
+        assert len(repr(each).splitlines()) == 1
+
+
+def test_the_text_of_an_object_stays_short_with_many_runs():
+    path = dumbbell(duration=1)
+    runs = bp.Experiment(path, schemes=["cubic", "bbr", "reno"], seeds=20).simulate()
+    assert len(runs) == 60
+    assert len(repr(runs)) < 200
+    assert runs._repr_html_().count("<tr>") < 20
+
+
+def test_pandas_needs_no_pyarrow(monkeypatch, ping, lossy):
+    pandas = pytest.importorskip("pandas")
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for each in (dumbbell(), lossy, lossy[0], lossy.compare(lossy), bp.read(ping), bp.Network({"a": dumbbell()})):
+        frame = each.to_pandas()
+        assert isinstance(frame, pandas.DataFrame)
+        assert len(frame) == each.to_polars().height
+        assert list(frame.columns) == each.to_polars().columns
+    samples = lossy[0].to_pandas("samples")
+    assert samples["goodput_bytes"].iloc[-1] == lossy[0].samples()["goodput_bytes"][-1]
+
+
+def test_pandas_missing_is_one_line(monkeypatch, lossy):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(bp.UserError, match=r"to_pandas needs pandas: pip install 'bentpipe\[pandas\]'"):
+        lossy[0].to_pandas()
+    with pytest.raises(bp.UserError, match="table: 'sample'; did you mean 'samples'"):
+        lossy[0].to_pandas("sample")
+
+
+def test_catalogues_are_those_of_the_command_line():
+    from typer.testing import CliRunner
+
+    from bentpipe.cli.main import app
+
+    for name in ("constellations", "presets", "policies"):
+        printed = CliRunner().invoke(app, [name, "--json"])
+        assert json.loads(printed.stdout) == getattr(bp, name)()
+
+
+def test_sky_and_route_take_times_as_text():
+    above = bp.sky((51.5, 0.0), "2026-05-10T09:00Z", constellation="starlink-gen1")
+    assert above["elevation_deg"].is_sorted(descending=True)
+    assert bp.sky("london", "2026-05-10T09:00Z", min_elevation=90).schema == above.schema
+    found = bp.route("london", "new-york", start="2026-05-10T09:00Z", duration="2s")
+    assert len(found.to_rows()) == 2
+
+
+def test_progress_is_a_share_that_grows():
+    shares = []
+    bp.Experiment(dumbbell(), schemes=["cubic", "bbr"]).simulate(on_progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] >= 0
+    assert shares[-1] == 1.0
+    with pytest.raises(bp.UserError, match="on_progress: 5; expected a function"):
+        bp.Experiment(dumbbell(), schemes=["cubic"]).simulate(on_progress=5)
+
+
+def test_a_grid_of_tunables_is_tuned(tmp_path):
+    tuned = bp.Experiment(dumbbell(), schemes=["bbr2"]).tune({"loss_thresh": [0.02, 0.08]}, out=tmp_path)
+    assert [cell.point for cell in tuned.cells] == [("0.02",), ("0.08",)]
+
+
+def test_polars_is_what_every_table_is(lossy, ping):
+    for table in (lossy.summary(), lossy.to_polars(), lossy[0].links(), lossy[0].events(), bp.read(ping).latency_cdf()):
+        assert isinstance(table, pl.DataFrame)

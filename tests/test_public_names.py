@@ -1,0 +1,180 @@
+"""The names of `bentpipe`: every command has one, a user's program is typed against them, and the stubs are true."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import bentpipe
+from bentpipe.cli.main import app
+
+PACKAGE = Path(bentpipe.__file__).parent
+
+COMMANDS = {
+    "analyze handovers": "Measurement.handovers",
+    "analyze latency": "Measurement.latency",
+    "analyze loss": "Measurement.loss",
+    "analyze orientation": "Measurement.orientation",
+    "analyze path": "Measurement.path",
+    "analyze spikes": "Measurement.spikes",
+    "analyze throughput": "Measurement.throughput",
+    "cc": "controllers",
+    "compare": "Comparison",
+    "constellations": "constellations",
+    "demo": "run_demo",
+    "dish record": "Dish.record",
+    "dish simulate": "Dish.simulate",
+    "dish watch": "Dish.watch",
+    "fairness": "Experiment.fairness",
+    "kernel check": "check_kernel",
+    "policies": "policies",
+    "presets": "presets",
+    "probe finish": "finish_probe",
+    "probe owd": "probe",
+    "probe ping": "probe",
+    "probe reflect": "Reflector.serve",
+    "probe tcp": "probe",
+    "probe trace": "probe",
+    "profile convert": "Profile.write",
+    "profile from": "Profile.measured",
+    "profile make": "Profile.make",
+    "profile plot": "Profile.plot",
+    "profile show": "Profile.summary",
+    "race": "Experiment.simulate",
+    "read": "read",
+    "report": "RunSet.report",
+    "route": "route",
+    "run": "Profile.run",
+    "serving": "serving",
+    "shell": "Profile.run",
+    "sites": "sites",
+    "sky": "sky",
+    "study list": "list_studies",
+    "study run": "run_study",
+    "tune": "Experiment.tune",
+    "validate": "validate",
+}
+"""Command → the public name that does the same."""
+
+
+def commands(group, prefix=""):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_command_has_a_public_name():
+    assert sorted(commands(typer.main.get_command(app))) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS.values())))
+def test_a_public_name_exists_and_says_what_it_does(name):
+    top, _, method = name.partition(".")
+    assert top in bentpipe.__all__
+    found = getattr(bentpipe, top)
+    found = getattr(found, method) if method else found
+    assert callable(found)
+    assert found.__doc__ or top == "controllers"  # the native module has no docstrings of its own
+
+
+def test_all_names_are_there_and_nothing_else_is_public():
+    assert sorted(bentpipe.__all__) == dir(bentpipe)
+    for name in bentpipe.__all__:
+        assert getattr(bentpipe, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'race'"):
+        _ = bentpipe.race
+
+
+def checked(program, folder, *options):
+    """Run mypy on a user's program; the package is found as an installed one is, by its `py.typed`."""
+    installed = folder / "site"
+    installed.mkdir()
+    (installed / "bentpipe").symlink_to(PACKAGE)
+    file = folder / "program.py"
+    file.write_text(program, encoding="utf-8")
+    # mypy searches the paths of the interpreter, as for an installed package, and reads only those with py.typed.
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    environment.pop("MYPYPATH", None)
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "mypy", *options, f"--cache-dir={folder / 'cache'}", str(file)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+PROGRAM = """
+import datetime
+from pathlib import Path
+
+import bentpipe as bp
+import polars as pl
+from matplotlib.figure import Figure
+
+path = bp.Profile.make(site="louvain", to="london", start="2026-05-10T09:00Z", duration=300)
+other = bp.Profile.make(site=(50.7, 4.6), to="london", start=datetime.datetime(2026, 5, 10), duration="300s")
+runs = bp.Experiment(path, schemes=["cubic", "bbr", "cubic+bbr"], queue="fq_codel", seeds=5).simulate()
+summary: pl.DataFrame = runs.summary()
+samples: pl.DataFrame = runs["bbr", 0].samples()
+one_scheme: bp.RunSet = runs["bbr"]
+figure: Figure = runs.plot.timeline(ax=None)
+page: Path = runs.report("out/report.html")
+found: bool = bp.read("ping.txt").handovers().found
+step: float | None = bp.read("ping.txt").handovers().step_ms
+ratio: pl.DataFrame = bp.Comparison(runs, one_scheme).to_polars()
+network = bp.Network({"home": path, "office": other})
+bp.Experiment(network, flows=[bp.Flow("cubic", path="home", start=datetime.timedelta(seconds=1))]).simulate()
+names: list[str] = [run.scheme for run in runs]
+try:
+    bp.Profile.read("P.parquet")
+except bp.UserError as error:
+    print(error)
+"""
+
+WRONG = """
+import bentpipe as bp
+
+path = bp.Profile.make(site="louvain")
+bp.Experiment(path, seeds="five")
+bp.read("ping.txt").handovers().find
+"""
+
+
+def test_a_program_with_the_objects_passes_strict_mypy_against_the_installed_package(tmp_path):
+    done = checked(PROGRAM, tmp_path, "--strict")
+    assert done.returncode == 0, done.stdout
+
+
+def test_mypy_finds_a_users_mistakes(tmp_path):
+    done = checked(WRONG, tmp_path, "--strict")
+    lines = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert [int(re.search(r":(\d+):", line)[1]) for line in lines] == [4, 5, 6], done.stdout
+
+
+def test_the_stubs_of_the_native_module_are_true(tmp_path):
+    allowed = tmp_path / "allowed"
+    allowed.write_text("bentpipe._native.__all__\n", encoding="ascii")  # PyO3's own list of all names
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy.stubtest",
+            "--ignore-disjoint-bases",
+            "--allowlist",
+            str(allowed),
+            "bentpipe._native",
+        ],
+        env={**os.environ, "MYPYPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
