@@ -1,7 +1,7 @@
-"""The state of a constellation at one time: 1584 satellites, 100 stations, all station pairs, on one core.
+"""State of a constellation at one time: 1584 satellites, 100 stations, all station pairs, on one core.
 
-Ours against the same distances by python-sgp4's SatrecArray, NumPy and SciPy's Dijkstra, all vectorised: positions,
-visibility above 25 degrees, link lengths, shortest paths from every station.
+The peer computes the same distances with python-sgp4's SatrecArray, NumPy and SciPy's Dijkstra, all vectorised:
+positions, visibility above 25 degrees, link lengths, shortest paths from every station.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIGHT_KM_S = 299792.458
 
 
 def stations() -> list[Place]:
-    """A hundred places where people could live, from a fixed seed."""
+    """Draw a hundred places at inhabited latitudes from a fixed seed."""
     draw = np.random.default_rng(1)
     return [Place(f"s{i}", float(draw.uniform(-55, 55)), float(draw.uniform(-180, 180))) for i in range(STATIONS)]
 
@@ -64,7 +64,7 @@ class Peer:
         self.a, self.b = np.concatenate([index, index]), np.concatenate([fore, east])
 
     def step(self, at_unix_ns: int) -> np.ndarray:
-        """RTTs [ms] of all pairs."""
+        """Return the RTTs of all pairs [ms]."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 

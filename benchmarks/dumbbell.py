@@ -25,7 +25,7 @@ def build_ours() -> Path:
 
 
 def build_ns3() -> Path | None:
-    """The peer, or None where ns-3 (Debian: libns3-dev) or a C++ compiler is absent."""
+    """Build the peer; None: ns-3 (Debian: libns3-dev) or a C++ compiler is missing."""
     compiler = shutil.which("g++")
     if compiler is None:
         return None
@@ -40,7 +40,7 @@ def build_ns3() -> Path | None:
 
 
 def cpu_and_memory(command: list[str]) -> tuple[float, int]:
-    """CPU seconds and peak memory [bytes] of one run of a command."""
+    """Return CPU seconds and peak memory [bytes] of one run of a command."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

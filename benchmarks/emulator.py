@@ -1,9 +1,9 @@
-"""Emulator against rattan: the kernel's CUBIC over a constant path, 10 ms there and back, 1500-byte packets, no limit.
+"""Emulator against rattan: the kernel's CUBIC over a constant path, RTT 10 ms, 1500-byte packets, no rate limit.
 
 Both ends are on this machine, and one iperf3 command makes the traffic of both emulators: same controller, same
-duration, IPv4. Interleaved, median of the rounds of what arrived. The cost is the whole machine's, ends included, per
-data packet. Each has one try a round. A round in which ours calls itself not valid counts for neither (something
-disturbed the machine, and rattan does not say what that did to its own), and how many did not is said.
+duration, IPv4. Rounds are interleaved; the result is the median of the received rates. The cost is that of the whole
+machine, ends included, per data packet. A round in which our Run is invalid counts for neither: something disturbed the
+machine, and rattan does not report the effect on its own. The output says how many rounds were invalid.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ right = ["iperf3", "-s", "-1"]
 
 @dataclass(frozen=True)
 class Measured:
-    """What arrived [bit/s on the path], what it took the machine [µs of processor a data packet], and its validity."""
+    """Received rate [bit/s on the path], cost [µs of processor per data packet], and validity."""
 
     bps: float
     packet_us: float
@@ -69,7 +69,7 @@ class Measured:
 
 
 def install_rattan() -> Path | None:
-    """The peer in the user's cache, or None where it cannot be built."""
+    """Install the peer in the user's cache; None: it cannot be built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = cache / "bentpipe" / "peers" / f"rattan-{RATTAN}"
     program = root / "bin" / "rattan"
@@ -82,12 +82,12 @@ def install_rattan() -> Path | None:
 
 
 def client(server: str) -> str:
-    """The iperf3 that both emulators run."""
+    """Return the iperf3 command that both emulators run."""
     return f"iperf3 -4 -c {server} -C cubic -O {SETTLE_S} -t {SECONDS} -J"
 
 
 def measured(command: list[str], folder: Path) -> tuple[float, float]:
-    """Run it; bit/s on the path, and µs of the machine's processors a data packet in the middle of the run."""
+    """Run it; return bit/s on the path, and µs of processor per data packet in the middle of the run."""
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as process:
         time.sleep(SETTLE_S + 3)
         ticks, begin = Ticks(), time.monotonic()
@@ -105,7 +105,7 @@ def measured(command: list[str], folder: Path) -> tuple[float, float]:
 
 
 def ours(folder: Path) -> Measured:
-    """Once behind a Profile of a delay each way and no rate, as the peer's."""
+    """Run once over a Profile with a delay in each direction and no rate, as the peer's path."""
     write_profile(unlimited_path(2e-3 * ONE_WAY_MS), folder / "P.parquet")
     shell = ["sh", "-c", f"exec {client('server')} >{folder / 'iperf3.json'}"]
     run = [
@@ -127,7 +127,7 @@ def ours(folder: Path) -> Measured:
 
 
 def theirs(rattan: Path, folder: Path) -> Measured:
-    """Once through rattan: a delay cell each way, between two namespaces of its own."""
+    """Run once through rattan: a delay cell in each direction, between two namespaces of its own."""
     config = folder / "rattan.toml"
     result = folder / "iperf3.json"
     config.write_text(RATTAN_CONFIG.format(one_way_ms=ONE_WAY_MS, client=client("$RATTAN_IP_1"), result=result))
@@ -164,7 +164,7 @@ def main() -> dict[str, float]:
 
 
 def result(rounds: list[tuple[Measured, Measured]]) -> tuple[str, dict[str, float]]:
-    """The line, and the figures, of rounds of (ours, the peer's): medians over those in which ours is valid."""
+    """Return the line and the figures for rounds of (ours, the peer's): medians over those with a valid Run."""
     valid = [pair for pair in rounds if pair[0].why_invalid is None]
     left_out = len(rounds) - len(valid)
     if not valid:

@@ -1,9 +1,9 @@
-"""A million pings read into the table of a measured Run: ours against what one writes for it.
+"""Import of a million pings into a measured Run, against short scripts that read the same file.
 
-Of the text of `ping -D` the peer is a regular expression of Python's `re`, line by line, into lists; of the same as a
-table of numbers it is `polars.read_csv`, which knows nothing of lost probes, units or lines to be named. CPU time of a
-process of its own each, and its largest memory above what it had before. Ours hashes the file, finds lost probes and
-duplicates, and counts the clock's jumps.
+For the text of `ping -D` the peer is a regular expression of Python's `re`, line by line, into lists. For the same as a
+table of numbers it is `polars.read_csv`, which knows nothing of lost probes or units and names no lines. Each runs in a
+process of its own; CPU time, and peak memory above that at the start. Ours also hashes the file, finds lost probes and
+duplicates, and counts clock jumps.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import polars as pl
 
 ROWS = 1_000_000
 ROUNDS = 3
-#: Share of probes that are lost: what a year of pings over Starlink has (Huston 2024).
+#: Share of lost probes, as in a year of pings over Starlink (Huston 2024).
 LOST = 0.01
 START_US, EVERY_US = 1_734_544_800_000_000, 10_000
 _LINE = re.compile(r"\[(\d+\.\d+)\] \d+ bytes from .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms")
 
 
 def write_logs(text: Path, table: Path) -> int:
-    """The same pings both ways; returns how many were answered."""
+    """Write the same pings in both forms; return the number of replies."""
     generator = np.random.default_rng(1)
     number = np.flatnonzero(generator.random(ROWS) >= LOST)
     rtt_ms = np.round(20 + generator.gamma(4.0, 1.0, number.size), 1)
@@ -71,14 +71,14 @@ def by_read_csv(path: str) -> int:
 
 
 def warm(path: str) -> int:
-    """What all have loaded before they begin."""
+    """Load what all variants need before the measurement."""
     import bentpipe.measurements.runs.imports
 
     return len(bentpipe.measurements.runs.imports.FORMATS)
 
 
 def highest_kb() -> int:
-    """The largest memory of this process; getrusage's begins with that of the process that started it."""
+    """Return this process's peak memory; getrusage's includes that of the parent process."""
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
@@ -93,7 +93,7 @@ def _measured(work: Callable[[str], int], path: str, pipe: multiprocessing.conne
 
 
 def measure(work: Callable[[str], int], path: Path, answered: int) -> tuple[float, float]:
-    """Best CPU time [s] and memory [MB] of some rounds."""
+    """Return the best CPU time [s] and memory [MB] of several rounds."""
     spawning = multiprocessing.get_context("spawn")
     best = []
     for _ in range(ROUNDS):

@@ -1,6 +1,6 @@
-"""What a packet costs in each queue discipline, beside the drop-tail queue that every path had before.
+"""Cost per packet of each queue discipline, relative to drop-tail.
 
-Unlike the other benchmarks this one is against ourselves: a ratio of 1.5 is half again a drop-tail queue's cost.
+Unlike the other benchmarks this compares ours with ours: 1.5 is one and a half times the cost of drop-tail.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PACKETS = 1_000_000
 
 
 def main() -> dict[str, float]:
-    """Build and run the example; the cost of each discipline's packet as a multiple of drop-tail's."""
+    """Build and run the example; print each discipline's cost per packet as a multiple of drop-tail's."""
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "bentpipe-link", "--example", "queues"]
     subprocess.run(command, cwd=ROOT, check=True)
     program = ROOT / "target" / "release" / "examples" / "queues"

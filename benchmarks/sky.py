@@ -1,7 +1,7 @@
 """Look angles of 10,000 satellites for an hour of seconds at one site: ours against SatrecArray and NumPy.
 
-Both use all cores, run SGP4 at every step and make azimuth, elevation and range as float64; neither keeps more than a
-portion of the results at a time.
+Both use all cores, run SGP4 at every step and compute azimuth, elevation and range as float64; neither stores more than
+a portion of the results at a time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SECONDS = 3600
 ROUNDS = 3
 START = "2026-05-10T09:00:00Z"
 SITE = Place("melbourne", -37.81, 144.96, 31.0)
-#: Satellites a portion: what the peer does best with here (its arrays stay in the cache), and ours hardly minds.
+#: Satellites per portion: the peer's optimum here, as its arrays stay in the cache; ours depends little on it.
 PER_BLOCK = 20
 
 
 def write_shells(path: Path) -> None:
-    """A TLE file of the first 10,000 satellites of built-in shells, drag included, so that both read the same bytes."""
+    """Write a TLE file of the first 10,000 satellites of built-in shells, drag included, which both read."""
     from sgp4.api import WGS72, Satrec
     from sgp4.exporter import export_tle
 
@@ -66,7 +66,7 @@ def _load(path: str) -> None:
 
 
 def _peer_block(first: int) -> float:
-    """SGP4 and look angles of one portion; returns a sum, so that nothing is optimised away."""
+    """Compute SGP4 and look angles of one portion; return a sum, so that nothing is optimised away."""
     from sgp4.api import SatrecArray
 
     start = parse_utc(START)

@@ -1,7 +1,7 @@
-"""Sweeps: a 5 × 4 grid of BBRv2 over 20 static dumbbells of 60 s at 100 Mbit/s, and two of a kind against one.
+"""Sweeps: a 5 × 4 grid of BBRv2 over 20 static dumbbells of 60 s at 100 Mbit/s, and the speed-up by two workers.
 
-The grid has a limit in seconds (180 on two cores, calm); the ratios of two threads to one, and of two workers of Dask
-(a process each, of this machine) to one, are measured on part of it. Computed paths cost more than dumbbells.
+The grid has a limit in seconds (180 on two idle cores). The ratios of two threads to one, and of two Dask workers (a
+process each, on this machine) to one, are measured on part of it. Computed paths cost more than dumbbells.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wall_s(work: list, threads: int | None = None, on: str | None = None) -> flo
 
 
 def wall_on_workers_s(work: list, workers: int) -> float:
-    """On so many workers that are there and have loaded what they need, as those of a cluster are."""
+    """Measure on started workers that have loaded their modules, as a cluster's have."""
     from distributed import Client, LocalCluster
 
     with (

@@ -423,7 +423,7 @@ def test_a_recorder_that_did_not_start_is_no_kill_and_fails_the_claim(tmp_path, 
         outcome = claim_of(monkeypatch, dish_recorder.Kills(lost_s, 4, 4, kills.not_started))
         assert next(row.ours for row in outcome.rows) == str(len(lost_s))
         outside = [row.quantity for row in outcome.rows if row.within is False]
-        assert outside[0].startswith("recorders that were there to be killed")
+        assert outside[0].startswith("recorders that ran when they were killed")
         assert len(outside) == (1 if lost_s else 2), "what was not lost by nobody is no success"
         assert "a recorder did not start: error: this recording is of another terminal" in outcome.notes
 

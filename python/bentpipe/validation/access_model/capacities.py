@@ -1,7 +1,7 @@
-"""Capacity in seconds, the model's against saturation tests: level, spread within a test, and autocorrelation.
+"""Capacity of the model by second, against saturation tests: level, spread within a test, and autocorrelation.
 
 Tests are UDP floods of 15 s from a standing vehicle (Osnabrück), at any phase of the slot; a packet-delivery trace
-(LeoCC) is cut alike. A site's level is its own, as the offset of its RTTs is: the model is given it.
+(LeoCC) is cut in the same way. The model is given a site's level, as it is given the offset of its RTTs.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 NAMES = ("medians of tests [ln]", "within a test [ln, W1]", "autocorrelation 1 s", "autocorrelation 3 s")
 
-#: Length of a test [s].
+#: Duration of a test [s].
 TEST_S = 15
-#: Where the vehicle stood, and the PoP nearest to what answered.
+#: Position of the vehicle, and the PoP nearest to the server.
 PLACE, POP = "52.28,8.02", "50.11,8.68"
 #: Tests before this day are fitted, later ones held out [s since 1970]: 1 February 2024.
 HELD_OUT_FROM_S = 1_706_745_600
-#: Faster than this it does not stand [km/h].
+#: Highest speed of a standing vehicle [km/h].
 _STANDS_KMH = 1.0
-#: Real tests that are compared, evenly spread: pairs grow as their square.
+#: Number of compared real tests, evenly spread: the number of pairs grows with its square.
 _MOST = 80
-#: Hours at which the model is asked.
+#: Hours of the model's tests.
 _STARTS = 8
 
 _LEVELS = (np.arange(15) + 0.5) / 15
@@ -53,12 +53,12 @@ class Test:
 
 @dataclass(frozen=True)
 class Tests:
-    """One direction of a campaign.
+    """Tests of one direction of a campaign.
 
     Attributes:
         fitted, held_out: Tests.
-        median_mbps: Median of the fitted ones' medians.
-        starts_unix_s: When some of the held-out ones began [s since 1970].
+        median_mbps: Median of the fitted tests' medians.
+        starts_unix_s: Start times of some held-out tests [s since 1970].
     """
 
     fitted: list[Test]
@@ -68,7 +68,7 @@ class Tests:
 
 
 def of_seconds(mbps: Floats) -> Test:
-    """A test from its seconds; what is below a hundredth of its median counts as that."""
+    """Return a test from its seconds; values below a hundredth of the median are raised to that."""
     median = float(np.median(mbps))
     log = np.log(np.maximum(mbps, median / 100) / median)
     centred = log - log.mean()
@@ -78,7 +78,7 @@ def of_seconds(mbps: Floats) -> Test:
 
 
 def distance(a: Test, b: Test) -> Floats:
-    """The four of `NAMES`."""
+    """Return the four distances of `NAMES`."""
     return np.array(
         [
             abs(a.log_median - b.log_median),
@@ -90,7 +90,7 @@ def distance(a: Test, b: Test) -> Floats:
 
 
 def osnabrueck(data: Path, way: Way) -> Tests | None:
-    """The vehicle's tests of one direction while it stood; None if they are absent."""
+    """Load the standing vehicle's tests of one direction; None: they are absent."""
     file = data / "throughput_osnabrueck_road" / "iperf.csv"
     if not file.is_file():
         return None
@@ -118,7 +118,7 @@ def osnabrueck(data: Path, way: Way) -> Tests | None:
 
 
 def leocc(data: Path) -> list[Test] | None:
-    """The packet-delivery trace, cut into tests; None if it is absent."""
+    """Load the packet-delivery trace, cut into tests; None: it is absent."""
     file = data / "throughput_leocc_example" / "bw_example.txt"
     if not file.is_file():
         return None
@@ -128,7 +128,7 @@ def leocc(data: Path) -> list[Test] | None:
 
 
 def model_tests(starts_unix_s: Sequence[int], way: Way, params: Params, count: int, first_seed: int) -> list[Test]:
-    """Tests over Profiles of the model, each of its own seed and at its own phase of the slot."""
+    """Return tests over Profiles of the model, each with its own seed and phase of the slot."""
     rng = np.random.default_rng(first_seed)
     found = []
     for i in range(count):
@@ -141,7 +141,7 @@ def model_tests(starts_unix_s: Sequence[int], way: Way, params: Params, count: i
 
 
 def at_level(params: Params, way: Way, median_mbps: float, tests: Sequence[Test]) -> Params:
-    """The parameters with the site's level, given `tests` of the model with `params`."""
+    """Return the parameters with the site's level, which follows from `tests` of the model with `params`."""
     found = float(np.exp(np.median([test.log_median for test in tests])))
     side = params["capacity"][way]
     scale = median_mbps / found

@@ -1,8 +1,8 @@
-"""The classifier: can slots of the model be told from real ones?
+"""A classifier that tries to distinguish the model's slots from real ones.
 
-Trained on the windows that the model was fitted to and as many of the model's, tested on held-out windows: other
-sessions, or other 20-minute blocks, never other slots of the same ones. Three kinds are tried and the one that tells
-most counts; the area under its ROC curve is 0.5 if nothing can be told and 1 if everything can.
+It is trained on the windows that the model was fitted to and as many of the model's, and tested on held-out windows:
+other sessions or other 20-minute blocks, never other slots of the same ones. The best of three kinds counts. The area
+under its ROC curve is 0.5 if nothing distinguishes them and 1 if every slot is recognised.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sklearn.preprocessing import QuantileTransformer
 from bentpipe.validation.access_model.features import COARSE, FINE, slot_features
 from bentpipe.validation.access_model.pings import Floats
 
-#: Area below which the model counts as not told apart.
+#: Largest area at which the model counts as indistinguishable.
 LIMIT = 0.65
-#: Draws of windows, with replacement, for the interval of the area: 95 % of them lie within.
+#: Number of draws of windows, with replacement, for the 95 % interval of the area.
 _DRAWS = 300
-#: Parts that two sessions are cut into to be told from each other. Chosen here: a block of Seattle's each.
+#: Parts of two sessions for cross-validation. Chosen here: each as long as a block of Seattle.
 _FOLDS = 4
-#: Features that give the model away, named at most.
+#: Largest number of most useful features in the output.
 _NAMED = 3
 
 Windows = Sequence[tuple[Floats, Floats]]
@@ -48,7 +48,7 @@ class Slots:
     window: NDArray[np.int64]
 
     def drawn(self, count: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-        """`count` times the rows of as many windows, drawn with replacement."""
+        """Draw as many windows as there are, with replacement, `count` times; return their rows."""
         rows = [np.flatnonzero(self.window == k) for k in np.unique(self.window)]
         chosen = rng.integers(len(rows), size=(count, len(rows)))
         return [np.concatenate([rows[k] for k in one]) for one in chosen]
@@ -56,17 +56,16 @@ class Slots:
 
 @dataclass(frozen=True)
 class ClassifierResult:
-    """What a classifier could tell at one place.
+    """Result of a classifier at one place.
 
     Attributes:
-        where: Site, and which features.
-        kind: The classifier that told most.
-        area: Under its ROC curve, on held-out windows.
+        where: Site and set of features.
+        kind: The best kind of classifier.
+        area: Area under its ROC curve, on held-out windows.
         low, high: Interval of the area, over windows.
-        by: Features without which it tells less: name, and by how much the area falls where the feature is shuffled;
-            largest first.
-        alone: For each feature the area that it gives by itself, 0.5 to 1, on held-out windows.
-        slots: Real slots: trained on, tested on.
+        by: Most useful features: name, and by how much the area falls if the feature is shuffled; largest first.
+        alone: Area that each feature gives by itself, 0.5 to 1, on held-out windows.
+        slots: Number of real slots in training and test.
     """
 
     where: str
@@ -80,13 +79,13 @@ class ClassifierResult:
 
 
 def slots_of(windows: Windows, *, fine: bool) -> Slots:
-    """The slots of windows (times, RTTs)."""
+    """Return the slots of windows (times, RTTs)."""
     results = [slot_features(t_s, rtt_ms, fine=fine) for t_s, rtt_ms in windows]
     return Slots(np.concatenate(results), np.repeat(np.arange(len(results)), [len(x) for x in results]))
 
 
 def joined(parts: Sequence[Slots]) -> Slots:
-    """Slots of several places together; windows stay apart."""
+    """Join slots of several places; windows stay separate."""
     shift = np.cumsum([0, *(int(p.window.max(initial=-1)) + 1 for p in parts)])
     return Slots(
         np.concatenate([p.x for p in parts]),
@@ -105,14 +104,14 @@ def classify(
     """Train on pairs (real, model) and test on others, each pair with the same weight.
 
     Args:
-        where: Which features, for the name.
-        train: Of each place.
+        where: Set of features, for the name.
+        train: A pair for each place.
         tests: Place, real slots, slots of the model.
-        fine: Which features they are.
-        explain: Whether the interval and the features that give the model away are looked for.
+        fine: Whether the features are `FINE`.
+        explain: Whether to compute the interval and the most useful features.
 
     Returns:
-        One for each test, of the kind that tells most there.
+        One result for each test, of the best kind there.
     """
     x = np.concatenate([slots.x for pair in train for slots in pair])
     is_real = np.concatenate(
@@ -154,15 +153,15 @@ def classify(
 
 
 def classify_sessions(where: str, one: Slots, other: Slots, *, fine: bool) -> ClassifierResult:
-    """How well two sets of real slots are told from each other: what a model that were one of them could not hide.
+    """Distinguish two sets of real slots: a model equal to one of them could do no better.
 
-    The windows of both are cut into `_FOLDS` parts; each part is told by classifiers trained on the others.
+    The windows of both are cut into `_FOLDS` parts; classifiers trained on the other parts classify each.
 
     Args:
-        where: For the name.
+        where: Part of the name.
         one: Slots of one session.
-        other: Of another.
-        fine: Which features they are.
+        other: Slots of another session.
+        fine: Whether the features are `FINE`.
     """
     x = np.concatenate([one.x, other.x])
     truth = np.repeat([1, 0], [len(one.x), len(other.x)])
@@ -182,7 +181,7 @@ def classify_sessions(where: str, one: Slots, other: Slots, *, fine: bool) -> Cl
 
 
 def _interval(score: Floats, one: Slots, other: Slots, count: int) -> tuple[float, float]:
-    """95 % of the areas over `count` draws of windows and all; `score` is of the slots of one, then of the other."""
+    """Return the 95 % interval of the areas over `count` draws of windows; `score` has the slots of both sides."""
     truth = np.repeat([1, 0], [len(one.x), len(other.x)])
     rng = np.random.default_rng(1)
     draws = [_area(truth, score)]
@@ -194,25 +193,28 @@ def _interval(score: Floats, one: Slots, other: Slots, count: int) -> tuple[floa
 
 
 def singly(real: Slots, made: Slots, *, fine: bool) -> dict[str, float]:
-    """The area that each feature gives by itself, 0.5 to 1."""
+    """Return the area that each feature gives by itself, 0.5 to 1."""
     truth, both = np.repeat([1, 0], [len(real.x), len(made.x)]), np.concatenate([real.x, made.x])
     return {name: _alone(truth, both[:, k]) for k, name in enumerate(FINE if fine else COARSE)}
 
 
 def _folds(slots: Slots) -> NDArray[np.int64]:
-    """Which part each slot is in: windows in a row together, as neighbours are alike."""
+    """Return the part of each slot; consecutive windows stay together, as neighbours are alike."""
     _, window = np.unique(slots.window, return_inverse=True)
     part: NDArray[np.int64] = window * _FOLDS // (window.max() + 1)
     return part
 
 
 def _trained(x: Floats, is_real: NDArray[np.int64], weight: Floats) -> dict[str, Any]:
-    """Each kind, fitted."""
+    """Return each kind, fitted."""
     return {name: model.fit(x, is_real, **{step: weight}) for name, (model, step) in _kinds().items()}
 
 
 def _kinds() -> dict[str, tuple[Any, str]]:
-    """Classifiers, and the name under which each takes the slots' weights. Small ones: hundreds of slots, not more."""
+    """Return classifiers, each with its parameter name for sample weights.
+
+    They are small, since there are only hundreds of slots.
+    """
     boosted = GradientBoostingClassifier(
         n_estimators=100, max_depth=3, learning_rate=0.08, min_samples_leaf=8, subsample=0.7, random_state=0
     )

@@ -1,6 +1,6 @@
 """Models that are wrong on purpose: each must fail the rank test, the classifier and the transport test.
 
-All but `without_slots` change what a window of the model holds; that one is the model with other parameters.
+All but `without_slots` change the RTTs of a window of the model; `without_slots` changes its parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Change = Callable[[Floats, Floats, np.random.Generator], Floats]
 
 
 def without_slots(params: Params) -> Params:
-    """Nothing begins or ends with a slot. The mean offset stays."""
+    """Return parameters under which nothing changes at slot edges. The mean offset stays."""
     changed = copy.deepcopy(params)
     delay, queue = changed["delay"], changed["delay"]["queue"]
     changed["load"]["slot_log_sigma"] = 0.0
@@ -31,7 +31,7 @@ def without_slots(params: Params) -> Params:
 
 
 def shuffled(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """The same RTTs, in another order within each slot."""
+    """Shuffle the RTTs within each slot."""
     slot = (t_s / SLOT_S).astype(int)
     out = rtt_ms.copy()
     for k in np.unique(slot):
@@ -40,18 +40,18 @@ def shuffled(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
 
 
 def constant(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """The window's median, always."""
+    """Replace all RTTs by the window's median."""
     return np.full(t_s.size, float(np.median(rtt_ms)))
 
 
 def gaussian(t_s: Floats, rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """Normal noise of the window's mean and standard deviation, not below its least RTT."""
+    """Replace the RTTs by normal noise of the same mean and standard deviation, not below the smallest RTT."""
     noise: Floats = rng.normal(rtt_ms.mean(), rtt_ms.std(), t_s.size)
     cut: Floats = np.maximum(noise, rtt_ms.min())
     return cut
 
 
-#: Name → what becomes of a window's RTTs.
+#: Name → function that changes a window's RTTs.
 CHANGES: Mapping[str, Change] = {"in-slot shuffle": shuffled, "constant delay": constant, "Gaussian noise": gaussian}
 #: The control that is the model with other parameters.
 NO_SLOTS = "no handovers, no slots"
@@ -60,9 +60,9 @@ NO_SLOTS = "no handovers, no slots"
 def replays(
     window: Window, count: int, rng: np.random.Generator, reduce: Callable[[Floats, Floats], Summary]
 ) -> list[Summary]:
-    """A model fitted to one window, which plays it again and again.
+    """Return a model fitted to one window, which it repeats.
 
-    Whole seconds are drawn anew within each slot, so that repetitions differ as much as one window lets them.
+    Whole seconds are drawn within each slot, so that repetitions differ as much as one window allows.
     """
     second = window.t_s.astype(int)
     made = []

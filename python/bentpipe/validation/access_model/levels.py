@@ -1,12 +1,12 @@
-"""The level of a site's delay in a session: how busy it is for its hour, and its offset; found on fitted windows.
+"""Level of a site's delay in a session: its load relative to the hour's, and its offset, found on fitted windows.
 
-The model draws a Profile's load anew and has one offset, so that its windows have the level of no session.
-Where windows of a session are at hand, the model is given the level they have, as it is given a site's rate of losses
-(`losses.LEVELS`) and its capacity (`capacities.at_level`); those two are not touched here. Nothing else is: not how
-slots differ from one another, nor what they look like inside.
+The model draws a Profile's load anew and has one offset, so its windows have the level of no particular session. Where
+windows of a session are available, the model is given their level, as it is given a site's loss rate (`losses.LEVELS`)
+and capacity (`capacities.at_level`), which do not change here. Differences between slots, and features within them, are
+not given.
 
-A load is tried with the offset that puts the median slot where the fitted ones have it, and of all loads that one is
-taken whose slots are nearest to the fitted ones, by the fit's own distance (`slot_distance.Slots.energy`).
+A load is tried with the offset that moves the median slot to the fitted ones. The load whose slots are nearest to the
+fitted ones, by the fit's own distance (`slot_distance.Slots.energy`), is used.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bentpipe.validation.access_model.model import Params, at_site, get, model_w
 from bentpipe.validation.access_model.pings import Floats, Site
 from bentpipe.validation.access_model.slot_distance import Slots
 
-#: ln of the loads over the table's that are tried: from 2.5 to 5 times the model's own spread between Profiles.
+#: Tried loads, as ln over the table's: from 2.5 to 5 times the model's own spread between Profiles.
 LOG_LOADS = tuple(round(0.1 * k, 1) for k in range(-4, 9))
-#: Where the load enters the delay (`load.rs`).
+#: Parameters of the delay that depend on the load (`load.rs`).
 _BY_LOAD = (
     "delay.grants.up_wait_ms",
     "delay.grants.down_wait_ms",
@@ -32,13 +32,13 @@ _BY_LOAD = (
     "delay.queue.hump_rate_per_s",
 )
 _OFFSET = "delay.site_offset_ms"
-#: The features that an offset moves: all of them by itself.
+#: Features that an offset moves by its own size.
 _MOVED = tuple(COARSE.index(name) for name in ("p5", "median"))
 
 
 @dataclass(frozen=True)
 class Level:
-    """Of the delay at a site in a session.
+    """Level of the delay at a site in a session.
 
     Attributes:
         log_load: ln of its load over the table's at the same hour.
@@ -50,25 +50,25 @@ class Level:
 
 
 def at_load(params: Params, log_load: float) -> Params:
-    """The delay of a session whose load is that much above the hour's (ln), and known: it is not drawn any more."""
+    """Return the delay parameters of a session with a fixed load, by its ln over the hour's; it is not drawn."""
     scale = float(np.exp(log_load))
     changed = {path: get(params, path) * scale for path in _BY_LOAD}
     return at_site(params, changed | {"load.profile_log_sigma": 0.0})
 
 
 def at_level(params: Params, level: Level) -> Params:
-    """The parameters with a session's level."""
+    """Return the parameters with a session's level."""
     return at_site(at_load(params, level.log_load), {_OFFSET: level.offset_ms})
 
 
 def find(site: Site, params: Params, count: int, first_seed: int) -> Level:
-    """The level of the site's fitted windows.
+    """Find the level of the site's fitted windows.
 
     Args:
         site: Its held-out windows are not used.
-        params: The model's, with what the site has of its own.
-        count: Windows of the model at each load that is tried.
-        first_seed: Theirs, the same at each.
+        params: Parameters of the model, with the site's own.
+        count: Windows of the model at each tried load.
+        first_seed: Their first seed, the same at each load.
     """
     real = Slots.of(_features([(w.t_s, w.rtt_ms) for w in site.fitted]))
     tried = []
@@ -82,7 +82,7 @@ def find(site: Site, params: Params, count: int, first_seed: int) -> Level:
 
 
 def shift_to(real: Floats, made: Floats) -> float:
-    """What the offset has to grow by for the median slot to have the real one's p5 and median, or lie between [ms]."""
+    """Return the change of the offset that moves the median slot's p5 and median to, or between, the real ones [ms]."""
     return float(np.mean(np.median(real[:, _MOVED], 0) - np.median(made[:, _MOVED], 0)))
 
 

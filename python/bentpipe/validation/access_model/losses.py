@@ -1,7 +1,7 @@
-"""Loss episodes of the model against measured ones: how far apart, how long, and where in the slot they begin.
+"""Loss episodes of the model against measured ones: intervals, durations, and phases of their starts in the slot.
 
-Two instruments, each held against the same instrument over Profiles of the model: the silences of a ping that wrote
-only what was answered (Victoria), and the seconds in which a terminal's own pings lost any (FjordLink, 1 Hz).
+Two instruments, each compared with the same instrument over Profiles of the model: silences of a ping that logged only
+replies (Victoria), and seconds in which a terminal's own pings had losses (FjordLink, 1 Hz).
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from bentpipe.validation.access_model.pings import SLOT_S, WINDOW_S, Floats, Sit
 
 NAMES = ("episodes a second [ln]", "gaps [ln, W1]", "lengths [ln, W1]", "slot phase [s, W1]")
 
-#: A terminal pings its PoP so often [1/s]: a second that loses one shows 0.0625 to 0.067.
+#: Rate at which a terminal pings its PoP [1/s]: a second with one loss shows 0.0625 to 0.067.
 DISH_PINGS_PER_S = 15
-#: Its telemetry shows a loss so much later [s]: where the fitted hours have most, after the edge of the slot.
+#: Delay of a loss in its telemetry [s]: the most frequent time after a slot edge in the fitted hours.
 DISH_LAG_S = 3.0
-#: Length of a block of its hours [s].
+#: Duration of a block of its hours [s].
 DISH_BLOCK_S = 1200
-#: Rate of episodes at each instrument's site over that of the loss process `idle`, which is FjordLink's; found on
-#: fitted windows.
+#: Rate of episodes at each instrument's site over that of the loss process `idle` (FjordLink's); fitted on windows.
 LEVELS = {"victoria": 18.5, "fjordlink": 1.0}
-#: Where it stood and which PoP answers.
+#: Its position and its PoP.
 DISH_PLACE, DISH_POP = "54.33,10.15", "50.11,8.68"
-#: Hours that are fitted; the later ones are held out.
+#: Number of fitted hours; the later ones are held out.
 DISH_FITTED = 3
 #: Edges of slots, modulo `SLOT_S` [s of UTC].
 EDGE_S = 12.0
@@ -48,10 +47,10 @@ class Episodes:
     """Loss episodes in a stretch of time.
 
     Attributes:
-        per_s: How many a second, half a one added.
-        gaps: Quantiles of ln of the time from begin to begin [s]; NaN with fewer than three.
-        lengths: Quantiles of ln of their lengths [s]; NaN without any.
-        phase: Their begins' share in each second of the slot, added up; NaN without any.
+        per_s: Episodes per second, after adding half an episode.
+        gaps: Quantiles of ln of the time between starts [s]; NaN: fewer than three.
+        lengths: Quantiles of ln of their durations [s]; NaN: none.
+        phase: Cumulative share of their starts by second of the slot; NaN: none.
     """
 
     per_s: float
@@ -61,7 +60,7 @@ class Episodes:
 
 
 def episodes(starts_s: Floats, lengths_s: Floats, span_s: float) -> Episodes:
-    """Of begins [s after an edge] and lengths [s] within a span."""
+    """Return episodes from starts [s after an edge] and durations [s] within a span."""
     gaps = np.diff(starts_s)
     seconds = np.bincount((starts_s % SLOT_S).astype(int), minlength=int(SLOT_S))
     none = np.full(_LEVELS.size, np.nan)
@@ -74,7 +73,7 @@ def episodes(starts_s: Floats, lengths_s: Floats, span_s: float) -> Episodes:
 
 
 def distance(a: Episodes, b: Episodes) -> Floats:
-    """The four of `NAMES`."""
+    """Return the four distances of `NAMES`."""
     around = a.phase - b.phase
     return np.array(
         [
@@ -87,14 +86,14 @@ def distance(a: Episodes, b: Episodes) -> Floats:
 
 
 def at_level(params: Params, where: str) -> Params:
-    """The parameters with the loss process `idle` at the level of a site of `LEVELS`."""
+    """Return the parameters with the loss process `idle` at the level of a site of `LEVELS`."""
     loss = loss_process("idle")
     sides = {way: {"episodes_per_s": loss[way]["episodes_per_s"] * LEVELS[where]} for way in ("up", "down")}
     return {**params, "loss": {**loss, **sides}}
 
 
 def of_silences(t_s: Floats) -> Episodes:
-    """Of a window's answered probes: where their times are silent."""
+    """Return the episodes of a window's answered probes: silences between their times."""
     table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": np.ones(t_s.size)})
     silent = loss_episodes(table).silences
     return episodes(silent["start_unix_ns"].to_numpy() / 1e9, silent["duration_s"].to_numpy(), WINDOW_S)
@@ -103,7 +102,7 @@ def of_silences(t_s: Floats) -> Episodes:
 def model_silences(
     site: Site, windows: Sequence[Window], params: Params, count: int, first_seed: int
 ) -> list[Episodes]:
-    """The same of pings over Profiles of the model, sent as the real ones and on through the real ones' silences."""
+    """Return the same for pings over Profiles of the model, sent as the real ones, and also during their silences."""
     found = []
     for i in range(count):
         window = windows[i % len(windows)]
@@ -118,7 +117,7 @@ def model_silences(
 
 @dataclass(frozen=True)
 class DishHours:
-    """Blocks of a terminal's hours, fitted and held out, and when some of the latter begin [s since 1970]."""
+    """Blocks of a terminal's hours, fitted and held out, and start times of some held-out blocks [s since 1970]."""
 
     fitted: list[Episodes]
     held_out: list[Episodes]
@@ -126,7 +125,7 @@ class DishHours:
 
 
 def dish_hours(data: Path) -> DishHours | None:
-    """FjordLink's hours, in blocks; None if they are absent."""
+    """Load FjordLink's hours, in blocks; None: they are absent."""
     files = sorted((data / "dish_history_fjordlink_1hz").glob("*-starlink.parquet.gzip"))
     if len(files) <= DISH_FITTED:
         return None
@@ -147,21 +146,21 @@ def dish_hours(data: Path) -> DishHours | None:
 
 
 def of_seconds(lossy_s: Floats) -> Episodes:
-    """Of a block's seconds in which anything was lost [s after its begin]: those in a row are one episode."""
+    """Return the episodes of a block's lossy seconds [s after its start]: consecutive ones are one episode."""
     first = np.flatnonzero(np.diff(lossy_s, prepend=-np.inf) > 1.5)
     last = np.append(first[1:] - 1, lossy_s.size - 1)[: first.size]
     return episodes(lossy_s[first], lossy_s[last] - lossy_s[first] + 1.0, DISH_BLOCK_S)
 
 
 def model_dish(hours: DishHours, params: Params, count: int, first_seed: int) -> list[Episodes]:
-    """The same of a terminal's pings over Profiles of the model."""
+    """Return the same for a terminal's pings over Profiles of the model."""
     sent_s = np.arange(DISH_BLOCK_S * DISH_PINGS_PER_S) / DISH_PINGS_PER_S
     found = []
     plans = [_plan(start) for start in hours.starts_unix_s]
     for i in range(count):
         profile = build_profile("w", *plans[i % len(plans)], params, first_seed + i)
         lossy = np.unique(np.flatnonzero(np.isnan(ping(profile, sent_s, seed=first_seed + i))) // DISH_PINGS_PER_S)
-        # The telemetry shows a lost ping in two samples: most of its runs are of two.
+        # The telemetry shows a lost ping in two samples: most of its runs have two.
         shown = np.union1d(lossy, lossy + 1)
         found.append(of_seconds(shown[shown < DISH_BLOCK_S].astype(float)))
     return found

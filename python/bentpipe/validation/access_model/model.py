@@ -1,4 +1,4 @@
-"""RTTs of the model over the sending times of real windows."""
+"""RTTs of the model at the send times of real windows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bentpipe.validation.access_model.statistics import Summary, summarise
 
 Params = dict[str, Any]
 
-#: Real windows at most whose hours and sending times are used: choosing satellites for one takes a second.
+#: Most real windows whose hours and send times are used: selecting satellites for one takes a second.
 STARTS = 12
-#: A ninth slot, for replies that return after the window.
+#: Duration with a ninth slot, for replies after the end of the window.
 _SPAN_S = WINDOW_S + SLOT_S
 
 
@@ -42,13 +42,13 @@ FITTED = (
 
 
 def frozen_params() -> Params:
-    """The table of parameters the product uses."""
+    """Return the default table of parameters."""
     return default_parameters()
 
 
 @cache
 def geometry(terminal: str, server: str, start_unix_s: int) -> tuple[str, str]:
-    """Serving schedule and ground legs (JSON) over a window, from the built-in shells at that hour."""
+    """Return the serving schedule and ground legs (JSON) of a window, for the built-in shells at that hour."""
     made = make_profile(terminal, server, start_unix_ns=start_unix_s * 10**9, duration_s=_SPAN_S, seed=0)
     recipe = json.loads(made.metadata_json())["provenance"]["recipe"]
     return json.dumps(recipe["schedule"]), json.dumps(recipe["ground"])
@@ -57,10 +57,10 @@ def geometry(terminal: str, server: str, start_unix_s: int) -> tuple[str, str]:
 def model_windows(
     site: Site, windows: Sequence[Window], params: Params, count: int, first_seed: int, *, flat: bool = False
 ) -> list[tuple[Floats, Floats]]:
-    """`count` windows (times, RTTs) of the model, at the hours and sending times of `STARTS` real ones in turn.
+    """Return `count` windows (times, RTTs) of the model, at the hours and send times of `STARTS` real ones in turn.
 
-    Pings over a Profile of an own seed each, through the simulator's link elements; those that are lost are left out.
-    With `flat` no slot differs from another in geometry either.
+    Each has pings over a Profile with its own seed, through the simulator's link elements, without the lost ones. With
+    `flat` all slots have the same geometry too.
     """
     made = []
     turns = [windows[i] for i in np.unique(np.linspace(0, len(windows) - 1, STARTS).astype(int))]
@@ -77,7 +77,7 @@ def model_windows(
 
 
 def get(params: Params, path: str) -> float:
-    """The value at `path`, names joined by dots."""
+    """Return the value at `path`: names joined by dots."""
     at: Any = params
     for key in path.split("."):
         at = at[key]
@@ -94,7 +94,7 @@ def put(params: Params, path: str, value: float) -> None:
 
 
 def at_site(params: Params, own: Mapping[str, float]) -> Params:
-    """The same parameters with what a site has of its own: path → value."""
+    """Return the parameters with a site's own ones: path → value."""
     changed = copy.deepcopy(params)
     for path, value in own.items():
         put(changed, path, value)
@@ -102,7 +102,7 @@ def at_site(params: Params, own: Mapping[str, float]) -> Params:
 
 
 def _flat(schedule: str) -> str:
-    """The same span with one satellite standing still at the mean range."""
+    """Return the same span with one motionless satellite at the mean range."""
     plan = json.loads(schedule)
     served = [slot["serving"] for slot in plan["slots"] if slot["serving"]]
     user_km, gateway_km = (
@@ -118,5 +118,5 @@ def _flat(schedule: str) -> str:
 
 
 def reduced(windows: Sequence[tuple[Floats, Floats]], site: Site) -> list[Summary]:
-    """Summaries at the site's lags."""
+    """Return summaries at the site's lags."""
     return [summarise(t_s, rtt_ms, site.lags_s) for t_s, rtt_ms in windows]

@@ -1,4 +1,4 @@
-"""The parts of the claim that need campaigns: each gives rows of the outcome."""
+"""Parts of the claim that need campaigns: each returns rows of the outcome."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.validation.access_model.pings import Floats, Site, Window
 
-#: What sites have of their own at the level of a session, beside that level: how long a reconfiguration stops the path.
+#: Parameters of sites themselves beside a session's level: the interruption at a reconfiguration.
 SITE_OWN: dict[str, dict[str, float]] = {"victoria": {}, "seattle": {"delay.interruption.median_ms": 52.8}}
 
-#: Seeds of the model's windows for the test, for the classifier's training and for the level; the fit has others.
+#: First seeds of the model's windows for the test, the classifier's training and the level; the fit has others.
 FIRST_SEED, TRAINING_SEED, LEVEL_SEED = 5000, 7000, 9000
-#: The model as the product draws it: the table as it is, the level of each window drawn anew. For the rank test; the
-#: classifier is asked of it beside the session's level.
+#: The model as shipped: the default table, and a level drawn for each window. The rank test uses it; the classifier
+#: reports it beside the model at the session's level.
 SHIPPED = "as shipped"
-#: Features that are named for a site's fitted slots.
+#: Number of features in the output for a site's fitted slots.
 _DIFFERENCES = 6
-#: Times that windows of the model are told from real ones as real ones are from each other.
+#: Repetitions of the comparison of sessions with windows of the model.
 _PORTIONS = 3
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is drawn.
+    """Numbers of draws.
 
     Attributes:
         windows: Windows of the model and of each control at each site.
-        level: Windows of the model at each load that is tried for a session's level.
+        level: Windows of the model at each load tried for a session's level.
         loss: Stretches of the model for the loss test.
         capacity: Tests of the model for the capacity test.
         paths: Real and model windows at a site whose Profiles are raced over.
-        control_paths: The same of each control.
+        control_paths: The same for each control.
     """
 
     windows: int = 40
@@ -79,12 +79,12 @@ class Drawn:
 
     Attributes:
         site: The campaign.
-        level: Of its delay, found on the fitted windows; None without any: then it is drawn anew for each window.
-        params: The model's, with what the site has of its own, at that level.
+        level: Level of its delay, found on the fitted windows; None: no such windows, and it is drawn for each window.
+        params: Parameters of the model, with the site's own, at that level.
         training: Windows of the model at the hours of the fitted ones.
-        model: At those of the held-out ones.
-        shipped: Both with the table as it is and a level drawn anew for each window, as the product draws it.
-        controls: Name → windows for training and for the test, changed from those as shipped.
+        model: Windows of the model at the hours of the held-out ones.
+        shipped: Both with the default table and a level drawn for each window.
+        controls: Name → windows for training and for the test, derived from `shipped`.
     """
 
     site: Site
@@ -96,14 +96,14 @@ class Drawn:
     controls: Mapping[str, tuple[Windows, Windows]]
 
     def sides(self, name: str) -> tuple[Windows, Windows]:
-        """For training and for the test: of the model (""), of the model by `SHIPPED`, or of a control."""
+        """Return windows for training and test: of the model (""), as shipped (`SHIPPED`), or of a control."""
         if name == SHIPPED:
             return self.shipped
         return self.controls[name] if name else (self.training, self.model)
 
 
 def draw(site: Site, params: Params, effort: Effort) -> Drawn:
-    """Windows of the model and of every control at a site."""
+    """Draw windows of the model and of every control at a site."""
     table = at_site(params, SITE_OWN[site.own_of])
     sides = ((site.fitted or site.held_out, TRAINING_SEED), (site.held_out, FIRST_SEED))
     level = levels.find(site, table, effort.level, LEVEL_SEED) if site.fitted else None
@@ -122,7 +122,7 @@ def draw(site: Site, params: Params, effort: Effort) -> Drawn:
 
 
 def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
-    """Times and RTTs."""
+    """Return times and RTTs of windows."""
     return [(w.t_s, w.rtt_ms) for w in windows]
 
 
@@ -130,7 +130,7 @@ def pairs_of(windows: Sequence[Window]) -> list[tuple[Floats, Floats]]:
 
 
 def delay_ranks(drawn: Drawn) -> dict[str, list[Rank]]:
-    """The model as shipped under "", and each control, by distance."""
+    """Rank the model as shipped (under "") and each control by each distance."""
     site = drawn.site
     reduce = partial(summarise, lags_s=site.lags_s)
     held_out = [reduce(*w) for w in pairs_of(site.held_out)]
@@ -140,7 +140,7 @@ def delay_ranks(drawn: Drawn) -> dict[str, list[Rank]]:
 
 
 def slot_mean_ranks(data: Path, params: Params, effort: Effort) -> list[Rank]:
-    """The model as shipped against slot means of a dish; none without its days."""
+    """Rank the model as shipped against a dish's slot means; empty: its days are absent."""
     days = slot_means.load(data)
     if days is None:
         return []
@@ -149,7 +149,7 @@ def slot_mean_ranks(data: Path, params: Params, effort: Effort) -> list[Rank]:
 
 
 def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
-    """A model fitted to one window: for each of `count` windows, evenly spread."""
+    """Rank models fitted to one window each: `count` windows, evenly spread."""
     rng = np.random.default_rng(0)
     reduce: Callable[[Floats, Floats], Summary] = partial(summarise, lags_s=site.lags_s)
     held_out = [reduce(*w) for w in pairs_of(site.held_out)]
@@ -163,10 +163,10 @@ def replay_ranks(site: Site, count: int) -> list[list[Rank]]:
 
 
 def areas(every: Sequence[Drawn]) -> dict[str, list[ClassifierResult]]:
-    """The model under "", as shipped under `SHIPPED`, each control: how well slots are told at each place.
+    """Return how well slots are distinguished at each place: the model (""), as shipped (`SHIPPED`), each control.
 
-    Fine features at the dense campaign, from one session to the other; coarse ones trained at all campaigns that are
-    fitted, tested at each campaign's held-out windows.
+    Fine features are used at the dense campaign, from one session to the other. Coarse ones are trained on all fitted
+    campaigns and tested on each campaign's held-out windows.
     """
     results: dict[str, list[ClassifierResult]] = {}
     for name in ("", SHIPPED, *every[0].controls):
@@ -194,11 +194,11 @@ def areas(every: Sequence[Drawn]) -> dict[str, list[ClassifierResult]]:
 
 @dataclass(frozen=True)
 class SessionComparison:
-    """Held-out windows of a place told from fitted ones, both real.
+    """Held-out windows of a place distinguished from fitted ones, both real.
 
     Attributes:
-        real: What the classifiers could tell: a model that plays the fitted session could not hide it either.
-        model: Mean area for as many windows of the model in place of the fitted ones, told in the same way.
+        real: Result for the real windows: a model that repeats the fitted session could do no better.
+        model: Mean area with as many windows of the model in place of the fitted ones.
     """
 
     real: ClassifierResult
@@ -206,7 +206,7 @@ class SessionComparison:
 
 
 def sessions_apart(every: Sequence[Drawn]) -> list[SessionComparison]:
-    """At each place that has fitted windows, by coarse features and, where it is dense, by fine ones."""
+    """Compare sessions at each place with fitted windows: by coarse features, and by fine ones where it is dense."""
     results = []
     for d in every:
         for fine in (True, False):
@@ -225,7 +225,10 @@ def sessions_apart(every: Sequence[Drawn]) -> list[SessionComparison]:
 
 
 def differences(d: Drawn) -> str:
-    """In which features the fitted slots differ most from the model's at their hours: area of each alone, quartiles."""
+    """Return the features that differ most between fitted slots and the model's at their hours.
+
+    Each has the area that it gives alone, and quartiles.
+    """
     fine = d.site.is_dense
     real, made = (slots_of(windows, fine=fine) for windows in (pairs_of(d.site.fitted), d.training))
     names = FINE if fine else COARSE
@@ -244,7 +247,7 @@ def differences(d: Drawn) -> str:
 
 
 def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effort) -> dict[str, list[Rank]]:
-    """By instrument: silences of the dense campaign, lossy seconds of a terminal (where its hours are at hand)."""
+    """Rank by instrument: silences of the dense campaign, lossy seconds of a terminal (if its hours are present)."""
     results = {}
     for d in drawn:
         if d.site.name == "victoria":
@@ -266,7 +269,7 @@ def loss_ranks(drawn: Sequence[Drawn], data: Path, params: Params, effort: Effor
 
 
 def capacity_ranks(data: Path, params: Params, effort: Effort) -> dict[str, list[Rank]]:
-    """By campaign and direction."""
+    """Rank by campaign and direction."""
     results = {}
     for way in ("down", "up"):
         real = capacities.osnabrueck(data, way)
@@ -278,7 +281,7 @@ def capacity_ranks(data: Path, params: Params, effort: Effort) -> dict[str, list
         made = make_tests(at_site, first_seed=FIRST_SEED)
         results[f"osnabrück {way}"] = rank_by(capacities.distance, capacities.NAMES, both, real.held_out, made)
         trace = capacities.leocc(data) if way == "down" else None
-        if trace is not None:  # one trace has one level: its tests against the shapes alone
+        if trace is not None:  # one trace has one level, so its tests compare the shapes only
             results["leocc down"] = rank_by(capacities.distance, capacities.NAMES, both, trace, made)[1:]
     return results
 
@@ -297,12 +300,12 @@ class Raced:
 
 
 def raced(drawn: Drawn, data: Path, effort: Effort, on_progress: Callable[[float], None]) -> Raced | None:
-    """The transport test at a site; None without the capacity trace."""
+    """Run the transport test at a site; None: the capacity trace is absent."""
     trace = data / "throughput_leocc_example" / "bw_example.txt"
     if not trace.is_file():
         return None
     site = drawn.site
-    lost = site.name != "seattle"  # its prober waits five seconds after a loss: that is no loss of five seconds
+    lost = site.name != "seattle"  # its prober waits five seconds after a loss, which is no loss of five seconds
     rates = transport.turned(read_capacity(f"down={trace}"))
     chosen = _some(site.held_out, effort.paths)
     also = _some(site.fitted, effort.paths) if site.fitted else []
@@ -336,7 +339,7 @@ def _some(of: Sequence[Window], most: int) -> list[Window]:
 
 
 def rank_rows(where: str, ranks: Sequence[Rank]) -> list[Row]:
-    """Both halves of each distance."""
+    """Return rows of both halves of each distance."""
     rows = []
     for r in ranks:
         near = f"{r.near:.2f} ({r.covered:.0%} of pairs within it)"
@@ -350,7 +353,7 @@ def rank_rows(where: str, ranks: Sequence[Rank]) -> list[Row]:
 
 
 def area_rows(results: Sequence[ClassifierResult]) -> list[Row]:
-    """One for each place."""
+    """Return a row for each place."""
     return [
         Row(f"classifier, {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", f"≤ {LIMIT}", t.area <= LIMIT)
         for t in results
@@ -358,7 +361,7 @@ def area_rows(results: Sequence[ClassifierResult]) -> list[Row]:
 
 
 def beside_rows(shipped: Sequence[ClassifierResult], sessions: Sequence[SessionComparison]) -> list[Row]:
-    """Reported, not judged: the model without a session's level, and real windows told from real ones."""
+    """Return rows without a limit: the model without a session's level, and real windows against real ones."""
     rows = [Row(f"classifier, {SHIPPED}: {t.where}", f"{_area_of(t)}; by {_by(t)}", "0.5", "–", None) for t in shipped]
     for one in sessions:
         quantity = f"classifier, real against real: {one.real.where}"

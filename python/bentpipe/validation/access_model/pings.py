@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 SLOT_S = 15.0
 #: Window: eight slots. Long enough for seven steps between slots, short enough for a dozen windows a campaign.
 WINDOW_S = 8 * SLOT_S
-#: Windows of a block: of a long campaign, blocks are in turn fitted and held out. Chosen here: 20 minutes, longer than
-#: the load takes to change.
+#: Windows of a block: blocks of a long campaign are alternately fitted and held out. Chosen here: 20 minutes, longer
+#: than the load takes to change.
 BLOCK = 10
-#: Fewer replies than this in a slot tell nothing about its median.
+#: Smallest number of replies in a slot for its median.
 LEAST_REPLIES = 20
 
 
@@ -31,7 +31,7 @@ class Window:
 
     Attributes:
         start_unix_s: The edge, on the second [s since 1970].
-        t_s: When each probe was sent, after the edge [s], increasing.
+        t_s: Send time of each probe, after the edge [s], increasing.
         rtt_ms: Its RTT [ms].
     """
 
@@ -42,16 +42,16 @@ class Window:
 
 @dataclass(frozen=True)
 class Site:
-    """A terminal, the server its pings went to, and the windows the model is fitted on and tested on.
+    """A terminal, the server of its pings, and the windows for fit and test.
 
     Attributes:
         name: Key of its site offset.
         terminal: `lat,lon` as `make_profile` takes it.
-        server: The same of what answered: the PoP.
+        server: Place of the server, the PoP, in the same form.
         fitted: Windows for the fit.
         held_out: Windows for the test.
         lags_s: Lags at which its sampling gives the structure function without bias.
-        own_of: The site whose own parameters it uses: itself, unless none of it is fitted.
+        own_of: The site whose own parameters it uses: itself, unless none of its windows are fitted.
     """
 
     name: str
@@ -64,15 +64,15 @@ class Site:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it has probes for the fine features of slots."""
+        """Whether its probes are frequent enough for the fine features of slots."""
         return min(self.lags_s) < 0.1
 
 
 def load_sites(data: Path) -> list[Site] | None:
-    """The campaigns below `data`, or None if one is absent.
+    """Load the campaigns below `data`; None: one is absent.
 
     Raises:
-        UserError: A file that is there and does not read.
+        UserError: A file cannot be read.
     """
     victoria = [data / "latency_victoria_10ms" / f"bent_pipe_victoria_{k}_latency.csv" for k in (2, 3)]
     seattle = data / "latency_seattle_250ms" / "no-isl-ping-gw-seattle-230911-170535-0.1s-60min.txt"
@@ -86,22 +86,22 @@ def load_sites(data: Path) -> list[Site] | None:
     even, odd = ([w for i, w in enumerate(windows) if i // BLOCK % 2 == part] for part in (0, 1))
     return [
         Site("victoria", place, pop, first, second, (0.012, 0.1, 1.0, 7.0), "victoria"),
-        # The next probe leaves a fixed time after a reply: below 0.3 s the lag itself says how long the RTT was.
+        # The next probe leaves a fixed time after a reply: below 0.3 s the lag itself depends on the RTT.
         Site("seattle", place, pop, even, odd, (1.0, 7.0), "seattle"),
         Site("joint", place, pop, [], cut(*replies(joint, stamped="sent"), phase_s=12.0), (0.1, 1.0, 7.0), "victoria"),
     ]
 
 
 def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") -> tuple[Floats, Floats]:
-    """When the answered probes of a file of any known format were sent [s since 1970], in order, and RTTs [ms].
+    """Return send times of answered probes in a file of any known format [s since 1970], in order, and RTTs [ms].
 
     Args:
         path: The file.
-        stamped: What its times are, as read. Tables of these campaigns hold the time of the reply; ping's own text is
-            read as sent.
+        stamped: Whether its times are send or reply times. Tables of these campaigns have reply times; ping's own text
+            is read as send times.
 
     Raises:
-        UserError: It does not read (the line is named), or nothing in it was answered.
+        UserError: The file cannot be read (the line is named), or has no reply.
     """
     hints = ReadHints(times="reply" if stamped == "answered" else "probe")
     probes = read_file(path, hints=hints).measurement.tables.get("probes")
@@ -113,9 +113,9 @@ def replies(path: Path, *, stamped: Literal["sent", "answered"] = "answered") ->
 
 
 def cut(sent_s: Floats, rtt_ms: Floats, *, phase_s: float) -> list[Window]:
-    """Windows from the first slot edge on, those with seven slots at least that hold replies.
+    """Cut windows from the first slot edge; keep those with replies in at least seven slots.
 
-    `phase_s` is where this host's clock sees the edges, modulo `SLOT_S`.
+    `phase_s` is the phase of the edges on this host's clock, modulo `SLOT_S`.
     """
     windows = []
     edge = np.ceil((sent_s[0] - phase_s) / SLOT_S) * SLOT_S + phase_s

@@ -1,10 +1,10 @@
-"""The rank test: is a window of the model as near to a real one as real ones are to each other?
+"""The rank test: a window of the model must be as near to a real one as real ones are to each other.
 
 Two halves for each distance, both against the distances between the real windows of a site:
 
 - *near*: the median distance from the model to the held-out windows is at most their 90th percentile;
 - *spread*: the median distance between windows of the model lies between their 10th and 90th percentiles. Without it a
-  replay of one real window would pass by construction: it is a real window.
+  replay of one real window would pass, since it is a real window.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rank:
-    """One distance at one site.
+    """Result for one distance at one site.
 
     Attributes:
         statistic: Its name.
         real_p10: 10th percentile of the distances between real windows.
         real_p50: Their median.
         real_p90: Their 90th percentile.
-        near: Median distance model to held-out windows.
-        covered: Share of those distances within `real_p90`; 0.9 if model and reality were the same.
+        near: Median distance from the model to held-out windows.
+        covered: Share of those distances within `real_p90`; 0.9 if model and reality were equal.
         spread: Median distance between windows of the model.
     """
 
@@ -46,22 +46,22 @@ class Rank:
 
     @property
     def is_near(self) -> bool:
-        """The issue's test."""
+        """Whether the half *near* passes."""
         return self.near <= self.real_p90
 
     @property
     def passes(self) -> bool:
-        """Both halves."""
+        """Whether both halves pass."""
         return self.is_near and self.real_p10 <= self.spread <= self.real_p90
 
 
 def rank(real: Sequence[Summary], held_out: Sequence[Summary], model: Sequence[Summary]) -> list[Rank]:
-    """The test for every distance that the site's sampling defines."""
+    """Rank by every distance that the site's sampling defines."""
     return ranked(NAMES, pairs(real), distances(model, held_out), pairs(model))
 
 
 def ranked(names: Sequence[str], between: Floats, to_model: Floats, within: Floats) -> list[Rank]:
-    """The test from distances, one row a name: real to real, model to held-out, model to model; NaN: undefined."""
+    """Rank from distances, a row for each name: real to real, model to held-out, model to model; NaN: undefined."""
     found = []
     for i, name in enumerate(names):
         near: Floats = to_model[i][~np.isnan(to_model[i])]
@@ -89,7 +89,7 @@ def rank_by(
     held_out: Sequence[T],
     model: Sequence[T],
 ) -> list[Rank]:
-    """The test for anything with a distance: `distance` gives one number for each of `names`."""
+    """Rank anything with a distance: `distance` returns one number for each of `names`."""
 
     def every(couples: Iterable[tuple[T, T]]) -> Floats:
         return np.array([distance(a, b) for a, b in couples]).T

@@ -1,4 +1,4 @@
-"""The distance between two sets of slots by the classifier's features: an energy distance with bounded terms."""
+"""Distance between two sets of slots by the classifier's features: an energy distance with bounded terms."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 
 from bentpipe.validation.access_model.pings import Floats
 
-#: Weight of the slots' energy distance by all features together; each feature by itself has 1.
+#: Weight of the energy distance by all features together; that by each feature alone has weight 1.
 _TOGETHER = 5.0
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Real slots by their features: shape (slots, features), and the features' scales."""
+    """Real slots by their features, shape (slots, features), and the features' scales."""
 
     x: Floats
     scale: Floats
 
     @classmethod
     def of(cls, x: Floats) -> Slots:
-        """With the median distance between two slots as each feature's scale."""
+        """Create with the median distance between two slots as the scale of each feature."""
         one, other = np.triu_indices(len(x), 1)
         return cls(x, np.maximum(np.nanmedian(np.abs(x[one] - x[other]), 0), 1e-6))
 
     @cached_property
     def within(self) -> tuple[Floats, float]:
-        """Mean bounded distance between two of them: by each feature, by all together."""
+        """Return the mean bounded distance between two of them, by each feature and by all together."""
         return self._mean(self.x, self.x)
 
     def energy(self, model: Floats) -> float:
-        """The bounded energy distance: the sum over features, and `_TOGETHER` times that of all together."""
+        """Return the bounded energy distance: the sum over features, and `_TOGETHER` times that of all together."""
         across, ours = self._mean(model, self.x), self._mean(model, model)
         each = float(np.nansum(2 * across[0] - ours[0] - self.within[0]))
         return each + _TOGETHER * (2 * across[1] - ours[1] - self.within[1])
@@ -40,7 +40,7 @@ class Slots:
     def _mean(self, a: Floats, b: Floats) -> tuple[Floats, float]:
         d = np.abs(a[:, None] - b[None])
         d /= d + self.scale
-        # Without pairs of a slot with itself, which are zero.
+        # Without the zero distance of a slot to itself.
         share = 1.0 if a is not b else len(a) / (len(a) - 1)
         each: Floats = share * np.nanmean(d, (0, 1))
         return each, share * float(np.sqrt(np.nanmean(d * d, 2)).mean())

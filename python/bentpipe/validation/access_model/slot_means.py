@@ -1,7 +1,7 @@
-"""Mean RTT of slots that a dish reports, against the model's: the levels of slots over hours and days.
+"""Mean RTT of slots that a dish reports, against the model's: levels of slots over hours and days.
 
-A dish's `pop_ping_latency_ms` is the running mean of its pings over 15 s, so that the sample one second after a slot's
-end is the mean of that slot. FjordLink's days hold 40 hours of them, from 9 to 22 h solar time.
+A dish's `pop_ping_latency_ms` is the running mean of its pings over 15 s, so the sample one second after a slot's end
+is the mean of that slot. FjordLink's days contain 40 hours, from 9 to 22 h solar time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FITTED = ("2024-12-12", "2025-01-30")
 HELD_OUT = ("2025-01-09", "2025-02-13")
 #: Slots of a block: ten minutes.
 SLOTS = 40
-#: Blocks at most of each part whose hours the model's have: choosing satellites for one takes seconds.
+#: Most blocks of each part whose hours the model uses: selecting satellites for one takes seconds.
 STARTS = 12
-#: The dish reports a slot so long after its end [s].
+#: Time from a slot's end to the sample with its mean [s].
 REPORTED_AFTER_S = 1.0
-#: Pings of the model [1/s]: enough for the mean of a slot.
+#: Rate of the model's pings [1/s]: enough for the mean of a slot.
 _PINGS_PER_S = 5
 
 _LEVELS = (np.arange(SLOTS) + 0.5) / SLOTS
@@ -39,7 +39,7 @@ _LEVELS = (np.arange(SLOTS) + 0.5) / SLOTS
 
 @dataclass(frozen=True)
 class Block:
-    """Mean RTT of `SLOTS` successive slots [ms], and the first one's begin [s since 1970]."""
+    """Mean RTT of `SLOTS` successive slots [ms], and the start of the first [s since 1970]."""
 
     start_unix_s: int
     means_ms: Floats
@@ -47,14 +47,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Days:
-    """Blocks of the fitted days and of those held out."""
+    """Blocks of the fitted and the held-out days."""
 
     fitted: list[Block]
     held_out: list[Block]
 
 
 def load(data: Path) -> Days | None:
-    """FjordLink's days below `data`; None if one is absent."""
+    """Load FjordLink's days below `data`; None: one is absent."""
     folder = data / "dish_1hz_fjordlink_40h"
     parts = []
     for days in (FITTED, HELD_OUT):
@@ -76,7 +76,7 @@ def _read(file: Path) -> list[Block]:
 
 
 def blocks(at_s: Floats, latency_ms: Floats) -> list[Block]:
-    """Blocks without a missing slot, from samples of a running mean in order of time [s since 1970]."""
+    """Return blocks without a missing slot from samples of a running mean, in order of time [s since 1970]."""
     found: list[Block] = []
     if not at_s.size:
         return found
@@ -91,7 +91,7 @@ def blocks(at_s: Floats, latency_ms: Floats) -> list[Block]:
 
 
 def model_blocks(real: list[Block], params: Params, count: int, first_seed: int) -> list[Block]:
-    """`count` blocks of the model at the hours of at most `STARTS` of the real ones, a Profile of its own each."""
+    """Return `count` blocks of the model at the hours of at most `STARTS` real ones, each with its own Profile."""
     starts = [real[i].start_unix_s for i in np.unique(np.linspace(0, len(real) - 1, STARTS).astype(int))]
     plans = [_plan(start) for start in starts]
     t_s = np.arange(SLOTS * SLOT_S * _PINGS_PER_S) / _PINGS_PER_S
@@ -104,7 +104,7 @@ def model_blocks(real: list[Block], params: Params, count: int, first_seed: int)
 
 
 def distance(a: Block, b: Block) -> Floats:
-    """The two of `NAMES`."""
+    """Return the two distances of `NAMES`."""
     quantiles = [np.quantile(block.means_ms, _LEVELS) for block in (a, b)]
     steps = [np.abs(np.diff(block.means_ms)).mean() for block in (a, b)]
     return np.array([np.abs(quantiles[0] - quantiles[1]).mean(), abs(np.log(steps[0] / steps[1]))])

@@ -1,7 +1,7 @@
-"""What is compared: eight distances between two windows of RTTs.
+"""Eight distances between two windows of RTTs.
 
 The unit is the window, or the slot in it, never the ping. Distances of times are in ms; those of ratios are |ln|, so
-that a busy hour and a quiet one are compared alike.
+that busy and quiet hours are compared alike.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ NAMES = (
 )
 
 _LEVELS = (np.arange(100) + 0.5) / 100
-#: Steps between slots smaller than this on average are one size [ms]: a quarter of a frame and the timer's resolution.
+#: Smallest mean step between slots that is distinguished [ms]: a quarter of a frame and the timer's resolution.
 _LEAST_STEP_MS = 0.25
-#: Fewer pairs than this at a lag say nothing.
+#: Smallest number of pairs at a lag.
 _LEAST_PAIRS = 50
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A window, reduced to what distances need.
+    """Statistics of a window that the distances need.
 
     Attributes:
         rtt_ms: Quantiles of all RTTs.
         medians_ms: Quantiles of the slots' medians.
         in_slot_ms: Quantiles of RTTs minus their slot's median.
         log_step: ln of the mean |step| between the medians of successive slots [ms].
-        log_sf: ln of the structure function at `LAGS_S` [ms]; NaN where the sampling gives too few pairs.
+        log_sf: ln of the structure function at `LAGS_S` [ms]; NaN: too few pairs.
     """
 
     rtt_ms: Floats
@@ -50,7 +50,7 @@ class Summary:
 
 
 def summarise(t_s: Floats, rtt_ms: Floats, lags_s: Sequence[float] = LAGS_S) -> Summary:
-    """Reduce a window: times from its first slot's edge [s], increasing, and RTTs [ms]."""
+    """Summarise a window: times from its first slot's edge [s], increasing, and RTTs [ms]."""
     slot = (t_s / SLOT_S).astype(int)
     medians = [
         float(np.median(rtt_ms[slot == k])) if (slot == k).sum() >= LEAST_REPLIES else np.nan
@@ -68,7 +68,7 @@ def summarise(t_s: Floats, rtt_ms: Floats, lags_s: Sequence[float] = LAGS_S) -> 
 
 
 def _structure(t_s: Floats, rtt_ms: Floats, lag_s: float) -> float:
-    """Mean |r(t + lag) - r(t)| over pairs whose distance is the lag within 5 % or 1.5 ms."""
+    """Return mean |r(t + lag) - r(t)| over pairs whose distance is the lag within 5 % or 1.5 ms."""
     wanted = t_s + lag_s
     after = np.minimum(np.searchsorted(t_s, wanted), t_s.size - 1)
     before = np.maximum(after - 1, 0)
@@ -80,7 +80,7 @@ def _structure(t_s: Floats, rtt_ms: Floats, lag_s: float) -> float:
 
 
 def distances(a: Sequence[Summary], b: Sequence[Summary]) -> Floats:
-    """Every distance of every pair: shape (8, len(a), len(b)), in the order of `NAMES`; NaN where not defined."""
+    """Return every distance of every pair: shape (8, len(a), len(b)), in the order of `NAMES`; NaN: undefined."""
 
     def wasserstein(x: Floats, y: Floats) -> Floats:
         found: Floats = np.abs(x[:, None] - y[None]).mean(-1)
@@ -96,6 +96,6 @@ def distances(a: Sequence[Summary], b: Sequence[Summary]) -> Floats:
 
 
 def pairs(of: Sequence[Summary]) -> Floats:
-    """Distances of every two different windows: shape (8, n (n - 1) / 2)."""
+    """Return the distances of every two different windows: shape (8, n (n - 1) / 2)."""
     upper = np.triu_indices(len(of), 1)
     return distances(of, of)[:, upper[0], upper[1]]

@@ -1,9 +1,9 @@
 """The transport test: Reno, CUBIC and BBR over measured Profiles and over the model's, at the same place and time.
 
-Like is held against like: both kinds are made of pings by the tool that makes measured Profiles, the model's of pings
-sent when the real ones were. What pings do not know is the same for both: capacity (a saturation trace, begun at
-another slot for each window), queue, length. So is what a ping cannot see: what happens between two probes. The
-model's own capacity has a test of its own.
+Both kinds of Profile are made from pings by the converter for measured Profiles; the model's pings are sent when the
+real ones were. Properties that pings do not show are equal for both: capacity (a saturation trace, started at another
+slot for each window), queue and duration. Events between two probes are missing in both. The model's own capacity has a
+separate test.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
 
 CONTROLLERS = ("reno", "cubic", "bbr")
-#: Length of a Run [s]: four slots; its first seconds are start-up, which goodput leaves out.
+#: Duration of a Run [s]: four slots. Goodput leaves out the first seconds, which are start-up.
 RUN_S = 60.0
-#: A tenth of a second at the median of the capacity trace in use (48 Mbit/s); chosen here, the same for all.
+#: Queue limit: a tenth of a second at the median of the capacity trace (48 Mbit/s); chosen here, the same for all.
 QUEUE_BYTES = 600_000
 #: Compared figures of a Run, by the logarithm: name, and key of its flow or column of its samples (median).
 FIGURES = (
@@ -43,13 +43,13 @@ FIGURES = (
     ("p95 RTT [ln]", "rtt_p95_ms"),
     ("RTT's mean deviation [ln]", "rtt_var_ms"),
 )
-#: No mean deviation counts as less [ms]: a microsecond, which is what a kernel's counts in.
+#: Smallest mean deviation [ms]: a microsecond, the unit of a kernel.
 _LEAST_DEVIATION_MS = 1e-3
 
 
 def turned(capacity: Capacity) -> list[Capacity]:
-    """The down trace begun at each of its slots, the part before put behind; it is read every 0.1 s."""
-    assert capacity.down is not None and capacity.duration_s is not None  # noqa: PT018 - a trace's
+    """Return the downlink trace started at each of its slots, with the part before appended; read every 0.1 s."""
+    assert capacity.down is not None and capacity.duration_s is not None  # noqa: PT018 - a trace
     grid = np.arange(0.0, capacity.duration_s, 0.1)
     count = int(capacity.duration_s / SLOT_S)
     value = held(capacity.down.t_s, capacity.down.value, grid)
@@ -63,18 +63,18 @@ def turned(capacity: Capacity) -> list[Capacity]:
 
 @dataclass(frozen=True)
 class Flows:
-    """What one controller got over several paths: the columns are `FIGURES` [bit/s, ms, ms, ms]."""
+    """Results of one controller over several paths: the columns are `FIGURES` [bit/s, ms, ms, ms]."""
 
     figures: Floats
 
     def quantiles(self, figure: int) -> Floats:
-        """10th, 50th, 90th percentile of a figure."""
+        """Return 10th, 50th and 90th percentiles of a figure."""
         found: Floats = np.percentile(self.figures[:, figure], [10, 50, 90])
         return found
 
 
 def path_of(name: str, t_s: Floats, rtt_ms: Floats, capacity: Capacity, *, silent_is_lost: bool) -> Profile:
-    """A measured Profile from a window's answered pings; with `silent_is_lost` silences are lost probes."""
+    """Return a measured Profile from a window's answered pings; with `silent_is_lost` silences are lost probes."""
     table = pl.DataFrame({"unix_ns": np.round(t_s * 1e9).astype(np.int64), "rtt_ms": rtt_ms})
     queue = parse_queue(f"{QUEUE_BYTES}bytes", "queue")
     how = FromPings(
@@ -84,7 +84,7 @@ def path_of(name: str, t_s: Floats, rtt_ms: Floats, capacity: Capacity, *, silen
 
 
 def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dict[str, Flows]:
-    """Each controller alone over each path."""
+    """Run each controller alone over each path."""
     with tempfile.TemporaryDirectory() as folder:
         found = race(
             paths,
@@ -109,7 +109,7 @@ def _figures(run: Run) -> list[float]:
 
 
 def ranks(real: dict[str, Flows], held_out: dict[str, Flows], model: dict[str, Flows]) -> list[Rank]:
-    """The rank test for each controller and figure: distances are |ln| of ratios."""
+    """Rank each controller and figure: distances are |ln| of ratios."""
     return [
         one
         for controller in CONTROLLERS
@@ -124,12 +124,12 @@ def ranks(real: dict[str, Flows], held_out: dict[str, Flows], model: dict[str, F
 
 
 def split(whole: dict[str, Flows], counts: Mapping[str, int]) -> dict[str, dict[str, Flows]]:
-    """Flows over paths of several kinds, taken apart: `counts` are the kinds' numbers of paths, in order."""
+    """Split flows by kind of path: `counts` has the number of paths of each kind, in order."""
     ends = np.cumsum(list(counts.values()))
     parts = {c: np.split(f.figures, ends[:-1]) for c, f in whole.items()}
     return {name: {c: Flows(parts[c][k]) for c in parts} for k, name in enumerate(counts)}
 
 
 def together(*parts: dict[str, Flows]) -> dict[str, Flows]:
-    """Flows over the paths of all parts."""
+    """Join flows over the paths of all parts."""
     return {c: Flows(np.concatenate([part[c].figures for part in parts])) for c in CONTROLLERS}

@@ -1,4 +1,4 @@
-"""The recorder under `kill -9` at random moments, and a day replayed: files open, little is lost, memory is flat."""
+"""The recorder under `kill -9` and over a replayed day: files open, little is lost, memory is constant."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ from bentpipe.profiles.make import make_profile
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
 
-#: How often the recorder is killed, and the seed of when.
+#: Number of kills, and the seed of their times.
 KILLS, SEED = 100, 1
-#: Interval of samples while it is killed [s]: ten times as fast as usual, so that a kill meets more of its work.
+#: Interval of samples [s]: a tenth of the usual one, so that more kills interrupt a write.
 EVERY_S = 0.1
-#: After the recorder's first sample it lives so long at most [s]: a second has every phase of its work many times.
+#: Longest time from a recorder's first sample to its kill [s]: a second has every phase of its work many times.
 LIVES_S = 1.0
-#: Most that a kill may lose [s].
+#: Largest loss at a kill [s].
 LOST_S = 1.0
-#: Longest time between neighbouring rows in the end [s]: where they are less apart, half a second at either side
-#: belongs to them, and no second of the terminal's history may lie in what is left.
+#: Longest time between neighbouring rows of the whole recording [s]: half a second on either side belongs to a row, and
+#: no second of the terminal's history may lie in the rest.
 APART_S = 2.0
-#: Longest that starting the recorder may take [s], on a machine that has other things to do.
+#: Longest start of a recorder [s], on a machine with other load.
 START_S = 60.0
-#: What a day replayed may take [s].
+#: Longest duration of the replayed day [s].
 REPLAY_S = 60.0
-#: How much the memory may grow from the second hour of the day to its end [MiB]. Chosen here: room for the allocator;
-#: the day's samples are many times as much.
+#: Largest growth of the memory from the second hour of the day to its end [MiB]. Chosen here for the allocator; the
+#: day's samples are many times as much.
 GROWTH_MIB = 8.0
-#: Of this process, in pages: its size, what of it is in memory now, and more (proc_pid_statm(5)).
+#: Size of this process and its resident memory, in pages (proc_pid_statm(5)).
 STATM = Path("/proc/self/statm")
 _NANOS = 10**9
 _MIB = 2**20
 _HOURS = 24
 
 
-class Watched(Terminal):
-    """A terminal that remembers when it answered."""
+class RecordingTerminal(Terminal):
+    """A terminal that records the times of its answers."""
 
     def __init__(self, world: DishEnvironment) -> None:
-        """By the machine's clock."""
+        """Use the machine's clock."""
         super().__init__(world, WallClock())
         self.first_unix_ns = self.last_unix_ns = 0
         self.answered = threading.Event()
 
     def forget(self) -> None:
-        """As if it had never answered."""
+        """Reset the record."""
         self.answered.clear()
         self.first_unix_ns = self.last_unix_ns = 0
 
     def handle(self, data: bytes) -> bytes:
-        """As every terminal."""
+        """Answer as a terminal does, and record the time."""
         answer = super().handle(data)
         self.last_unix_ns = time.time_ns()
         if not self.answered.is_set():
@@ -80,13 +80,13 @@ class Watched(Terminal):
 
 @dataclass
 class Kills:
-    """What the kills left.
+    """Results of the kills.
 
     Attributes:
-        lost_s: How much of what the terminal had answered was not on the disk, of each recorder that was killed [s].
-        opened: How many files opened, of so many that were `tried`.
-        tried: How many that were. One that does not open is moved away, so that what it held counts as lost.
-        not_started: Of each recorder that never asked the terminal: the last it said. Nothing of it was tried.
+        lost_s: Span of answers that were not on the disk, by killed recorder [s].
+        opened: Number of files that open, of `tried`.
+        tried: Number of files. One that does not open is moved away, so its content counts as lost.
+        not_started: Last message of each recorder that sent no request to the terminal; such a kill tests nothing.
     """
 
     lost_s: list[float] = field(default_factory=list)
@@ -96,51 +96,49 @@ class Kills:
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Kills, then a day."""
-    del data  # everything is made here
+    """Check the claim: the kills, then the day."""
+    del data  # needs none
     if not STATM.exists():
-        return Outcome("dish-recorder", skipped=f"no {STATM}, which tells how much memory it takes; wanted Linux")
+        return Outcome("dish-recorder", skipped=f"no {STATM}, which reports the memory; expected Linux")
     with tempfile.TemporaryDirectory() as folder:
-        kills = kill(an_hour(), Path(folder) / "killed", KILLS, SEED, lambda done: on_progress(0.9 * done))
+        kills = kill(hour_of_environment(), Path(folder) / "killed", KILLS, SEED, lambda done: on_progress(0.9 * done))
         apart_s, doubled = holes(Path(folder) / "killed")
-        # The kills' files leave this process with memory that it keeps, in which a day would grow unseen.
+        # Reading the kills' files leaves this process with free memory, which would hide the day's growth.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             took_s, memory_mib, count, size_mb = fresh.submit(replay, Path(folder) / "day", _HOURS).result()
     on_progress(1.0)
     first_mib, second_mib, last_mib = memory_mib
     lost_s, started = max(kills.lost_s, default=float("nan")), KILLS - len(kills.not_started)
     rows = [
-        Row(f"recorders that were there to be killed, of {KILLS}", f"{started}", f"{KILLS}", "all", started == KILLS),
-        Row("lost at each of their kills, most", f"{lost_s:.2f} s", "", f"{LOST_S:g} s", lost_s <= LOST_S),
+        Row(f"recorders that ran when they were killed, of {KILLS}", f"{started}", f"{KILLS}", "all", started == KILLS),
+        Row("largest loss at a kill", f"{lost_s:.2f} s", "", f"{LOST_S:g} s", lost_s <= LOST_S),
         Row("files that open after a kill", f"{kills.opened} of {kills.tried}", "all", "all",
             kills.opened == kills.tried > 0),
         Row("longest time without a row", f"{apart_s:.2f} s", "", f"{APART_S:g} s", apart_s <= APART_S),
-        Row("rows that are there twice", f"{doubled}", "0", "none", doubled == 0),
+        Row("repeated rows", f"{doubled}", "0", "none", doubled == 0),
         Row(f"{_HOURS} h at 1 Hz replayed in", f"{took_s:.0f} s", "", f"{REPLAY_S:g} s", took_s < REPLAY_S),
         Row("samples of them", f"{count}", f"{_HOURS * 3600}", "none", count == _HOURS * 3600),
-        # When the first hour's files are put together the libraries take what they then keep.
+        # The first merge of an hour's files makes the libraries allocate memory that they keep.
         Row("memory grew in the second hour by", f"{second_mib - first_mib:.1f} MiB", "", "reported, no limit", None),
         Row("memory grew after that by", f"{last_mib - second_mib:.1f} MiB", "0", f"{GROWTH_MIB:g} MiB",
             last_mib - second_mib <= GROWTH_MIB),
     ]  # fmt: skip
     notes = [f"a day of samples, events and maps takes {size_mb:.1f} MB"]
-    notes += [
-        f"a recorder did not start: {message or 'it said nothing'}" for message in dict.fromkeys(kills.not_started)
-    ]
+    notes += [f"a recorder did not start: {message or 'no message'}" for message in dict.fromkeys(kills.not_started)]
     return Outcome("dish-recorder", rows, notes)
 
 
-def an_hour() -> DishEnvironment:
-    """What a terminal meets in an hour: as long as the files that are put together, so nothing repeats in one."""
+def hour_of_environment() -> DishEnvironment:
+    """Return an environment of one hour: as long as the merged files, so that no file repeats a part."""
     return DishEnvironment(make_profile("melbourne", "melbourne", duration_s=3600.0))
 
 
 def kill(
     world: DishEnvironment, folder: Path, times: int, seed: int, on_progress: OnProgress = lambda _: None
 ) -> Kills:
-    """Starts a recorder of a terminal behind `world`, kills it, opens what is there; again and again in one folder."""
+    """Start a recorder of a terminal in `world`, kill it and open its files, `times` times in one folder."""
     draw = random.Random(seed)
-    terminal = Watched(world)
+    terminal = RecordingTerminal(world)
     server = serve(terminal, port=0)
     kills = Kills()
     try:
@@ -153,30 +151,30 @@ def kill(
             if message is not None:
                 kills.not_started.append(message)
             else:
-                # What an earlier recorder lost was counted when that one was killed.
+                # The loss of an earlier recorder was counted at its own kill.
                 kept = max(_last(folder), terminal.first_unix_ns)
                 kills.lost_s.append(max(0, terminal.last_unix_ns - kept) / _NANOS)
             on_progress((turn + 1) / times)
-        # The last one's gap is closed by whoever comes next.
+        # The next recorder closes the last one's gap.
         Recorder(DishClient(f"127.0.0.1:{server.port}"), folder, WallClock()).run(2.0)
     finally:
         server.stop()
     return kills
 
 
-def _run_and_kill(terminal: Watched, port: int, folder: Path, lives_s: float) -> str | None:
-    """Ends a recorder `lives_s` after the terminal's first answer to it; the last that it said if there was none."""
+def _run_and_kill(terminal: RecordingTerminal, port: int, folder: Path, lives_s: float) -> str | None:
+    """Kill a recorder `lives_s` after the terminal's first answer; return its last message if there was no answer."""
     command = ["dish", "record", "--host", f"127.0.0.1:{port}", "--every", str(EVERY_S), "--map-every", "0.5"]
     with tempfile.TemporaryFile() as stderr_file:
         process = subprocess.Popen([sys.executable, "-m", "bentpipe", *command, "-o", str(folder)], stderr=stderr_file)
         try:
-            patience = time.monotonic() + START_S
-            while not terminal.answered.wait(0.05) and process.poll() is None and time.monotonic() < patience:
+            give_up_at = time.monotonic() + START_S
+            while not terminal.answered.wait(0.05) and process.poll() is None and time.monotonic() < give_up_at:
                 pass
             there = terminal.answered.is_set() and process.poll() is None
             if there:
                 time.sleep(lives_s)
-                there = process.poll() is None  # one that ended by itself is none that was killed
+                there = process.poll() is None  # a recorder that ended by itself was not killed
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -187,7 +185,7 @@ def _run_and_kill(terminal: Watched, port: int, folder: Path, lives_s: float) ->
 
 
 def _opens(path: Path) -> bool:
-    """Whether it reads; if not, it is moved away."""
+    """Return whether a file can be read; if not, move it away."""
     try:
         pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError):
@@ -197,26 +195,27 @@ def _opens(path: Path) -> bool:
 
 
 def _last(folder: Path) -> int:
-    """The time of the last row in a folder; 0 where there is none."""
+    """Return the time of the last row in a folder; 0: no rows."""
     times = [pl.read_parquet(path, columns=["t_unix_ns"]) for path in (folder / "samples").glob("*.parquet")]
     return int(pl.concat(times)["t_unix_ns"].sort()[-1]) if times else 0
 
 
 def holes(folder: Path) -> tuple[float, int]:
-    """The longest time between neighbouring rows of a recording [s], and how many rows have the time of another."""
+    """Return the longest time between neighbouring rows of a recording [s], and the number of repeated times."""
     times = scan_recording(folder).select("t_unix_ns").collect()["t_unix_ns"].to_list()
     return max((b - a) / _NANOS for a, b in pairwise(times)), len(times) - len(set(times))
 
 
 def replay(folder: Path, hours: int) -> tuple[float, tuple[float, float, float], int, float]:
-    """Records hours of a terminal at 1 Hz in the same process, by a clock that moves on when somebody waits for it.
+    """Record hours of a terminal at 1 Hz in this process, with a clock that advances when the recorder waits.
 
     Returns:
-        How long it took [s]; the process' memory after the first hour, after the second, and at the end [MiB]; the
-        rows; and what a day of it takes on the disk [MB].
+        The duration [s]; the process's memory after the first hour, after the second, and at the end [MiB]; the number
+            of
+        rows; and the size of a day on the disk [MB].
     """
     clock = SetClock(parse_utc(DEFAULT_START_UTC))
-    client = DishClient(LocalTransport(Terminal(an_hour(), clock)))
+    client = DishClient(LocalTransport(Terminal(hour_of_environment(), clock)))
     begin = time.monotonic()
     memory_mib = []
     for span_h in (1, 1, hours - 2):
@@ -230,5 +229,5 @@ def replay(folder: Path, hours: int) -> tuple[float, tuple[float, float, float],
 
 
 def _in_memory_mib() -> float:
-    """What of this process is in memory now: not the most that it ever was, below which nothing would show."""
+    """Return the process's current memory, not its peak, which could hide growth."""
     return int(STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MIB

@@ -1,8 +1,8 @@
 """Guards for real-time measurements: idle controls must pass before and after, and the Run must be valid.
 
-A virtual machine's host takes processors away for milliseconds at a time (`steal` in /proc/stat), which no program
+The host of a virtual machine takes processors away for milliseconds at a time (`steal` in /proc/stat), which no program
 inside can prevent. So a measurement waits for a calm moment, and is repeated if that moment ended too soon. A
-measurement that never counts fails: its rows are "not measurable here", with the values of the last attempt.
+measurement that is never valid fails: its rows are "not measurable here", with the values of the last attempt.
 """
 
 from __future__ import annotations

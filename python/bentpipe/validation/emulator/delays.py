@@ -117,7 +117,7 @@ def _measured(probe: traffic.Probe, rows: Callable[[], list[Row]]) -> Measured:
 
 
 def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> list[Row]:
-    """Return the rows of a probe that met the reconfiguration `event`."""
+    """Return the rows of a probe during the reconfiguration `event`."""
     times_s = probe.at_s[probe.known]
     expected_ms = path.delay_ms("up", times_s)
     measured_ms = probe.delay_us / 1e3
@@ -126,7 +126,7 @@ def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> li
     near = np.abs(after_s) < 0.2
     struck_s, should_s = times_s[near][np.argmax(measured_ms[near])], times_s[near][np.argmax(expected_ms[near])]
     begun_ms = (struck_s - should_s) * 1e3
-    # There, and while that queue drains, packets wait for each other, which a lone packet's delay does not include.
+    # In the interruption, and while its queue drains, packets wait for each other, unlike a lone packet.
     alone = (after_s < -0.1) | (after_s > event["interruption_ns"] / 1e9 + 0.1)
     rows = error_rows(
         "computed path: delay against the Profile's",
@@ -147,9 +147,9 @@ def _around(path: Profile, event: Mapping[str, Any], probe: traffic.Probe) -> li
 def _shift_us(path: Profile, times_s: NDArray[np.float64], measured_ms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each packet's distance from the Profile's delay, in time and delay together [µs].
 
-    Grants make the delay a sawtooth: a packet that meets the path 20 µs late may miss a grant, and then waits for the
-    next. It is off by 20 µs, not by a grant's period. So this is the least, over moments up to `P99_US` after it left,
-    of that lateness plus the error in delay that remains.
+    Grants make the delay a sawtooth: a packet that enters the path 20 µs late may miss a grant and wait for the next.
+    Its error is then 20 µs, not a grant's period. So this is the smallest sum, over moments up to `P99_US` after the
+    send time, of that lateness and the remaining error of the delay.
     """
     shifts_us = np.arange(0.0, P99_US + 1.0, 10.0)
     remain_us = [

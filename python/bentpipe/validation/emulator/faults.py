@@ -1,4 +1,4 @@
-"""Sudden ends: `kill -9` of the emulator, its supervisor, the program or the command; and that nothing is left."""
+"""Sudden ends: `kill -9` of the emulator, its supervisor, the program or the command must leave nothing behind."""
 
 from __future__ import annotations
 
@@ -29,25 +29,24 @@ Victim = Literal["emulator", "supervisor", "program", "parent"]
 VICTIMS: tuple[Victim, ...] = ("emulator", "supervisor", "program", "parent")
 KILLS = 100
 STARTING_KILLS = 25
-"""Of the command, besides: while it starts, uniformly from its first moment to that in which the emulator is there."""
+"""Further kills of the command, uniformly between its start and the emulator's."""
 
 STARTS = 200
 UP_S = 0.8
-"""A kill comes uniformly within this time of the victim's start; of the command: of the emulator's, before which there
-would be little to leave."""
+"""Longest time from the victim's start to a kill [s], uniform. For the command it counts from the emulator's start,
+before which little could be left."""
 
 BUSY_S = 2.0
-"""The same of every second kill, which comes while a server is started, packets flow, and a Run with a capture of them
-is written."""
+"""The same for every second kill [s]. Meanwhile a server starts, packets flow, and a Run with a capture is written."""
 
 BUSY_BPS = 20e6
 
 WAITS = "read -r _"
-"""What the program does; the server's line, which may be a shell's for a moment, does not."""
+"""The program's command. The server's command line, briefly that of a shell too, does not contain it."""
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """100 kills of each and 200 starts and stops: about twelve minutes; needs no data."""
+    """Check the claim: 100 kills of each process and 200 starts and stops, about twelve minutes. Needs no data."""
     del data
     rows = []
     total = KILLS * len(VICTIMS) + STARTING_KILLS + STARTS
@@ -96,17 +95,17 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
 
 
 class _Before:
-    """What there was of namespaces, devices and descriptors."""
+    """Namespaces, devices and descriptors before the test."""
 
     def __init__(self) -> None:
-        """As of now."""
+        """Record the current ones."""
         self.namespaces = leaks.namespaces()
         self.counted = leaks.least_counted()
         self.devices = leaks.devices()
         self.descriptors = leaks.descriptors()
 
     def left(self) -> list[Row]:
-        """Rows of what is there now, and was not; a namespace may take a while to go."""
+        """Return rows of new ones that remain; a namespace may take a while to vanish."""
         found = [
             (
                 "network namespaces left, of threads, descriptors and mounts",
@@ -123,13 +122,13 @@ class _Before:
 
 @dataclass(frozen=True)
 class Killed:
-    """What came of a kill.
+    """Result of a kill.
 
     Attributes:
-        left: Processes of the emulation that are still there.
-        said: What the command wrote to its standard error.
-        hit: Whether the victim was there, and of the command: whether its emulator or program was.
-        there_s: How long after the command's start the kill's time began [s].
+        left: Remaining processes of the emulation.
+        output: Standard error of the command.
+        hit: Whether the victim existed; for the command, whether its emulator or program did.
+        there_s: Time from the command's start to the start of the kill's delay [s].
     """
 
     left: list[int]
@@ -147,12 +146,12 @@ def kill_once(
     starting: bool = False,
     busy: bool = False,
 ) -> Killed:
-    """`bentpipe run` of a program that waits; `kill -9` `after_s` after the victim is there; then up to 10 s to go.
+    """Start `bentpipe run` with a waiting program, `kill -9` a victim, and wait up to 10 s for all processes to end.
 
-    `busy`: beside it datagrams go to a server, and a Run with a capture is kept below `folder`.
+    The kill comes `after_s` after the victim's start. For the command it comes `after_s` after the emulator's start,
+    or, with `starting`, after the command's own. The program ends when this process closes a pipe or ends.
 
-    The program waits for this process to close a pipe, or to end, however it does. The command's time begins when the
-    emulator is there; `starting`: at its own first moment.
+    With `busy`, datagrams go to a server meanwhile, and a Run with a capture is written below `folder`.
     """
     mark = f"bentpipe-{os.getpid()}-{victim}-{after_s}"
     waits, ours = os.pipe()
@@ -176,7 +175,7 @@ def _kill_once(
     if busy:
         server = prober("count", Path(folder, f"{mark}.count"), LOAD_PORT)
         command += ["--server", f": {mark}; exec {shlex.join(server)}", "--capture", "-o", str(Path(folder, mark))]
-        # What it says when its network is gone is not what the command says. By the mark it is found if it stays.
+        # Its errors after the network's end are not the command's. The mark identifies it if it remains.
         beside = f"{shlex.join(prober('flood', 60, BUSY_BPS, LOAD_PORT, mark))} 2>/dev/null & "
     command += ["--", "sh", "-c", f": {mark}; {beside}{WAITS}; :"]
     begin = time.monotonic()
@@ -184,28 +183,29 @@ def _kill_once(
         command, stdin=standard_input, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder
     ) as parent:
         awaited: Victim = "emulator" if victim == "parent" else victim
-        patience = begin + 60
+        give_up_at = begin + 60
         found: list[int] = []
-        while not (starting or found) and parent.poll() is None and time.monotonic() < patience:
+        while not (starting or found) and parent.poll() is None and time.monotonic() < give_up_at:
             time.sleep(0.005)
-            found = _found(awaited, descendants(parent.pid))
+            found = _process_of(awaited, descendants(parent.pid))
         there_s = time.monotonic() - begin
         time.sleep(after_s)
         family = descendants(parent.pid)
         if victim == "parent":
-            hit = bool(_found("emulator", family) or _found("program", family))
+            hit = bool(_process_of("emulator", family) or _process_of("program", family))
         else:
             hit = bool(found) and found[0] in (pid for pid, _ in family)
         with contextlib.suppress(ProcessLookupError):
             os.kill(found[0] if found and victim != "parent" else parent.pid, signal.SIGKILL)
-        _, complaint = parent.communicate(timeout=60)
+        _, stderr = parent.communicate(timeout=60)
     deadline = time.monotonic() + 10
     while (left := [pid for pid, _ in family if is_alive(pid)] + processes_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return Killed(left, complaint.decode(errors="replace"), hit, there_s)
+    return Killed(left, stderr.decode(errors="replace"), hit, there_s)
 
 
-def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
+def _process_of(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
+    """Return the process of a kind in a family; empty: it does not exist."""
     supervisors = [pid for pid, line in family if "emulation.supervisor" in line]
     programs = [pid for pid, line in family if line.startswith("sh -c") and WAITS in line]
     found: dict[Victim, list[int]] = {
@@ -217,7 +217,7 @@ def _found(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
-    """(pid, command line) of a process's family, itself left out, parents first."""
+    """Return (pid, command line) of all descendants of a process, parents first."""
     found = {}
     for folder in processes():
         try:
@@ -233,7 +233,7 @@ def descendants(root: int) -> list[tuple[int, str]]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it is there and no zombie."""
+    """Return whether a process exists and is no zombie."""
     try:
         return stat_fields(PROC / str(pid))[0] != "Z"
     except OSError:
@@ -241,7 +241,7 @@ def is_alive(pid: int) -> bool:
 
 
 def processes_with(mark: str) -> list[int]:
-    """Processes, other than this one, with `mark` in their command line."""
+    """Return the other processes with `mark` in their command line."""
     found = []
     for folder in processes():
         pid = int(folder.name)

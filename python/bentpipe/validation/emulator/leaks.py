@@ -1,7 +1,7 @@
-"""What an emulation may leave on a machine: network namespaces and network devices, wherever they are.
+"""Leaks of an emulation: network namespaces and network devices anywhere on the machine.
 
-A namespace belongs to a thread, is held by an open descriptor, or by a mount (``ip netns add`` makes one); the process
-that made it may be gone. As root there is the kernel's own count of all of them, too, which needs nobody to hold one.
+A namespace is kept by a thread, an open descriptor or a mount (``ip netns add`` makes one); the process that made it
+may have ended. With root, the kernel's own count includes namespaces that nothing visible keeps.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from bentpipe.execution.emulation.proc import processes
 
 SLAB = Path("/proc/slabinfo")
 SHRINK = Path("/sys/kernel/slab/net_namespace/shrink")
-"""Written to, the kernel gives back the cache's unused objects, which it counts as used as long as it keeps them."""
+"""A write makes the kernel free the cache's unused objects, which it counts as used while it keeps them."""
 
 CLONE_NEWNET = 0x4000_0000
-"""include/uapi/linux/sched.h; `os.unshare` is there from Python 3.12 on."""
+"""include/uapi/linux/sched.h; `os.unshare` exists from Python 3.12 on."""
 
 SETTLE_S = 30.0
-"""The kernel frees a namespace in a work queue (`cleanup_net`), some time after the last one has left it."""
+"""Time for the kernel to free a namespace in a work queue (`cleanup_net`) after its last user has ended [s]."""
 
 NAMESPACE = re.compile(r"net:\[\d+\]")
 
 
 def namespaces() -> set[str]:
-    """Network namespaces, as ``net:[NUMBER]``, of threads, descriptors and mounts that this user may look at."""
+    """Return network namespaces, as ``net:[NUMBER]``, of threads, descriptors and mounts that this user may read."""
     found = set()
     for process in processes():
         for link in [*_all(process, "task/*/ns/net"), *_all(process, "fd/*")]:
             found |= _named(link)
         with contextlib.suppress(OSError):
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
-            # proc_pid_mountinfo(5): root of the mount, and behind the dash the file system's type
+            # proc_pid_mountinfo(5): root of the mount, and after the dash the type of file system
             found |= {fields[3] for line in mounts.splitlines() if " - nsfs " in line and (fields := line.split())}
     return {name for name in found if NAMESPACE.fullmatch(name)}
 
 
 def devices() -> set[tuple[str, str]]:
-    """(namespace, name) of each network device in a namespace in which a thread is.
+    """Return (namespace, name) of each network device in a namespace with a thread.
 
-    One in another namespace is not seen, but that namespace is.
+    Devices in other namespaces are not listed; `namespaces` has those namespaces.
     """
     found = set()
     seen: set[str] = set()
@@ -62,10 +62,10 @@ def devices() -> set[tuple[str, str]]:
 
 
 def counted_namespaces() -> int | None:
-    """How many the kernel has; None where it does not say, or not to this user.
+    """Return the kernel's number of network namespaces; None: the kernel does not report it to this user.
 
-    The memory of the last ones that ended it keeps until another ends (`net_complete_free` in net_namespace.c): so one
-    is made here, and ends.
+    The kernel keeps the memory of the last ended namespaces until another one ends (`net_complete_free` in
+    net_namespace.c), so this creates and ends one.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         SHRINK.write_text("1", encoding="ascii")  # refused to all but root
@@ -81,18 +81,18 @@ def counted_namespaces() -> int | None:
 
 
 def least_counted(looks: int = 10) -> int | None:
-    """The least of some looks at `counted_namespaces`: what is only about to go is gone by then."""
+    """Return the smallest of several counts, so that namespaces about to vanish are not counted."""
     counts = [counted_namespaces() for _ in range(looks)]
     return min((count for count in counts if count is not None), default=None)
 
 
 def descriptors() -> int:
-    """Of this process."""
+    """Return the number of open descriptors of this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def left_of(look: Callable[[], Set[object]], before: Set[object], within_s: float = SETTLE_S) -> Set[object]:
-    """What `look` finds that was not there `before`, once nothing is or the time is over."""
+    """Return new members of the set that `look` returns, after waiting up to `within_s` for them to vanish."""
     deadline = time.monotonic() + within_s
     while (left := look() - before) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -100,7 +100,7 @@ def left_of(look: Callable[[], Set[object]], before: Set[object], within_s: floa
 
 
 def more_than(look: Callable[[], int | None], before: int, within_s: float = SETTLE_S) -> int:
-    """By how much `look` exceeds `before`, once it does not or the time is over."""
+    """Return by how much the count of `look` exceeds `before`, after waiting up to `within_s` for it to fall."""
     deadline = time.monotonic() + within_s
     while (more := (look() or 0) - before) > 0 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -108,13 +108,14 @@ def more_than(look: Callable[[], int | None], before: int, within_s: float = SET
 
 
 def _all(process: Path, pattern: str) -> list[Path]:
-    """Of a process that may end meanwhile, or is not this user's."""
+    """Return matching paths; empty if the process has ended or belongs to another user."""
     with contextlib.suppress(OSError):
         return list(process.glob(pattern))
     return []
 
 
 def _named(link: Path) -> set[str]:
+    """Return the target of a link; empty if it cannot be read."""
     with contextlib.suppress(OSError):
         return {os.readlink(link)}  # noqa: PTH115 - not a path
     return set()

@@ -1,7 +1,6 @@
-"""Traffic with the kernel's own account of it: ``python prober.py send|receive|flood|count|stream|drain …``.
+"""Traffic with the kernel's timestamps and counters: ``python prober.py send|receive|flood|count|stream|drain …``.
 
-Runs inside the two namespaces of an emulation and knows nothing of the emulator: what it measures is what a program
-meets.
+Runs inside the two namespaces of an emulation and imports nothing of the emulator: it measures what a program observes.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ PIECE_BYTES = 1 << 17
 
 
 def send(file: str, count: int, every_s: float, size: int) -> None:
-    """Send `count` packets of `size` bytes on the wire; write when each left [ns of UTC], null if unknown.
+    """Send `count` packets of `size` bytes on the wire; write their send times [ns of UTC], null if unknown.
 
-    The kernel's software timestamp is taken in the device's transmit function (`skb_tx_timestamp` in drivers/net/tun.c
+    The kernel takes its software timestamp in the device's transmit function (`skb_tx_timestamp` in drivers/net/tun.c
     and veth.c): after this process woke up and after the queueing discipline, before the queue that the emulator
-    reads. So the sender's own lateness is no part of the delay, and the emulator's is.
+    reads. So the delay excludes the sender's own lateness and includes the emulator's.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)
@@ -73,18 +72,18 @@ def _sent(sock: socket.socket, times: list[int | None]) -> None:
 
 
 def receive(file: str, beside: list[str]) -> None:
-    """Until SIGTERM; writes what came. `beside` is a command that is started once this listens; [] is none.
+    """Receive until SIGTERM, then write the packets. `beside` is a command that starts once this listens; []: none.
 
-    `packets` is a flat list of (number, time of arrival [ns of UTC], bytes on the wire), `overflowed` the number of
-    packets that had arrived and found this socket's buffer full.
+    `packets` is a flat list of (number, arrival time [ns of UTC], bytes on the wire). `overflowed` counts packets that
+    arrived while this socket's buffer was full.
     """
     sock = _listener(PORT)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    if beside:  # not before: the other end starts when anything listens, and takes this for what does
+    if beside:  # not earlier: the other end starts as soon as a socket listens
         subprocess.Popen(beside)
     rows = array.array("q")
 
-    def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
+    def finish(*_: Any) -> None:  # noqa: ANN401 - signature of signal handlers
         _write(file, {"packets": rows.tolist(), "overflowed": _overflowed(sock)})
         sys.exit(0)
 
@@ -96,9 +95,9 @@ def receive(file: str, beside: list[str]) -> None:
 
 
 def count(file: str, port: int) -> None:
-    """What a flood brings: writes, about every 0.2 s, (seconds since its first packet, bytes on the wire so far).
+    """Count a flood: write, about every 0.2 s, (seconds since its first packet, bytes on the wire so far).
 
-    Packets that found this socket's buffer full had crossed the path, and count.
+    Packets that found this socket's buffer full have crossed the path, so they count.
     """
     sock = _listener(port)
     room = bytearray(2048)
@@ -111,11 +110,11 @@ def count(file: str, port: int) -> None:
             last = now
             seen.append((now - begin, total + 1500 * _overflowed(sock)))
             _write(f"{file}.new", seen)
-            Path(f"{file}.new").replace(file)  # it may be ended at any moment
+            Path(f"{file}.new").replace(file)  # this process may end at any moment
 
 
 def _listener(port: int) -> socket.socket:
-    """A socket of UDP with all the buffer that can be had."""
+    """Open a UDP socket with the largest possible buffer."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 25)
@@ -126,13 +125,13 @@ def _listener(port: int) -> socket.socket:
 
 
 def _overflowed(sock: socket.socket) -> int:
-    """How many packets had arrived and found the socket's buffer full."""
+    """Return the number of packets that arrived while the socket's buffer was full."""
     memory = struct.unpack(f"={SK_MEMINFO_VARS}I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS))
     return int(memory[SK_MEMINFO_DROPS])
 
 
 def flood(seconds: float, bps: float, port: int, step_s: float = 250e-6) -> None:
-    """Packets of 1500 bytes on the wire at `bps`, in small bursts every `step_s`."""
+    """Send packets of 1500 bytes on the wire at `bps`, in small bursts every `step_s`."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.connect((socket.gethostbyname("server"), port))
     payload = struct.pack("!I", 0) + bytes(1500 - HEADERS_BYTES - 4)
@@ -148,7 +147,7 @@ def flood(seconds: float, bps: float, port: int, step_s: float = 250e-6) -> None
 
 
 def stream(seconds: float, controller: str, port: int) -> None:
-    """TCP as fast as it goes; exit code 3: this kernel does not let us have the controller."""
+    """Send over TCP at full speed; exit code 3: the kernel refuses the controller."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
@@ -169,10 +168,10 @@ def stream(seconds: float, controller: str, port: int) -> None:
 
 
 def drain(file: str, port: int) -> None:
-    """One TCP connection, until SIGTERM; writes (seconds since it began, bytes so far), about every 0.1 s."""
+    """Receive one TCP connection until SIGTERM; write (seconds since its start, bytes so far), about every 0.1 s."""
     seen: list[tuple[float, int]] = [(0.0, 0)]
 
-    def finish(*_: Any) -> None:  # noqa: ANN401 - as signal wants it
+    def finish(*_: Any) -> None:  # noqa: ANN401 - signature of signal handlers
         _write(file, seen)
         sys.exit(0)
 
@@ -195,7 +194,7 @@ def _nanoseconds(data: bytes) -> int:
     return int(seconds) * 10**9 + int(nanoseconds)
 
 
-def _write(file: str, value: Any) -> None:  # noqa: ANN401 - JSON is anything
+def _write(file: str, value: Any) -> None:  # noqa: ANN401 - JSON
     Path(file).write_text(json.dumps(value), encoding="ascii")
 
 

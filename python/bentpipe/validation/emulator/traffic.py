@@ -170,7 +170,7 @@ def streamer(seconds: float, controller: str) -> list[str]:
     return prober("stream", seconds, controller, LOAD_PORT)
 
 
-def _read(file: Path) -> Any:  # noqa: ANN401 - JSON is anything
+def _read(file: Path) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(file.read_text())
     except FileNotFoundError:

@@ -36,7 +36,7 @@ LOSS_PACKETS = 20_000
 EPISODES = 25
 EPISODE_PACKETS = 25_000
 EPISODES_S = (0.02, 0.1)
-"""How long an episode lasts; as long passes between two of them at least. Of a path's handovers and fades (access
+"""Shortest and longest duration of an episode, and of the time between two [s]. As a path's handovers and fades (access
 model: most are below 150 ms)."""
 
 EPISODE_LOSS = (0.3, 0.6, 0.9)
@@ -44,7 +44,7 @@ EPISODE_LOSS = (0.3, 0.6, 0.9)
 
 EPISODE_SEED = 1
 DRAWS = 2000
-"""Chosen here: ten lie beyond either end of the middle 99 %."""
+"""Chosen here: ten lie beyond each end of the middle 99 %."""
 
 SPEED_BPS = 1.5e9
 SPEED_GBPS = 1.8
@@ -57,13 +57,13 @@ IDLE_TIMES = 3
 DROPS_MBPS = 500
 STREAM_S = 10
 SETTLED_S = 2.0
-"""After slow start."""
+"""Start of the measurement, after slow start [s]."""
 
 REACHED = 0.9
 """Least share of a bottleneck's capacity that a connection must reach to count as filling it."""
 
 PAYLOAD_PER_PACKET = 1448 / 1500
-"""Of TCP with timestamps over IPv4 at an MTU of 1500 (RFC 7323)."""
+"""Share of payload in a packet of TCP with timestamps over IPv4 at an MTU of 1500 (RFC 7323)."""
 
 
 def capacity(mbps: int) -> Measured:
@@ -92,7 +92,7 @@ def losses() -> Measured:
         within = abs(counted - n * p) <= half
         rows.append(Row(f"{quantity} of {n} packets", str(counted), f"{n * p:.0f}", f"± {half:.0f} (99 %)", within))
     unknown = int(lost.sum()) - (probe.emulated.done or {})["relay"]["lost"]
-    rows.append(Row("losses that the path's elements did not make", str(unknown), "0", "0", unknown == 0))
+    rows.append(Row("losses without a drop in the path's elements", str(unknown), "0", "0", unknown == 0))
     return Measured(rows, _why_not(probe.emulated.why_invalid, probe.overflowed))
 
 
@@ -126,7 +126,7 @@ def episodes() -> Measured:
 
 
 def _drawn_row(quantity: str, counted: int, drawn: NDArray[np.int_]) -> Row:
-    """`found` beside the middle 99 % of what was `drawn`."""
+    """Compare a count with the middle 99 % of those `drawn`."""
     low, high = np.quantile(drawn, [0.005, 0.995])
     return Row(
         quantity, str(counted), f"{np.mean(drawn):.1f}", f"{low:.0f} to {high:.0f} (99 %)", bool(low <= counted <= high)
@@ -134,7 +134,7 @@ def _drawn_row(quantity: str, counted: int, drawn: NDArray[np.int_]) -> Row:
 
 
 def _runs(lost: NDArray[np.bool_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """How many runs of losses each row has, and the most losses in a row."""
+    """Return the number of runs of losses of each row, and the length of its longest run."""
     ends = np.diff(np.pad(lost, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, begin = np.nonzero(ends == 1)
     length = np.nonzero(ends == -1)[1] - begin
@@ -144,9 +144,9 @@ def _runs(lost: NDArray[np.bool_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
 
 
 def speed() -> Measured:
-    """One CUBIC connection over a path of `SPEED_GBPS` and 10 ms there and back; both ends are on this machine.
+    """Measure one CUBIC connection over a path of `SPEED_GBPS` and an RTT of 10 ms; both ends are on this machine.
 
-    Over 20 ms Linux's send buffer of 4 MB would be the limit: 1.6 Gbit/s.
+    At an RTT of 20 ms Linux's send buffer of 4 MB would limit it to 1.6 Gbit/s.
     """
     path = preset_profile(f"dumbbell:rate={SPEED_GBPS}gbit,rtt=10ms,queue=1bdp", 60.0, start_unix_ns=0, name="speed")
     bps, busy, why_invalid = _stream_at(path)
@@ -156,10 +156,10 @@ def speed() -> Measured:
 
 
 def flat_out() -> Measured:
-    """The same without a rate, three times: how fast it goes where nothing but the machine is the limit.
+    """Measure the same without a rate, three times: the speed that only the machine limits.
 
-    No promise: a machine without room to spare is late now and then, and whether a Run is valid then is chance. So none
-    is repeated, and how many were is told.
+    There is no limit: a fully loaded machine is late now and then, and chance decides whether a Run is valid. So no Run
+    is repeated, and the row says how many were valid.
     """
     counted = [_stream_at(unlimited_path(10e-3)) for _ in range(FLAT_OUT_RUNS)]
     median = statistics.median(bps for bps, _, _ in counted)
@@ -169,7 +169,7 @@ def flat_out() -> Measured:
 
 
 def _stream_at(path: Profile) -> tuple[float, str, str | None]:
-    """What a connection got [bit/s on the path], of how much of the processors, and why it is not valid."""
+    """Return the rate of a connection [bit/s on the path], the processors' load, and why the Run is invalid."""
     ticks = Ticks()
     stream = traffic.stream(path, STREAM_S, "cubic")
     busy = f"{100 * ticks.busy():.0f} % of the processors"
@@ -177,7 +177,10 @@ def _stream_at(path: Profile) -> tuple[float, str, str | None]:
 
 
 def drops() -> Measured:
-    """A BBR connection at its bottleneck: what got lost in a device's queue, outside the path. None may be."""
+    """Count packets of a BBR connection at its bottleneck that a device's queue dropped.
+
+    These are drops outside the path; none may occur.
+    """
     path = preset_profile(f"dumbbell:rate={DROPS_MBPS}mbit,rtt=40ms,queue=1bdp", 60.0, start_unix_ns=0, name="drops")
     try:
         stream = traffic.stream(path, STREAM_S, "bbr")
@@ -187,15 +190,16 @@ def drops() -> Measured:
     lost = sum(done["device_drops"]) + done["relay"]["kernel_rejected"]
     bps = stream.goodput_bps(SETTLED_S) / PAYLOAD_PER_PACKET
     quantity = f"BBR at {DROPS_MBPS} Mbit/s ({bps / 1e6:.0f} reached): packets lost outside the path (tx_dropped)"
-    # Below its capacity the path, and so the queues of its ends, were never full. What was lost counts at any rate.
+    # Below its capacity the path never filled the queues of its ends. Losses count in any case.
     missed = None if lost or bps >= REACHED * DROPS_MBPS * 1e6 else f"the path was not filled: {bps / 1e6:.0f} Mbit/s"
     return Measured([Row(quantity, str(lost), "0", "0", lost == 0)], missed)
 
 
 def idle_share(path: Profile) -> Row:
-    """Processor time of the command and everything that it starts, while the program sleeps; of one processor.
+    """Measure the processor time of an idle emulation, as a share of one processor.
 
-    The median of `IDLE_TIMES` emulations, each with processes of its own.
+    That of the command and its descendants while the program sleeps: the median of `IDLE_TIMES` emulations, each with
+    its own processes.
     """
     counted = [_idle_share(path) for _ in range(IDLE_TIMES)]
     share, processes = statistics.median(share for share, _ in counted), counted[0][1]
@@ -218,12 +222,12 @@ def _idle_share(path: Profile) -> tuple[float, int]:
 
 
 def _share_of(root: int, program: str) -> tuple[float, int]:
-    patience = time.monotonic() + 30.0
+    give_up_at = time.monotonic() + 30.0
     while not any(line.strip() == program for _, line in descendants(root)):
-        if time.monotonic() > patience:
+        if time.monotonic() > give_up_at:
             raise UserError("the emulation did not start within 30 s; see above")
         time.sleep(0.05)
-    time.sleep(1.0)  # what comes of starting
+    time.sleep(1.0)  # processor time of the start
     family = [PROC / str(pid) for pid in (root, *(pid for pid, _ in descendants(root)))]
     begin, spent = time.monotonic(), sum(map(cpu_time_s, family))
     time.sleep(IDLE_S)
@@ -231,5 +235,5 @@ def _share_of(root: int, program: str) -> tuple[float, int]:
 
 
 def _why_not(why_invalid: str | None, overflowed: int) -> str | None:
-    full = f"{overflowed} packets crossed the path and found the prober's own buffer full" if overflowed else None
+    full = f"{overflowed} packets crossed the path and found the prober's buffer full" if overflowed else None
     return "; ".join(reason for reason in (why_invalid, full) if reason) or None

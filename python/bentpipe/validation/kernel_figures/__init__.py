@@ -1,6 +1,6 @@
-"""CUBIC and BBR in the simulator against figures measured on a Linux 6.18 kernel.
+"""Compare CUBIC and BBR in the simulator with values measured on a Linux 6.18 kernel.
 
-The kernel's figures were measured with a user-space bottleneck (README.md beside this file).
+The kernel's values were measured with a user-space bottleneck (README.md beside this file).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Azimuth, elevation and range against Skyfield, which does the full theory: UT1, nutation, WGS84."""
+"""Compare azimuth, elevation and range with Skyfield, which applies the full theory: UT1, nutation, WGS84."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SEED = 1
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Compare random (satellite, place, time); with `data`, the elements of ``tle_starlink`` in it as well."""
+    """Compare random (satellite, place, time) cases; with `data`, also the elements in its ``tle_starlink``."""
     shells: list[str] = []
     for name in ("starlink-gen1", "oneweb", "kuiper", "geo"):
-        # One number a satellite in the whole file: of two with one number only the newest would be read.
+        # Numbers are unique in the whole file: of two satellites with one number only the newest would be read.
         shells += two_line_elements(elements.load_satellites(None, name, parse_utc(START)), 1 + len(shells) // 2)
     outcome = Outcome("look-angles")
     files = sorted((data / "tle_starlink").glob("*.tle.gz")) if data is not None else []

@@ -1,6 +1,6 @@
-"""Ping statistics over a measured Profile against those of its source; independent loss must fail.
+"""Compare ping statistics over a measured Profile with those of its source; independent loss must fail.
 
-README.md beside this file says what is claimed and how it is tested.
+README.md beside this file states the claim and its tests.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
 
-#: How far apart what was measured and what is given back may be; of quantiles and loss the issue's line, of the mean
-#: run of lost probes chosen here: half a probe more or less at the ends of runs of five is as much.
+#: Largest relative difference between measurement and simulation. That of the mean run of lost probes is chosen here:
+#: it is half a probe more or less at the ends of runs of five.
 TOLERANCE, RUN_TOLERANCE = 0.05, 0.10
 
-#: What is compared: name, attribute of `PingStats`, unit, factor to it, tolerance.
+#: Compared quantities: name, attribute of `PingStats`, unit, factor to the unit, tolerance.
 Quantity = tuple[str, str, str, float, float]
 DELAY: Sequence[Quantity] = (
     ("median", "median_ms", " ms", 1, TOLERANCE),
@@ -48,7 +48,7 @@ LOSS: Sequence[Quantity] = (
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Profiles of the campaigns below `data`, or of a drawn series, and pings over them; a second or two each."""
+    """Make Profiles of the campaigns below `data`, or of a generated series, and ping over them; seconds each."""
     rows: list[Row] = []
     notes = []
     found = list(_campaigns(data)) if data is not None else []
@@ -76,7 +76,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
 
 
 def compared(name: str, quantities: Sequence[Quantity], was: PingStats, now: PingStats) -> list[Row]:
-    """A row for each quantity."""
+    """Return a row for each quantity."""
     rows = []
     for quantity, key, unit, scale, tolerance in quantities:
         measured, ours = getattr(was, key) * scale, getattr(now, key) * scale
@@ -90,7 +90,7 @@ def compared(name: str, quantities: Sequence[Quantity], was: PingStats, now: Pin
 
 
 def control(name: str, made: Measured, was: PingStats) -> Row:
-    """The same share of loss as a coin for each packet must not pass for the bursts that were measured."""
+    """Check that independent loss at the same rate does not pass for the measured bursts."""
     now = simulated_ping_stats(with_coin(made.profile, was.loss), regular_times(made.probes, made.profile))
     fails = abs(now.run - was.run) > RUN_TOLERANCE * was.run
     return Row(
@@ -103,7 +103,7 @@ def control(name: str, made: Measured, was: PingStats) -> Row:
 
 
 def with_coin(profile: Profile, loss: float) -> Profile:
-    """The Profile with the same chance of loss at all times, in both directions, instead of its bad intervals."""
+    """Return the Profile with constant, independent loss in both directions instead of its loss process."""
     frame = profile_to_frame(profile).filter(pl.col("kind") != "loss_probability")
     one_way = 1 - (1 - loss) ** 0.5
     hop = frame["hop"][0]
@@ -130,12 +130,15 @@ def stats_text(found: PingStats) -> str:
 
 
 def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]]:
-    """Name, pings, how the Profile is made, and whether the prober waited for replies; of the campaigns there are."""
+    """Yield the campaigns that are present.
+
+    Each has its name, pings, how the Profile is made, and whether the prober waited for replies.
+    """
     for file in sorted((data / "latency_victoria_10ms").glob("*.csv")):
         table = _columns(file, ",", 0, 1, 1)
         name = f"victoria {file.stem.removeprefix('bent_pipe_victoria_').removesuffix('_latency')}"
         yield name, table, FromPings(), False
-        # Lost probes are absent rows there: a silence of more than five probes counts as loss.
+        # Lost probes have no rows there: a silence of more than five probes counts as loss.
         yield f"{name}, silences as loss", table, FromPings(silent_is_lost=True), False
     for file in sorted((data / "latency_seattle_250ms").glob("*ping*.txt")):
         yield (
@@ -149,7 +152,7 @@ def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]
 
 
 def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> pl.DataFrame:
-    """A table without heading: times of replies, and RTTs [ms], below 0 where lost."""
+    """Return a table without a heading: reply times, and RTTs [ms], below 0 if lost."""
     try:
         found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:

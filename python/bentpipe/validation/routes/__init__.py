@@ -1,6 +1,6 @@
-"""Shortest paths over +Grid links against a recomputation that shares nothing with ours but the conventions.
+"""Compare shortest paths over +Grid links with a recomputation that shares only the conventions with ours.
 
-python-sgp4 reads the same two-line elements, NumPy turns and measures, SciPy's Dijkstra finds the way.
+python-sgp4 reads the same two-line elements, NumPy rotates and measures, SciPy's Dijkstra finds the paths.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ START = "2026-05-10T09:00:00Z"
 DURATION_S = 6000
 MIN_ELEVATION_DEG = 25.0
 TOLERANCE_MS = 1e-3
-#: At the shell's northern edge, nearly antipodes, across the seam of longitude, near one another, along a meridian.
+#: Pairs: at the shell's northern edge, nearly antipodal, across 180° of longitude, close together, along a meridian.
 PAIRS = {
     "Saint Petersburg – Rio de Janeiro": ((59.93, 30.36), (-22.90, -43.17)),
     "Melbourne – London": ((-37.81, 144.96), (51.51, -0.13)),
@@ -34,7 +34,7 @@ PAIRS = {
 
 Floats = NDArray[np.float64]
 
-#: Times that the recomputation works on together.
+#: Time steps that the recomputation handles at once.
 _PORTION = 200
 
 
@@ -81,7 +81,7 @@ def _row(name: str, found: Floats, expected: Floats) -> Row:
 
 
 class _Recomputation:
-    """The network of a plane-major grid, by other people's programs."""
+    """The network of a plane-major grid, from independent libraries."""
 
     def __init__(self, lines: list[str], planes: int, per_plane: int) -> None:
         from sgp4.api import Satrec, SatrecArray
@@ -100,7 +100,7 @@ class _Recomputation:
         self._ground = self._up * normal[:, None] * [1.0, 1.0, 1.0 - e2]
 
     def rtt_ms(self, start_unix_ns: int, on_progress: OnProgress) -> Floats:
-        """RTTs of each pair, shape (steps, pairs); infinite where there is no way."""
+        """Return the RTT of each pair, shape (steps, pairs); infinite: no path."""
         out = np.empty((DURATION_S, len(PAIRS)))
         days, nanos = divmod(start_unix_ns, 86_400 * 10**9)
         for first in range(0, DURATION_S, _PORTION):
@@ -132,7 +132,7 @@ class _Recomputation:
         elevation = np.degrees(np.arcsin(np.einsum("gsk,gk->gs", away, self._up) / distance))
         place, satellite = np.nonzero(elevation >= MIN_ELEVATION_DEG)
         reach = distance[place, satellite]
-        # Even places send, odd ones receive: a place is no relay.
+        # Even nodes send and odd nodes receive, so a place cannot relay.
         n = len(positions)
         sends = place % 2 == 0
         rows = np.concatenate([a, b, n + place[sends], satellite[~sends]])

@@ -1,6 +1,6 @@
-"""The serving satellite: generated maps whose painter is known, and what others inferred from real ones.
+"""The serving satellite: simulated maps with a known one, and real maps with published inferences.
 
-README.md beside this file says what is claimed and how it is tested.
+README.md beside this file states the claim and its tests.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 
     from bentpipe import _native
 
-#: Length of a generated case [s].
+#: Duration of a simulated case [s].
 CASE_S = 1800
-#: Answers are sorted by confidence and cut into so many parts of one size; in each the share that is right may differ
-#: from the mean confidence by so much.
+#: Number of bins of answers, sorted by confidence, and the largest difference between share of correct answers and mean
+#: confidence in a bin.
 PARTS, CALIBRATED = 5, 0.10
-#: A label whose satellite stands farther than this from what was painted [deg] contradicts its own map. Chosen here:
+#: A label whose satellite is farther than this from the drawn arc [deg] contradicts its own map. Chosen here:
 #: four times our median.
 LABEL_FITS_DEG = 2.0
 AGREES = 0.90
-#: By how much time is shifted for the negative control [h].
+#: Time shift of the negative control [h].
 SHIFT_H = 6
-#: Where the terminal of `joint_victoria_20250529` was at 23:21:28, from its own GPS.
+#: Position of the terminal of `joint_victoria_20250529` at 23:21:28, by its GPS.
 VICTORIA = Place("victoria", 48.51368, -124.29353, 201.0)
 _LOUVAIN, _JOINT, _ELEMENTS = "serving_satellite_louvain", "joint_victoria_20250529", "tle_starlink"
 _STAMP = "2025-05-29-23-20-13"
@@ -65,14 +65,14 @@ _STAMP = "2025-05-29-23-20-13"
 
 @dataclass(frozen=True)
 class Judged:
-    """Answers of a record and whether each is right, shape (n,)."""
+    """Answers of a record and whether each is correct, shape (n,)."""
 
     confidence: NDArray[np.float64]
     right: NDArray[np.bool_]
 
 
 def calibration(judged: Judged, parts: int = PARTS) -> list[tuple[int, float, float]]:
-    """How many answers, their mean confidence, and the share that is right; by confidence, in parts of one size."""
+    """Return number, mean confidence and share of correct answers of each bin: equal counts, sorted by confidence."""
     order = np.argsort(judged.confidence, kind="stable")
     return [
         (len(part), float(judged.confidence[part].mean()), float(judged.right[part].mean()))
@@ -82,18 +82,18 @@ def calibration(judged: Judged, parts: int = PARTS) -> list[tuple[int, float, fl
 
 
 def judge_case(case: Case, truth: Truth, data: Path) -> Judged:
-    """A generated case: right is the satellite that painted, or "none" where that one is not among the elements."""
+    """Judge a simulated case. Correct is the drawn satellite, or "none" if the elements lack it."""
     satellites = known_satellites(data / _ELEMENTS, parse_utc(case.start))
     known = {int(i) for i in satellites.elements()["norad_id"]}
     answers, _ = by_map(painted(maps_of(case, truth)), "FRAME_EARTH", satellites, truth.place)
-    # A clock that is late puts the last look into a slot that is not the case's.
+    # A late clock puts the last map into a slot after the case.
     pairs = [(a, truth.serving.get(slot_start(a.slot_start_unix_ns), 0)) for a in answers]
     judged = [(a.confidence, a.norad_id == (who if who in known else None)) for a, who in pairs if who]
     return Judged(np.array([c for c, _ in judged]), np.array([r for _, r in judged], dtype=bool))
 
 
 def generated(cases: Sequence[Case], data: Path, on_progress: OnProgress) -> Judged:
-    """All of some cases."""
+    """Judge several simulated cases together."""
     worlds: dict[tuple[str, str], Truth] = {}
     found = []
     for k, case in enumerate(cases):
@@ -106,7 +106,7 @@ def generated(cases: Sequence[Case], data: Path, on_progress: OnProgress) -> Jud
 
 
 def shifted(maps: Maps, hours: int) -> Maps:
-    """The same maps at another time: no satellite is where it was."""
+    """Match the same maps at a shifted time, when every satellite is elsewhere."""
     by_ns = hours * 3600 * 10**9
     slots = [replace(slot, start_unix_ns=slot.start_unix_ns + by_ns) for slot in maps.painted.slots]
     attitudes = maps.attitudes
@@ -118,7 +118,7 @@ def shifted(maps: Maps, hours: int) -> Maps:
 def label_distances(
     maps: Maps, standing: Orientation | None, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> dict[int, float]:
-    """How far each slot's labelled satellite is from what was painted [deg], capped."""
+    """Return the distance of each slot's labelled satellite from the drawn arc [deg], capped."""
     turn = standing.turn if standing is not None else maps.attitudes.turn  # type: ignore[union-attr]
     found = tracks(maps.painted, turn)
     names = [str(name).strip() for name in satellites.elements()["name"]]
@@ -134,10 +134,10 @@ def label_distances(
 def own_geometry(
     maps: Maps, near: Orientation, satellites: _native.Satellites, place: Place, labels: dict[int, str]
 ) -> float:
-    """Share of the slots whose label stands nearest to what was painted, if the terminal stood as the labels have it.
+    """Return the share of slots whose label is nearest to the drawn arc, for the orientation that fits the labels best.
 
-    The standing is the least-squares turn of the labelled satellites themselves, begun at one that is `near`. No way of
-    telling satellites from these maps agrees with the labels much more often than that.
+    That orientation is the least-squares rotation over the labelled satellites themselves, started from one that is
+    `near`. No method can agree with the labels much more often on these maps.
     """
     names = [str(name).strip() for name in satellites.elements()["name"]]
     painted_ = tracks(maps.painted, lambda vectors, _: vectors)
@@ -164,7 +164,7 @@ def own_geometry(
 
 
 def labels_of(path: Path) -> dict[int, str]:
-    """The satellite that others inferred, by slot."""
+    """Return the published satellite of each slot."""
     table = pl.read_csv(path)
     seconds = table["Timestamp"].str.slice(0, 19).str.to_datetime("%Y-%m-%d %H:%M:%S", time_zone="UTC").dt.epoch("s")
     rows = zip(seconds.to_list(), table["Connected_Satellite"].to_list(), strict=True)
@@ -172,7 +172,7 @@ def labels_of(path: Path) -> dict[int, str]:
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Accuracy and calibration on generated maps, agreement with published labels, negative controls; two minutes."""
+    """Check accuracy and calibration on simulated maps, published labels, and negative controls; two minutes."""
     if data is None or not all((data / name).is_dir() for name in (_LOUVAIN, _JOINT, _ELEMENTS)):
         return Outcome("serving", skipped="needs the measurements (--data DIR, see the claim's README)")
     outcome = Outcome("serving")

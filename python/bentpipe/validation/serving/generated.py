@@ -1,8 +1,7 @@
-"""Maps of which it is known who painted them: the simulated terminal's, under real elements of the same day.
+"""Obstruction maps with known serving satellites: those of the simulated terminal, from real elements of the day.
 
-The maps are painted by `bentpipe.measurements.dish.simulation.sky`, which shares no code with the matching but the
-orbits and the size of a pixel; the elements that the matching gets are a day older than those that painted, and some of
-the satellites are not among them.
+`bentpipe.measurements.dish.simulation.sky` draws the maps; it shares only the orbits and the size of a pixel with the
+matching. The matching gets elements that are a day older, without some of the satellites.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ if TYPE_CHECKING:
     from bentpipe import _native
     from bentpipe.scenarios.sites import Place
 
-#: Elements that painted, and those that the matching gets: `tle_starlink`.
+#: Elements for the maps, and those for the matching: `tle_starlink`.
 PAINTED_BY, KNOWN = "10-05-2026.tle.gz", "09-05-2026.tle.gz"
-#: Part of the satellites that the matching does not get.
+#: Share of the satellites that the matching lacks.
 UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """One terminal for a while.
+    """One terminal over a period.
 
     Attributes:
-        site, start: Where and when it stood.
-        every_s: Time between looks at the map.
-        clear_s: Time between clearings of it; 0: never.
-        off: Pixels that the map is off upwards and to the right: a terminal that does not know exactly how it stands.
-        late_s: By how much the looks' clock is late.
+        site, start: Its place and the start.
+        every_s: Time between reads of the map.
+        clear_s: Time between resets of the map; 0: never.
+        off: Error of the map, upwards and to the right [pixels]: a terminal that does not know its orientation exactly.
+        late_s: By how much the clock of the reads is late.
     """
 
     site: str
@@ -60,7 +59,7 @@ class Case:
     late_s: float = 0.0
 
 
-#: Sites, hours and ways of looking: what constants are fitted on, and what they are scored on.
+#: Cases: sites, hours and reads. Constants are fitted on the first and scored on the second.
 _WAYS = ((1, 15), (1, 600), (5, 15), (15, 900), (1, 0))
 FITTED = [
     Case(site, start, every, clear, off, late)
@@ -84,7 +83,7 @@ SCORED = [
 
 @dataclass(frozen=True)
 class Truth:
-    """A case's sky: the place, who served in each slot (0: nobody), and the terminal's world."""
+    """A case's truth: the place, the serving satellite of each slot (0: none), and the terminal's environment."""
 
     place: Place
     world: DishEnvironment
@@ -92,9 +91,9 @@ class Truth:
 
 
 def world_of(case: Case, elements: Path, duration_s: int) -> Truth:
-    """The scheduler's choices at the case's site and hour."""
+    """Return the scheduler's choices at the case's site and hour."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # gateways far from a site are not what is asked here
+        warnings.simplefilter("ignore")  # the distance to gateways does not matter here
         profile = make_profile(
             case.site, case.site, start_unix_ns=parse_utc(case.start), duration_s=duration_s, elements=elements, seed=7
         )
@@ -104,7 +103,7 @@ def world_of(case: Case, elements: Path, duration_s: int) -> Truth:
 
 
 def maps_of(case: Case, truth: Truth) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """What the terminal's map shows at each look."""
+    """Return the terminal's map at each read."""
     paint = SimulatedMap(truth.world, 0)
     every = round(case.every_s)
     for second in range(0, truth.world.seconds + 1, every):
@@ -117,7 +116,7 @@ def maps_of(case: Case, truth: Truth) -> Iterator[tuple[int, NDArray[np.float32]
 
 
 def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN) -> _native.Satellites:
-    """The elements of the day before, without some of the satellites."""
+    """Return the elements of the day before, without some of the satellites."""
     lines = gzip.decompress((folder / KNOWN).read_bytes()).decode("ascii").splitlines()
     rng = np.random.default_rng(11)
     kept: list[str] = []
@@ -131,5 +130,5 @@ def known_satellites(folder: Path, at_unix_ns: int, *, missing: float = UNKNOWN)
 
 
 def slot_start(unix_ns: int) -> int:
-    """The begin of the slot that a moment lies in."""
+    """Return the start of the slot that contains a time."""
     return (unix_ns - SLOT_PHASE_NS) // SLOT_NS * SLOT_NS + SLOT_PHASE_NS
