@@ -160,6 +160,16 @@ pub enum ProfileError {
         /// Length of the other columns.
         expected: usize,
     },
+    /// Nodes, links and paths that make no network.
+    #[error("{item}: {problem}; expected {expected}", item = shown(item))]
+    Network {
+        /// The node, link, path or shared queue.
+        item: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What would be right.
+        expected: String,
+    },
     /// An Experiment that cannot be run.
     #[error("experiment: {field}: {}; expected {expected}", shown_message(value))]
     Experiment {

@@ -114,4 +114,12 @@ impl Event {
             Direction::Down => &self.down,
         }
     }
+
+    /// Return the fate of one direction, mutable.
+    pub const fn fate_mut(&mut self, direction: Direction) -> &mut Fate {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
 }

@@ -13,6 +13,9 @@
 //! | [`hop`] | series and queues of a hop |
 //! | [`event`] | handovers, outages and the fate of packets |
 //! | [`profile`] | hops, routes and events: the Profile |
+//! | [`topology`] | nodes and links, each once |
+//! | [`path`] | routes of one pair of hosts over these links |
+//! | [`network`] | a Topology and the Paths over it |
 //! | [`queue_rule`] | rules that replace a Profile's queues |
 //! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
@@ -28,6 +31,8 @@ pub mod experiment;
 pub mod hop;
 mod lone;
 pub mod options;
+pub mod network;
+pub mod path;
 pub mod profile;
 pub mod queue;
 pub mod queue_rule;
@@ -37,6 +42,7 @@ pub mod series;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod topology;
 pub mod units;
 mod validation;
 
@@ -44,9 +50,12 @@ pub use direction::Direction;
 pub use error::{ProfileError, shown, shown_message};
 pub use event::{Event, EventKind, Fate, InFlightFate, Migration, OrderFate, QueueFate};
 pub use hop::{Hop, HopDirection, LOSS_ONE};
+pub use network::NetworkSpec;
+pub use path::{Path, PathHop};
 pub use profile::{Basis, Profile, Provenance, RouteEntry};
 pub use queue::{Codel, FqCodel, QueueDiscipline, QueueLimit, QueueSpec, Red, Step};
 pub use queue_rule::QueueRule;
 pub use rng::{Streams, keyed_u64, unit_f64};
 pub use series::{Interpolation, JitterSeries, Series};
+pub use topology::{LinkSpec, Topology};
 pub use units::{Angle, Bytes, Nanos, Rate, Time, Utc};

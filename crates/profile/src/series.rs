@@ -2,6 +2,7 @@
 
 use crate::error::ProfileError;
 use crate::units::{Nanos, Time};
+use std::sync::Arc;
 
 /// How a series is interpolated between its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +17,13 @@ pub enum Interpolation {
 ///
 /// The first value also holds before the first point, the last value after the last point. A point whose `valid` is false opens a gap that lasts to
 /// the next valid point. In a gap the value can still be read (drivers use the last known one), but [`Series::is_valid`] is false: it was not measured.
+/// Clones share the points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     interpolation: Interpolation,
-    times: Vec<Time>,
-    values: Vec<u64>,
-    valid: Vec<bool>,
+    times: Arc<[Time]>,
+    values: Arc<[u64]>,
+    valid: Arc<[bool]>,
 }
 
 /// The last position of a reader in a series. Readers move forward in time, so finding the next point takes a step, not a search.
@@ -58,13 +60,13 @@ impl Series {
         }
         // A single point means the same with either interpolation. One form makes equal series compare equal.
         let interpolation = if times.len() == 1 { Interpolation::Step } else { interpolation };
-        Ok(Self { interpolation, times, values, valid })
+        Ok(Self { interpolation, times: times.into(), values: values.into(), valid: valid.into() })
     }
 
     /// Create a constant series.
     #[must_use]
     pub fn constant(value: u64) -> Self {
-        Self { interpolation: Interpolation::Step, times: vec![Time::ZERO], values: vec![value], valid: vec![true] }
+        Self { interpolation: Interpolation::Step, times: [Time::ZERO].into(), values: [value].into(), valid: [true].into() }
     }
 
     /// Create a stepped series from `(time, value)` points.
@@ -210,8 +212,8 @@ fn lerp(delta: u64, elapsed: u64, span: u64) -> u64 {
 /// same delay, and no packet overtakes another. (Starlink shares its channels in frames of 1/750 s: Humphreys et al., IEEE TAES 2023.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JitterSeries {
-    starts: Vec<Time>,
-    lengths: Vec<Nanos>,
+    starts: Arc<[Time]>,
+    lengths: Arc<[Nanos]>,
 }
 
 impl JitterSeries {
@@ -239,8 +241,8 @@ impl JitterSeries {
                 });
             }
         }
-        let (starts, lengths) = closures.iter().copied().unzip();
-        Ok(Self { starts, lengths })
+        let (starts, lengths): (Vec<_>, Vec<_>) = closures.iter().copied().unzip();
+        Ok(Self { starts: starts.into(), lengths: lengths.into() })
     }
 
     /// Return when a packet that arrives at `at` is released: `at` itself, or the end of the closure it falls into.
