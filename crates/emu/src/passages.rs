@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use bentpipe_link::Packet;
     use bentpipe_profile::{
-        Basis, Direction, Hop, HopDirection, Provenance, QueueDiscipline, QueueLimit, QueueSpec, RouteEntry, Series, Streams,
+        Basis, Direction, Hop, HopDirection, NetworkSpec, Provenance, QueueDiscipline, QueueLimit, QueueSpec, RouteEntry, Series, Streams,
     };
 
     const MS: u64 = 1_000_000;
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn links_include_packets_of_earlier_passages() {
         let profile = profile();
-        let network = || Network::new(&[&profile], Streams::new(1)).unwrap();
+        let network = || Network::new(&NetworkSpec::from_profiles(&[&profile]).unwrap(), Streams::new(1)).unwrap();
         let packet = |at: u64| Packet::new(Time(at * MS), 0, Direction::Up, 0, 100, 0);
         let mut passages = Passages::new(network());
         for at in [970, 990] {

@@ -29,7 +29,7 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::run::{Links, NoRoute};
-use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, Streams, Time};
 use ends::PathEnds;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::os::fd::AsFd;
@@ -97,7 +97,7 @@ impl Relay {
         for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
         }
-        let network = Network::new(&[&profile], streams)?;
+        let network = Network::new(&NetworkSpec::from_profiles(&[&profile])?, streams)?;
         Ok(Self {
             clock: Clock::starting_at(Time::ZERO, Nanos(0)),
             wall_drift: WallClockDrift::now(),
@@ -315,7 +315,7 @@ impl Relay {
         let end = self.profile_end();
         let at = self.begin.restart_at(end);
         let shift = Nanos(end.0 - at.0);
-        let mut network = Network::new(&[&self.profile], self.streams)?;
+        let mut network = Network::new(&NetworkSpec::from_profiles(&[&self.profile])?, self.streams)?;
         network.run_until(at, &mut Vec::new());
         if self.ends.tap.is_some() {
             network.record_stages();

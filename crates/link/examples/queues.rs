@@ -45,7 +45,7 @@ fn run(discipline: QueueDiscipline, packets: u64) -> u64 {
         }
         #[allow(clippy::cast_possible_truncation)] // below ten
         let flow = (keyed_u64(1, n) % 10) as u32;
-        server.push(Port::In, Packet { ecn: Ecn::Ect, ..Packet::new(at, 0, Direction::Down, flow, BYTES, 0) });
+        server.push(Port::Near, Packet { ecn: Ecn::Ect, ..Packet::new(at, 0, Direction::Down, flow, BYTES, 0) });
     }
     left
 }

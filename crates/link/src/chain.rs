@@ -1,17 +1,17 @@
-//! One direction of a hop: its elements in the order in which packets pass them.
+//! One direction of a link: its elements in the order in which packets pass them.
 
 use crate::delay::Delay;
-use crate::element::{Element, Exit, Port};
+use crate::element::{Element, Port};
 use crate::event::PathEvent;
 use crate::jitter::Jitter;
 use crate::loss::Loss;
+use crate::migration::Migrate;
 use crate::packet::Packet;
-use crate::queue::Queue;
 use crate::server::Server;
 use crate::stages::Stage;
 use bentpipe_profile::{HopDirection, Time};
 
-/// Elements in sequence: capacity with its queue, grant schedule, loss, propagation. Each is present only if the hop has it.
+/// Elements in sequence: capacity with its queue, grant schedule, loss, propagation. Each is present only if the link has it.
 ///
 /// Loss comes after the queue, since a packet lost on the air has used the capacity. Jitter comes after the queue too, since the capacity series
 /// is a flow's average over frames.
@@ -21,7 +21,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Build all elements of one direction. `interruptible`: events close this hop, so it needs a queue even without a capacity. `keys`: keys of
+    /// Build all elements of one direction. `interruptible`: events close this link, so it needs a queue even without a capacity. `keys`: keys of
     /// the per-packet draws in the queue and behind it.
     #[must_use]
     pub fn full(side: &HopDirection, interruptible: bool, keys: [u64; 2]) -> Self {
@@ -32,13 +32,13 @@ impl Chain {
         chain
     }
 
-    /// Build only the capacity and its queue: the part of a hop that Profiles share. `key`: key of the queue's draws.
+    /// Build only the capacity and its queue, which several links share. `key`: key of the queue's draws.
     #[must_use]
     pub fn queue_only(side: &HopDirection, key: u64) -> Self {
         Self::from_elements(vec![Box::new(Server::new(side.capacity.clone(), side.queue, key))])
     }
 
-    /// Build everything behind the capacity and its queue: the part of a shared hop that each Profile has for itself.
+    /// Build everything behind the capacity and its queue: the part that each link has for itself. `key`: key of the draws.
     #[must_use]
     pub fn behind_queue(side: &HopDirection, key: u64) -> Self {
         let mut elements: Vec<Box<dyn Element>> = Vec::new();
@@ -66,20 +66,20 @@ impl Chain {
 
     /// Move every packet that is due by `now` to the next element. Passes packets that leave the chain to `out`, and appends to `stages`, if given,
     /// how they spent their time.
-    pub fn run(&mut self, now: Time, mut stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(Exit, Packet)) {
+    pub fn run(&mut self, now: Time, mut stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(Port, Packet)) {
         let last = self.elements.len() - 1;
         for i in 0..=last {
-            while let Some((exit, packet)) = self.elements[i].pop(now) {
+            while let Some((port, packet)) = self.elements[i].pop(now) {
                 if let Some(stages) = &mut stages {
                     let Packet { body, route, position, at, .. } = packet;
                     let spent = self.elements[i].stages(at).into_iter().flatten();
                     stages.extend(spent.map(|(part, until)| Stage { body, route, position, part, until }));
                 }
-                if exit == Exit::Out && i < last {
-                    self.elements[i + 1].push(Port::In, packet);
+                if port == Port::Far && i < last {
+                    self.elements[i + 1].push(Port::Near, packet);
                 } else {
                     self.packets -= 1;
-                    out(exit, packet);
+                    out(port, packet);
                 }
             }
         }
@@ -97,26 +97,20 @@ impl Chain {
         self.elements.iter().fold(arrivals, |arrivals, element| element.departures(arrivals))
     }
 
-    /// Predict when the packets that migrate to another hop's queue, followed by `arrivals`, arrive there ([`Element::migrating`]).
-    #[must_use]
-    pub fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
-        self.elements[0].migrating(arrivals)
-    }
-
     /// Pass the event to every element.
     pub fn on_event(&mut self, event: &PathEvent) {
         self.elements.iter_mut().for_each(|e| e.on_event(event));
     }
 
-    /// Return the first element's queue, if it has one.
+    /// Return the first element's queue that can migrate, if it has one.
     #[must_use]
-    pub fn queue(&self) -> Option<&Queue> {
-        self.elements[0].queue()
+    pub fn migration(&self) -> Option<&dyn Migrate> {
+        self.elements[0].migration()
     }
 
-    /// Adopt the AQM state of another hop's queue, whose packets migrate to this hop at a handover.
-    pub fn adopt_aqm_state(&mut self, queue: &Queue) {
-        self.elements[0].adopt_aqm_state(queue);
+    /// As [`Chain::migration`], mutable.
+    pub fn migration_mut(&mut self) -> Option<&mut dyn Migrate> {
+        self.elements[0].migration_mut()
     }
 
     /// Return the number of packets inside.

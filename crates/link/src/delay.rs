@@ -1,45 +1,76 @@
 //! Propagation: a one-way delay that changes with time.
 
-use crate::cause::{DropCause, DropCounts};
-use crate::element::{Element, Exit, Port};
-use crate::event::PathEvent;
+use crate::cause::DropCause;
+use crate::element::{Element, Port};
+use crate::event::{PathEvent, drop_in_flight};
 use crate::packet::Packet;
 use crate::stages::Part;
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{InFlightFate, Nanos, Series, Time};
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
-/// Delays each packet by the value of the series at its entry. A falling delay never reorders within the hop. Between hops the handover's
+/// Delays each packet by the value of the series at its entry. A falling delay never reorders within the link. Between links the handover's
 /// [`PathEvent::NotBefore`] keeps order; without it packets of the shorter path arrive first.
 pub struct Delay {
     series: Series,
     due: Due,
+    /// In order of departure.
     in_flight: VecDeque<Packet>,
     dropped: VecDeque<Packet>,
-    drops: DropCounts,
 }
 
 /// Computes when the next packet leaves.
 #[derive(Clone, Default)]
 struct Due {
     cursor: Cursor,
-    /// When the last packet inside leaves. No later packet leaves before it, or before `floor`.
+    /// When the last packet leaves that no floor held. No later packet leaves before it.
     last: Time,
+    /// Floors of single paths.
+    floors: BTreeMap<u32, Floors>,
+}
+
+/// The floors of one path.
+#[derive(Clone, Default)]
+struct Floors {
     /// Latest of the floors that apply to packets that enter now.
     floor: Time,
+    /// When the path's last packet leaves. None of its later packets leaves before it.
+    last: Time,
     /// Floors for packets on a route from some number on, in order: (route, floor).
-    floors: VecDeque<(u16, Time)>,
+    pending: VecDeque<(u16, Time)>,
 }
 
 impl Due {
     fn next(&mut self, series: &Series, packet: &Packet) -> Time {
-        while let Some(&(_, floor)) = self.floors.front().filter(|(route, _)| *route <= packet.route) {
-            self.floors.pop_front();
-            self.floor = self.floor.max(floor);
+        self.last = self.last.max(packet.at + Nanos(series.at(&mut self.cursor, packet.at)));
+        if self.floors.is_empty() { self.last } else { self.above_floor(packet) }
+    }
+
+    /// Return when a packet leaves that would leave at `self.last` without floors.
+    fn above_floor(&mut self, packet: &Packet) -> Time {
+        let Entry::Occupied(mut entry) = self.floors.entry(packet.path) else { return self.last };
+        let floors = entry.get_mut();
+        while let Some(&(_, floor)) = floors.pending.front().filter(|(route, _)| *route <= packet.route) {
+            floors.pending.pop_front();
+            floors.floor = floors.floor.max(floor);
         }
-        let due = packet.at + Nanos(series.at(&mut self.cursor, packet.at));
-        self.last = self.last.max(self.floor).max(due);
-        self.last
+        let due = self.last.max(floors.floor).max(floors.last);
+        floors.last = due;
+        if floors.pending.is_empty() && floors.floor <= packet.at && due == self.last {
+            entry.remove(); // every later packet leaves after the floor
+        }
+        due
+    }
+
+    /// Forget dropped packets: later ones wait only for those that are still in flight.
+    fn recompute(&mut self, in_flight: &VecDeque<Packet>) {
+        self.last = Time::ZERO;
+        self.floors.values_mut().for_each(|floors| floors.last = Time::ZERO);
+        for packet in in_flight {
+            let last = self.floors.get_mut(&packet.path).map_or(&mut self.last, |floors| &mut floors.last);
+            *last = packet.at;
+        }
     }
 }
 
@@ -47,24 +78,30 @@ impl Delay {
     /// Create an element with a series of one-way delays [ns].
     #[must_use]
     pub fn new(series: Series) -> Self {
-        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: VecDeque::new(), drops: DropCounts::default() }
+        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: VecDeque::new() }
     }
 }
 
 impl Element for Delay {
     fn push(&mut self, _port: Port, mut packet: Packet) {
         packet.at = self.due.next(&self.series, &packet);
-        self.in_flight.push_back(packet);
+        if self.in_flight.back().is_some_and(|last| last.at > packet.at) {
+            // The last packet waits for its path's floor. Other paths do not wait for it.
+            let place = self.in_flight.partition_point(|other| other.at <= packet.at);
+            self.in_flight.insert(place, packet);
+        } else {
+            self.in_flight.push_back(packet);
+        }
     }
 
-    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
+    fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
         if let Some(packet) = self.dropped.pop_front() {
-            return Some((Exit::Dropped(DropCause::Event), packet));
+            return Some((Port::Drop(DropCause::Event), packet));
         }
         if self.in_flight.front()?.at > now {
             return None;
         }
-        self.in_flight.pop_front().map(|packet| (Exit::Out, packet))
+        self.in_flight.pop_front().map(|packet| (Port::Far, packet))
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
@@ -82,26 +119,18 @@ impl Element for Delay {
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        match event {
-            PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } => {
+        match *event {
+            PathEvent::Leave { at, fate, path } | PathEvent::Close { at, fate, path, .. } => {
                 if fate.in_flight == InFlightFate::Drop {
-                    let first_dropped = self.in_flight.iter().position(|p| p.at > *at).unwrap_or(self.in_flight.len());
-                    for mut packet in self.in_flight.drain(first_dropped..) {
-                        packet.at = *at;
-                        self.drops.count(DropCause::Event);
-                        self.dropped.push_back(packet);
-                    }
-                    // Later packets do not wait for a dropped one.
-                    self.due.last = self.in_flight.back().map_or(Time::ZERO, |packet| packet.at);
+                    drop_in_flight(&mut self.in_flight, at, path, &mut self.dropped);
+                    self.due.recompute(&self.in_flight);
                 }
             }
-            PathEvent::NotBefore { route, floor } => self.due.floors.push_back((*route, *floor)),
-            PathEvent::Join | PathEvent::Await { .. } => {}
+            PathEvent::NotBefore { path, route, floor } => {
+                self.due.floors.entry(path).or_default().pending.push_back((route, floor));
+            }
+            PathEvent::Join { .. } | PathEvent::Await { .. } => {}
         }
-    }
-
-    fn drops(&self) -> &DropCounts {
-        &self.drops
     }
 
     fn packets(&self) -> usize {
@@ -116,8 +145,8 @@ mod tests {
 
     fn delivered(delay: &mut Delay, now: Time) -> Vec<(u32, u64)> {
         let mut out = Vec::new();
-        while let Some((exit, packet)) = delay.pop(now) {
-            if exit == Exit::Out {
+        while let Some((port, packet)) = delay.pop(now) {
+            if port == Port::Far {
                 out.push((packet.body, packet.at.0));
             }
         }
@@ -130,12 +159,12 @@ mod tests {
         for (floor, expected) in [(0, 20), (60, 60)] {
             let mut delay = Delay::new(Series::steps("d", &[(Time(0), 100), (Time(5), 10)]).unwrap());
             if floor > 0 {
-                delay.on_event(&PathEvent::NotBefore { route: 0, floor: Time(floor) });
+                delay.on_event(&PathEvent::NotBefore { path: 0, route: 0, floor: Time(floor) });
             }
-            let send = |delay: &mut Delay, at, body| delay.push(Port::In, Packet::new(Time(at), 0, Direction::Up, 0, 100, body));
+            let send = |delay: &mut Delay, at, body| delay.push(Port::Near, Packet::new(Time(at), 0, Direction::Up, 0, 100, body));
             send(&mut delay, 0, 0);
             let fate = Fate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
-            delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate });
+            delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate, path: None });
             send(&mut delay, 10, 1);
             assert_eq!(delivered(&mut delay, Time(1000)), [(1, expected)]);
         }

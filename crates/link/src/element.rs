@@ -1,46 +1,40 @@
 //! The link element: a queue, a delay, a loss process or anything else that packets pass through.
 
-use crate::cause::{DropCause, DropCounts};
+use crate::cause::DropCause;
 use crate::event::PathEvent;
+use crate::migration::Migrate;
 use crate::packet::Packet;
-use crate::queue::Queue;
 use crate::stages::Part;
 use bentpipe_profile::Time;
 
-/// Where a packet enters an element.
+/// Where a packet enters or leaves an element. The near side is that of the node at which the element stands; the far side is that of the node at the other
+/// end of the link. An element inside a link is passed from near to far. An element at a link's end ([`crate::Link::set_ends`]) is passed both ways, and may
+/// answer a packet from the far side with one to the far side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// From upstream.
-    In,
-    /// From another hop's queue, which migrates to this one.
-    Migrated,
+    /// Towards the node at which the element stands.
+    Near,
+    /// Towards the other end of the link.
+    Far,
+    /// From or to another link's queue, at a handover.
+    Migration,
+    /// Out of the network: the packet is dropped.
+    Drop(DropCause),
 }
 
-/// How a packet leaves an element. Every pushed packet leaves exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Downstream.
-    Out,
-    /// To the hop that the queue migrates to at a handover.
-    Migrate,
-    /// Dropped.
-    Dropped(DropCause),
-}
-
-/// A link element. It never sleeps and never reads a clock: the driver calls it.
+/// A link element. It never sleeps and never reads a clock: the driver calls it. Every pushed packet leaves exactly once, unless its role says that a link
+/// end made it.
 pub trait Element: Send {
     /// Accept a packet that arrives at logical time `packet.at`. The driver pushes arrivals in order of time.
     fn push(&mut self, port: Port, packet: Packet);
     /// Remove and return the next packet that is due by `now`, in order of time. Its `at` is the logical time at which it left.
-    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)>;
+    fn pop(&mut self, now: Time) -> Option<(Port, Packet)>;
     /// Return when to call `pop` again. `None`: nothing is due before the next `push` or event.
     fn wake_at(&self) -> Option<Time>;
-    /// Predict when the packets inside, followed by `arrivals` (in order of time), leave downstream if no further event happens. Leaves out packets
-    /// that would be dropped or would never leave.
-    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet>;
-    /// Predict when the packets that migrate to another hop's queue arrive there. Includes `arrivals` if this hop forwards them to that queue.
-    fn migrating(&self, _arrivals: &[Packet]) -> Vec<Packet> {
-        Vec::new()
+    /// Predict when the packets inside, followed by `arrivals` (in order of time), leave on the far side if no further event happens. Leaves out packets
+    /// that would be dropped or would never leave. Default: they leave at once.
+    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+        arrivals
     }
     /// Return how the packet that `pop` returned last spent its time in this element: parts in order, each with its end. `left`: when it left.
     fn stages(&self, _left: Time) -> [Option<(Part, Time)>; 2] {
@@ -48,14 +42,14 @@ pub trait Element: Send {
     }
     /// React to a change of the path.
     fn on_event(&mut self, _event: &PathEvent) {}
-    /// Return the queue in front of the capacity, if this element has one.
-    fn queue(&self) -> Option<&Queue> {
+    /// Return this element's queue that can migrate, if it has one.
+    fn migration(&self) -> Option<&dyn Migrate> {
         None
     }
-    /// Adopt the AQM state of another hop's queue, whose packets migrate to this element at a handover.
-    fn adopt_aqm_state(&mut self, _queue: &Queue) {}
-    /// Return the packets dropped so far, by cause.
-    fn drops(&self) -> &DropCounts;
+    /// As [`Element::migration`], mutable.
+    fn migration_mut(&mut self) -> Option<&mut dyn Migrate> {
+        None
+    }
     /// Return the bytes that wait for capacity.
     fn backlog_bytes(&self) -> u64 {
         0

@@ -1,8 +1,8 @@
 //! The grant schedule: jitter as a function of time.
 
-use crate::cause::{DropCause, DropCounts};
-use crate::element::{Element, Exit, Port};
-use crate::event::PathEvent;
+use crate::cause::DropCause;
+use crate::element::{Element, Port};
+use crate::event::{PathEvent, drop_in_flight};
 use crate::packet::Packet;
 use crate::stages::Part;
 use bentpipe_profile::series::Cursor;
@@ -15,14 +15,13 @@ pub struct Jitter {
     cursor: Cursor,
     held: VecDeque<Packet>,
     dropped: VecDeque<Packet>,
-    drops: DropCounts,
 }
 
 impl Jitter {
     /// Create an element that follows `schedule`.
     #[must_use]
     pub fn new(schedule: JitterSeries) -> Self {
-        Self { schedule, cursor: Cursor::default(), held: VecDeque::new(), dropped: VecDeque::new(), drops: DropCounts::default() }
+        Self { schedule, cursor: Cursor::default(), held: VecDeque::new(), dropped: VecDeque::new() }
     }
 }
 
@@ -32,14 +31,14 @@ impl Element for Jitter {
         self.held.push_back(packet);
     }
 
-    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
+    fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
         if let Some(packet) = self.dropped.pop_front() {
-            return Some((Exit::Dropped(DropCause::Event), packet));
+            return Some((Port::Drop(DropCause::Event), packet));
         }
         if self.held.front()?.at > now {
             return None;
         }
-        self.held.pop_front().map(|packet| (Exit::Out, packet))
+        self.held.pop_front().map(|packet| (Port::Far, packet))
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
@@ -57,20 +56,11 @@ impl Element for Jitter {
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        if let PathEvent::Leave { at, fate } | PathEvent::Close { at, fate, .. } = event
+        if let PathEvent::Leave { at, fate, path } | PathEvent::Close { at, fate, path, .. } = event
             && fate.in_flight == InFlightFate::Drop
         {
-            let first_dropped = self.held.iter().position(|p| p.at > *at).unwrap_or(self.held.len());
-            for mut packet in self.held.drain(first_dropped..) {
-                packet.at = *at;
-                self.drops.count(DropCause::Event);
-                self.dropped.push_back(packet);
-            }
+            drop_in_flight(&mut self.held, *at, *path, &mut self.dropped);
         }
-    }
-
-    fn drops(&self) -> &DropCounts {
-        &self.drops
     }
 
     fn packets(&self) -> usize {

@@ -8,15 +8,16 @@
 //! | [`packet`] | a packet's header fields and position, without its content |
 //! | [`cause`] | why packets are dropped or marked |
 //! | [`event`] | changes of the path |
-//! | [`element`] | the `Element` trait: ports and exits |
+//! | [`element`] | the `Element` trait and its ports |
+//! | [`migration`] | queues that migrate to another link |
 //! | [`server`] | a queue in front of a capacity ([`rate`], [`gate`]) |
 //! | [`queue`] | queue disciplines: drop-tail, `CoDel`, FQ-CoDel, RED, step |
 //! | [`jitter`] | the grant schedule |
 //! | [`delay`] | propagation |
 //! | [`loss`] | loss episodes |
-//! | [`chain`] | one direction of a hop: its elements in order |
-//! | [`shared`] | hops that several Profiles share |
-//! | [`network`] | chains, routes and events of one or more Profiles |
+//! | [`chain`] | one direction of a link: its elements in order |
+//! | [`link`] | both directions of a link, and the elements at its ends |
+//! | [`network`] | links, the paths over them and their events |
 //! | [`stats`] | counters and delay distributions, the same in both worlds |
 //! | [`stages`] | time that a packet spent in each part of a hop (optional) |
 //! | [`windows`] | rows of the Run's `links` table |
@@ -29,13 +30,14 @@ pub mod error;
 pub mod event;
 pub mod gate;
 pub mod jitter;
+pub mod link;
 pub mod loss;
+pub mod migration;
 pub mod network;
 pub mod packet;
 pub mod queue;
 pub mod rate;
 pub mod server;
-pub mod shared;
 pub mod stages;
 pub mod stats;
 pub mod windows;
@@ -44,8 +46,10 @@ pub mod windows;
 mod properties;
 
 pub use cause::{DropCause, DropCounts, MarkCause, MarkCounts};
-pub use element::{Element, Exit, Port};
+pub use element::{Element, Port};
 pub use error::NetworkError;
 pub use event::PathEvent;
+pub use link::Link;
+pub use migration::Migrate;
 pub use network::{Network, Outcome};
-pub use packet::{Ecn, Packet};
+pub use packet::{Ecn, Packet, Role};

@@ -1,7 +1,7 @@
 //! Random loss in loss episodes.
 
-use crate::cause::{DropCause, DropCounts};
-use crate::element::{Element, Exit, Port};
+use crate::cause::DropCause;
+use crate::element::{Element, Port};
 use crate::packet::Packet;
 use bentpipe_profile::LOSS_ONE;
 use bentpipe_profile::series::Cursor;
@@ -16,23 +16,14 @@ pub struct Loss {
     key: u64,
     last: Time,
     nth_of_instant: u64,
-    out: VecDeque<(Exit, Packet)>,
-    drops: DropCounts,
+    out: VecDeque<(Port, Packet)>,
 }
 
 impl Loss {
     /// Create an element with a stepped series of probabilities [1e-9]. `key`: of hop and direction ([`bentpipe_profile::Streams::key`]).
     #[must_use]
     pub fn new(probability: Series, key: u64) -> Self {
-        Self {
-            probability,
-            cursor: Cursor::default(),
-            key,
-            last: Time::MAX,
-            nth_of_instant: 0,
-            out: VecDeque::new(),
-            drops: DropCounts::default(),
-        }
+        Self { probability, cursor: Cursor::default(), key, last: Time::MAX, nth_of_instant: 0, out: VecDeque::new() }
     }
 
     fn draw(&mut self, at: Time) -> u64 {
@@ -50,16 +41,11 @@ impl Loss {
 impl Element for Loss {
     fn push(&mut self, _port: Port, packet: Packet) {
         let probability = self.probability.at(&mut self.cursor, packet.at);
-        let exit = if probability > 0 && self.draw(packet.at) < probability {
-            self.drops.count(DropCause::Loss);
-            Exit::Dropped(DropCause::Loss)
-        } else {
-            Exit::Out
-        };
-        self.out.push_back((exit, packet));
+        let port = if probability > 0 && self.draw(packet.at) < probability { Port::Drop(DropCause::Loss) } else { Port::Far };
+        self.out.push_back((port, packet));
     }
 
-    fn pop(&mut self, _now: Time) -> Option<(Exit, Packet)> {
+    fn pop(&mut self, _now: Time) -> Option<(Port, Packet)> {
         self.out.pop_front()
     }
 
@@ -68,12 +54,8 @@ impl Element for Loss {
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
-        let passed = self.out.iter().filter(|(exit, _)| *exit == Exit::Out).map(|(_, packet)| *packet);
+        let passed = self.out.iter().filter(|(port, _)| *port == Port::Far).map(|(_, packet)| *packet);
         passed.chain(arrivals).collect()
-    }
-
-    fn drops(&self) -> &DropCounts {
-        &self.drops
     }
 
     fn packets(&self) -> usize {
@@ -90,8 +72,8 @@ mod tests {
         let mut loss = Loss::new(probability, 42);
         times
             .filter(|&t| {
-                loss.push(Port::In, Packet::new(Time(t), 0, Direction::Down, 0, 1500, 0));
-                matches!(loss.pop(Time(t)), Some((Exit::Dropped(DropCause::Loss), _)))
+                loss.push(Port::Near, Packet::new(Time(t), 0, Direction::Down, 0, 1500, 0));
+                matches!(loss.pop(Time(t)), Some((Port::Drop(DropCause::Loss), _)))
             })
             .collect()
     }

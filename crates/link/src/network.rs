@@ -1,29 +1,30 @@
-//! The network of one or more Profiles: chains, routes and events. Packets enter at one end; they leave at the other or are dropped.
+//! The network: links, the routes of paths over them, and events. Packets enter at one end of a path; they leave at the other or are dropped.
 //!
 //! ```text
-//!            send(up)                                              outcome(up)
-//!   terminal ───────▶ [hop 0 ▸] ─▶ [hop 1 ▸] ─▶ … ─▶ [hop n ▸] ──────▶ server
-//!   terminal ◀─────── [◂ hop 0] ◀─ [◂ hop 1] ◀─ … ◀─ [◂ hop n] ◀────── server
-//!            outcome(down)        routes: which hops, from when        send(down)
+//!            send(up)                                                outcome(up)
+//!   terminal ───────▶ [link 0 ▸] ─▶ [link 1 ▸] ─▶ … ─▶ [link n ▸] ──────▶ server
+//!   terminal ◀─────── [◂ link 0] ◀─ [◂ link 1] ◀─ … ◀─ [◂ link n] ◀────── server
+//!            outcome(down)      routes: which links, from when        send(down)
 //! ```
-//! Each `[hop]` is a [`Chain`]. A packet follows the newest route as long as the path still uses the packet's hop. If the path has left that hop,
-//! the packet continues over the rest of the old route. Module `changes` applies events.
+//! Each [`Link`] exists once, with its queues and events, however many paths use it. A packet follows the newest route of its path as long as that uses the
+//! packet's link. If the path has left that link, the packet continues over the rest of the old route. Module `changes` applies route changes and events.
 
+mod build;
 mod changes;
 mod path;
 
-use self::path::{ABSENT, HopChains, Path, Route};
+use self::changes::Changes;
+use self::path::{ABSENT, Path};
 use crate::cause::DropCause;
 use crate::chain::Chain;
-use crate::element::{Exit, Port};
-use crate::error::NetworkError;
+use crate::element::{Element, Port};
+use crate::link::Link;
 use crate::packet::Packet;
-use crate::shared::SharedHops;
 use crate::stages::Stage;
 use crate::stats::LinkStats;
-use bentpipe_profile::{Direction, EventKind, Profile, QueueFate, Streams, Time};
+use bentpipe_profile::{Direction, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// The outcome of a packet that has left the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +35,19 @@ pub enum Outcome {
     Dropped(DropCause),
 }
 
-/// Chains, routes and events of one or more Profiles (see the module).
+/// Links, the paths over them and their events (see the module). A *unit* is one direction of a link.
 pub struct Network {
-    chains: Vec<Chain>,
+    links: Vec<Link>,
+    /// For each unit, how many paths use it.
+    users: Vec<u32>,
     paths: Vec<Path>,
-    /// Wake-up times of chains. An entry is valid only while it equals the chain's entry in `due`.
+    changes: Changes,
+    /// Wake-up times of units. An entry is valid only while it equals the unit's entry in `due`.
     wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
     due: Vec<Time>,
     pushes: u64,
-    /// For each chain, the chain that its queue migrates to.
-    migrate_to: Vec<u32>,
-    /// Buffer for the packets that leave a chain.
-    exits: Vec<(Exit, Packet)>,
+    /// Buffer for the packets that leave a link, with their unit.
+    exits: Vec<(u32, Port, Packet)>,
     /// Recorded stages; `None`: not recorded.
     stages: Option<Vec<Stage>>,
     /// Flows from this number on share one set of counters.
@@ -53,41 +55,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Build the network of these Profiles. `streams`: random streams of the run. Per-packet draws are keyed by hop name and direction.
-    ///
-    /// # Errors
-    /// [`NetworkError`].
-    pub fn new(profiles: &[&Profile], streams: Streams) -> Result<Self, NetworkError> {
-        let mut network = Self {
-            chains: Vec::new(),
-            paths: Vec::new(),
-            wakes: BinaryHeap::new(),
-            due: Vec::new(),
-            pushes: 0,
-            migrate_to: Vec::new(),
-            exits: Vec::new(),
-            stages: None,
-            separate_flows: u32::MAX,
-        };
-        let mut shared = SharedHops::default();
-        let limit = |items, count: usize| {
-            let max = usize::from(ABSENT) - 1;
-            if count > max { Err(NetworkError::TooMany { items, count, max }) } else { Ok(()) }
-        };
-        limit("Profiles", profiles.len())?;
-        for profile in profiles {
-            limit("hops", profile.hops().len())?;
-            limit("routes", profile.routes().len())?;
-            let path = network.path(profile, streams, &mut shared)?;
-            network.paths.push(path);
-        }
-        network.due = vec![Time::MAX; network.chains.len()];
-        network.migrate_to = vec![u32::MAX; network.chains.len()];
-        Ok(network)
-    }
-
     /// Keep separate counters only for flows below number `flows`. All others share one set, under that number: many short flows would each need a
-    /// histogram in each hop.
+    /// histogram in each link.
     pub const fn set_separate_flows(&mut self, flows: u32) {
         self.separate_flows = flows;
     }
@@ -98,56 +67,15 @@ impl Network {
         self.separate_flows
     }
 
-    /// Build the chains and routes of one Profile.
-    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
-    fn path<'a>(&mut self, profile: &'a Profile, streams: Streams, shared: &mut SharedHops<'a>) -> Result<Path, NetworkError> {
-        let interruptible = interruptible_hops(profile);
-        let mut hops = Vec::new();
-        for (i, hop) in profile.hops().iter().enumerate() {
-            let key = |d: Direction| streams.key(&format!("loss/{}/{}", hop.name, d.name()));
-            let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
-            let chains = if let Some(id) = &hop.shared_id {
-                if interruptible.contains(&i) {
-                    return Err(NetworkError::SharedWithEvents { hop: hop.name.clone(), id: id.clone() });
-                }
-                let entry =
-                    shared.chains(id, hop, || Direction::BOTH.map(|d| self.add(Chain::queue_only(hop.side(d), queue_key(id, d)))))?;
-                let exit = Direction::BOTH.map(|d| self.add(Chain::behind_queue(hop.side(d), key(d))));
-                HopChains { entry, exit }
-            } else {
-                let entry = Direction::BOTH
-                    .map(|d| self.add(Chain::full(hop.side(d), interruptible.contains(&i), [queue_key(&hop.name, d), key(d)])));
-                HopChains { entry, exit: entry }
-            };
-            hops.push(chains);
-        }
-        let routes = profile
-            .routes()
-            .iter()
-            .map(|r| {
-                let mut position = vec![ABSENT; profile.hops().len()];
-                r.hops.iter().enumerate().for_each(|(place, &hop)| position[hop] = place as u16);
-                Route { at: r.at_ns, hops: r.hops.iter().map(|&h| h as u16).collect(), position }
-            })
-            .collect();
-        let stats = (0..hops.len()).map(|_| Default::default()).collect();
-        Ok(Path {
-            routes,
-            current: 0,
-            hops,
-            events: profile.events().to_vec(),
-            next_event: 0,
-            stats,
-            no_route: [0; 2],
-            stragglers: Default::default(),
-            floor: [Time::ZERO; 2],
-        })
+    /// Put elements at the ends of a link ([`Link::set_ends`]). `link`: its index in the Topology. The link must have a queue of its own.
+    pub fn set_ends(&mut self, link: usize, elements: [Box<dyn Element>; 2]) {
+        self.links[link].set_ends(elements);
     }
 
-    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 hops
-    fn add(&mut self, chain: Chain) -> u32 {
-        self.chains.push(chain);
-        self.chains.len() as u32 - 1
+    /// Return a link by its index in the Topology.
+    #[must_use]
+    pub fn link(&self, link: usize) -> &Link {
+        &self.links[link]
     }
 
     /// Record from now on how each packet spends its time ([`Network::take_stages`]).
@@ -166,7 +94,7 @@ impl Network {
     /// The packet itself, if the current route is empty.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     pub fn send(&mut self, mut packet: Packet) -> Result<(), Packet> {
-        let path = &mut self.paths[usize::from(packet.path)];
+        let path = &mut self.paths[packet.path as usize];
         let route = &path.routes[path.current];
         if route.hops.is_empty() {
             path.no_route[packet.direction as usize] += 1;
@@ -177,55 +105,60 @@ impl Network {
             Direction::Up => 0,
             Direction::Down => route.hops.len() as u16 - 1,
         };
-        self.enter(packet, Port::In);
+        self.enter(packet, Port::Near);
         Ok(())
     }
 
     /// Return when the next packet or event is due.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
-        let chain = self.wakes.peek().map(|Reverse((at, ..))| *at);
-        self.paths.iter().filter_map(Path::next_change).chain(chain).min()
+        let unit = self.wakes.peek().map(|Reverse((at, ..))| *at);
+        self.changes.next_at().into_iter().chain(unit).min()
     }
 
     /// Process everything that is due by `now`, in order of logical time. Appends delivered and dropped packets to `out`.
     pub fn run_until(&mut self, now: Time, out: &mut Vec<(Outcome, Packet)>) {
         loop {
-            while let Some(Reverse((at, _, chain))) = self.wakes.peek().copied() {
-                if self.due[chain as usize] == at {
+            while let Some(Reverse((at, _, unit))) = self.wakes.peek().copied() {
+                if self.due[unit as usize] == at {
                     break;
                 }
                 self.wakes.pop(); // superseded by an earlier wake-up
             }
-            let chain_at = self.wakes.peek().map(|Reverse((at, ..))| *at);
-            let change_at = self.paths.iter().filter_map(Path::next_change).min();
-            match (chain_at, change_at) {
-                (_, Some(at)) if at <= now && chain_at.is_none_or(|c| at <= c) => self.change(at),
+            let unit_at = self.wakes.peek().map(|Reverse((at, ..))| *at);
+            match (unit_at, self.changes.next_at()) {
+                (_, Some(at)) if at <= now && unit_at.is_none_or(|unit| at <= unit) => self.change(),
                 (Some(at), _) if at <= now => {
-                    let Some(Reverse((_, _, chain))) = self.wakes.pop() else { return };
-                    self.run_chain(chain, at, out);
+                    let Some(Reverse((_, _, unit))) = self.wakes.pop() else { return };
+                    self.run_unit(unit, at, out);
                 }
                 _ => return,
             }
         }
     }
 
-    fn run_chain(&mut self, chain: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
-        self.due[chain as usize] = Time::MAX;
+    #[allow(clippy::cast_possible_truncation)] // a direction is 0 or 1
+    fn run_unit(&mut self, unit: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
+        self.due[unit as usize] = Time::MAX;
         let mut exits = std::mem::take(&mut self.exits);
-        self.chains[chain as usize].run(at, self.stages.as_mut(), |exit, packet| exits.push((exit, packet)));
-        self.reschedule(chain);
-        for (exit, packet) in exits.drain(..) {
-            match exit {
-                Exit::Out => self.forward(chain, packet, out),
-                Exit::Migrate => {
-                    let path = &mut self.paths[usize::from(packet.path)];
+        let (link, direction) = ((unit / 2) as usize, (unit % 2) as usize);
+        let link = &mut self.links[link];
+        link.run(direction, at, self.stages.as_mut(), |direction, port, packet| exits.push((unit & !1 | direction as u32, port, packet)));
+        if link.has_ends() {
+            self.reschedule(unit ^ 1);
+        }
+        self.reschedule(unit);
+        for (unit, port, packet) in exits.drain(..) {
+            match port {
+                Port::Far | Port::Near => self.forward(unit, packet, out),
+                Port::Migration => {
+                    let path = &mut self.paths[packet.path as usize];
                     let hop = path.hop_of(&packet);
-                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.separate_flows), &packet); // this hop marked it
-                    self.migrate(chain, packet);
+                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.separate_flows), &packet); // this link marked it
+                    self.migrate(packet);
                 }
-                Exit::Dropped(cause) => {
-                    let path = &mut self.paths[usize::from(packet.path)];
+                Port::Drop(cause) => {
+                    let path = &mut self.paths[packet.path as usize];
                     let hop = path.hop_of(&packet);
                     let stats = &mut path.stats[hop][packet.direction as usize];
                     stats.dropped(cause);
@@ -237,23 +170,21 @@ impl Network {
         self.exits = exits;
     }
 
-    /// Forward a packet that left `chain` downstream: into the rest of a shared hop, the next hop, or out of the network.
+    /// Forward a packet that left `unit` downstream: from a shared queue into its link, into the next link, or out of the network.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
-    fn forward(&mut self, chain: u32, mut packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
-        let path = &mut self.paths[usize::from(packet.path)];
+    fn forward(&mut self, unit: u32, mut packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
+        let path = &mut self.paths[packet.path as usize];
         let direction = packet.direction as usize;
         let hop = path.hop_of(&packet);
         let exit = path.hops[hop].exit[direction];
-        if exit != chain {
-            self.chains[exit as usize].push(Port::In, packet);
-            self.reschedule(exit);
+        if exit != unit {
+            self.push(exit, Port::Near, packet);
             return;
         }
-        path.stats[hop][direction].delivered(packet.flow.min(self.separate_flows), packet.bytes, packet.at.since(packet.hop_entered));
-        path.stats[hop][direction].marked(packet.flow.min(self.separate_flows), &packet);
+        path.stats[hop][direction].delivered(packet.flow.min(self.separate_flows), &packet, packet.at.since(packet.hop_entered));
         if usize::from(packet.route) != path.current {
             let route = path.newest_route_from(usize::from(packet.route), hop);
-            (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
+            path.follow(&mut packet, route, hop);
         }
         let end = path.routes[usize::from(packet.route)].hops.len() as u16 - 1;
         match packet.direction {
@@ -264,44 +195,48 @@ impl Network {
                 return;
             }
         }
-        self.enter(packet, Port::In);
+        self.enter(packet, Port::Near);
     }
 
     fn enter(&mut self, mut packet: Packet, port: Port) {
-        let path = &self.paths[usize::from(packet.path)];
-        let chain = path.hops[path.hop_of(&packet)].entry[packet.direction as usize];
+        let path = &self.paths[packet.path as usize];
+        let unit = path.hops[path.hop_of(&packet)].entry[packet.direction as usize];
         (packet.hop_entered, packet.marked) = (packet.at, None);
-        self.chains[chain as usize].push(port, packet);
-        self.reschedule(chain);
+        self.push(unit, port, packet);
+    }
+
+    fn push(&mut self, unit: u32, port: Port, packet: Packet) {
+        self.links[(unit / 2) as usize].push((unit % 2) as usize, port, packet);
+        self.reschedule(unit);
     }
 
     /// Deliver a packet of a migrating queue, or one that follows it, to the hop that the event named.
-    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
-    fn migrate(&mut self, from: u32, mut packet: Packet) {
-        let path = &self.paths[usize::from(packet.path)];
-        let to = self.migrate_to[from as usize];
-        let target = path.hops.iter().position(|hop| hop.entry[packet.direction as usize] == to);
-        if let Some((hop, route)) = target.and_then(|hop| Some((hop, path.newest_route_with(hop)?))) {
-            (packet.route, packet.position) = (route as u16, path.routes[route].position[hop]);
+    fn migrate(&mut self, mut packet: Packet) {
+        let path = &self.paths[packet.path as usize];
+        let target = path.hops[path.hop_of(&packet)].migrate_to[packet.direction as usize];
+        if target != ABSENT
+            && let Some(route) = path.newest_route_with(usize::from(target))
+        {
+            path.follow(&mut packet, route, usize::from(target));
         }
-        self.enter(packet, Port::Migrated);
+        self.enter(packet, Port::Migration);
     }
 
-    fn reschedule(&mut self, chain: u32) {
-        let wake = self.chains[chain as usize].wake_at().unwrap_or(Time::MAX);
-        if wake < self.due[chain as usize] {
-            self.due[chain as usize] = wake;
+    fn reschedule(&mut self, unit: u32) {
+        let wake = self.links[(unit / 2) as usize].wake_at((unit % 2) as usize).unwrap_or(Time::MAX);
+        if wake < self.due[unit as usize] {
+            self.due[unit as usize] = wake;
             self.pushes += 1;
-            self.wakes.push(Reverse((wake, self.pushes, chain)));
+            self.wakes.push(Reverse((wake, self.pushes, unit)));
         }
     }
 
-    /// Return the statistics of one direction of a Profile's hop.
+    /// Return the statistics of one direction of a path's hop.
     pub fn stats_mut(&mut self, path: usize, hop: usize, direction: Direction) -> &mut LinkStats {
         &mut self.paths[path].stats[hop][direction as usize]
     }
 
-    /// Add the statistics of an earlier network of the same Profiles to these, and reset its counters to zero.
+    /// Add the statistics of an earlier network of the same paths to these, and reset its counters to zero.
     pub fn take_stats(&mut self, earlier: &mut Self) {
         for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
             for (own, added) in path.stats.iter_mut().flatten().zip(before.stats.iter_mut().flatten()) {
@@ -316,18 +251,28 @@ impl Network {
     /// Return the bytes that wait for a hop's capacity.
     #[must_use]
     pub fn backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
-        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].backlog_bytes()
+        self.queue(path, hop, direction).backlog_bytes()
     }
 
     /// Return the peak backlog since [`Network::begin_window`].
     #[must_use]
     pub fn peak_backlog_bytes(&self, path: usize, hop: usize, direction: Direction) -> u64 {
-        self.chains[self.paths[path].hops[hop].entry[direction as usize] as usize].peak_backlog_bytes()
+        self.queue(path, hop, direction).peak_backlog_bytes()
+    }
+
+    /// Return the chain that holds the queue of one direction of a path's hop.
+    fn queue(&self, path: usize, hop: usize, direction: Direction) -> &Chain {
+        self.chain(self.paths[path].hops[hop].entry[direction as usize])
+    }
+
+    /// Return the chain of a unit.
+    fn chain(&self, unit: u32) -> &Chain {
+        self.links[(unit / 2) as usize].chain((unit % 2) as usize)
     }
 
     /// Reset every peak backlog. Call it after the rows of a window are recorded for all paths.
     pub fn begin_window(&mut self) {
-        self.chains.iter_mut().for_each(Chain::reset_peak_backlog);
+        self.links.iter_mut().for_each(|link| [0, 1].into_iter().for_each(|direction| link.chain_mut(direction).reset_peak_backlog()));
     }
 
     /// Return the packets that found no route so far.
@@ -346,23 +291,6 @@ impl Network {
     /// Return the number of packets inside.
     #[must_use]
     pub fn packets(&self) -> usize {
-        self.chains.iter().map(Chain::packets).sum()
+        self.links.iter().map(Link::packets).sum()
     }
-}
-
-/// Return the hops that an event interrupts, leaves, takes or migrates a queue to.
-fn interruptible_hops(profile: &Profile) -> BTreeSet<usize> {
-    let mut hops = BTreeSet::new();
-    for event in profile.events() {
-        hops.insert(event.hop);
-        if let EventKind::Handover { to_hop, .. } = event.kind {
-            hops.insert(to_hop);
-        }
-        for direction in Direction::BOTH {
-            if let QueueFate::Migrate(migration) = event.fate(direction).queue {
-                hops.insert(migration.to_hop);
-            }
-        }
-    }
-    hops
 }

@@ -1,6 +1,8 @@
 //! Properties that hold for any network and any traffic.
 
 mod gateways;
+mod recovery;
+mod shared;
 
 use crate::*;
 use bentpipe_profile::*;
@@ -35,6 +37,11 @@ fn profile(hops: Vec<Hop>, routes: Vec<RouteEntry>, events: Vec<Event>) -> Profi
         recipe: ().into(),
     };
     Profile::new("p".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, provenance, hops, routes, events).unwrap()
+}
+
+/// Build the network of these Profiles.
+fn network_of(profiles: &[&Profile]) -> Network {
+    Network::new(&NetworkSpec::from_profiles(profiles).unwrap(), Streams::new(1)).unwrap()
 }
 
 fn hop(name: &str, side: &HopDirection) -> Hop {
@@ -130,7 +137,7 @@ fn back_and_forth(gaps: &[(u64, u64)], migrates: bool, limit: QueueSpec) -> Prof
 #[test]
 fn a_packet_sent_at_the_instant_of_a_handover_is_not_overtaken() {
     let p = back_and_forth(&[(10, 5), (100, 5)], true, tail(QueueLimit::Packets(10)));
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     let mut out = Vec::new();
     for (body, at) in [(0, 109 * MS), (1, 109 * MS + MS / 2)] {
         network.run_until(Time(at), &mut out);
@@ -202,7 +209,7 @@ proptest! {
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, gap, limit, loss);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let out = drive(&mut network, &sends, 0);
         let mut bodies: Vec<_> = out.iter().map(|(_, p)| p.body).collect();
         bodies.sort_unstable();
@@ -219,7 +226,7 @@ proptest! {
     ) {
         let fate = Fate { queue: QueueFate::Keep, in_flight, order: OrderFate::Clamp };
         let p = two_hop_handover(fate, gap, limit, 0);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let out = drive(&mut network, &sends, 0);
         for (direction, flow) in ordered_groups(limit) {
             let mine = |p: &Packet| p.direction == direction && flow.is_none_or(|flow| flow == p.flow);
@@ -235,7 +242,7 @@ proptest! {
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = back_and_forth(&gaps, migrates, limit);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let out = drive(&mut network, &sends, 0);
         prop_assert_eq!(network.packets(), 0);
         prop_assert_eq!(out.len(), sends.len());
@@ -250,7 +257,7 @@ proptest! {
     #[test]
     fn handovers_do_not_add_capacity(gaps in prop::collection::vec((20_u64..120, 5_u64..90), 1..8), n in 100_u64..600) {
         let p = back_and_forth(&gaps, true, tail(QueueLimit::Packets(10_000)));
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         for body in 0..n {
             network.send(Packet::new(Time(0), 0, Direction::Down, 0, 1500, u32::try_from(body).unwrap())).unwrap();
         }
@@ -274,7 +281,7 @@ proptest! {
     ) {
         let p = two_hop_handover(fate, 10, limit, 50_000_000);
         let run = |late| {
-            let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+            let mut network = network_of(&[&p]);
             let mut out = drive(&mut network, &sends, late);
             out.sort_by_key(|(_, p)| p.body);
             out
@@ -288,13 +295,13 @@ proptest! {
         fate in fates(), queue in queues(), sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, 10, queue, 50_000_000);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let out = drive(&mut network, &sends, 0);
         for flow in 0..2 {
             let marked = out.iter().filter(|(_, p)| p.flow == flow && p.ecn == Ecn::Ce).count() as u64;
             let mut counted = 0;
             for (hop, direction) in (0..3).flat_map(|hop| Direction::BOTH.map(|d| (hop, d))) {
-                let marks = network.stats_mut(0, hop, direction).marks.get(flow as usize).copied().unwrap_or_default();
+                let marks = network.stats_mut(0, hop, direction).flows().find(|(number, _)| *number == flow).map(|(_, stats)| stats.marks).unwrap_or_default();
                 counted += MarkCause::ALL.iter().map(|&cause| marks.of(cause)).sum::<u64>();
             }
             prop_assert_eq!(marked, counted);
@@ -309,8 +316,8 @@ proptest! {
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..300),
     ) {
         let p = two_hop_handover(fate, gap, limit, 50_000_000);
-        let unrecorded = drive(&mut Network::new(&[&p], Streams::new(1)).unwrap(), &sends, late);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let unrecorded = drive(&mut network_of(&[&p]), &sends, late);
+        let mut network = network_of(&[&p]);
         network.record_stages();
         let out = drive(&mut network, &sends, late);
         prop_assert_eq!(&unrecorded, &out);
@@ -330,7 +337,7 @@ proptest! {
     fn a_busy_hop_sends_exactly_at_its_capacity(bytes in 60_u32..1500, n in 50_u64..400) {
         let only = side(&[0], &[7], 0, false, tail(QueueLimit::Packets(10_000)));
         let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let mut out = Vec::new();
         for body in 0..n {
             network.send(Packet::new(Time(0), 0, Direction::Down, 0, bytes, u32::try_from(body).unwrap())).unwrap();
@@ -352,10 +359,9 @@ fn profiles_that_share_a_hop_share_its_queue() {
     let shared = |s: &HopDirection| Hop { shared_id: Some("beam".to_owned()), ..hop("h", s) };
     let route = || vec![RouteEntry { at_ns: Time(0), hops: vec![0] }];
     let (a, b) = (profile(vec![shared(&fast)], route(), vec![]), profile(vec![shared(&slow)], route(), vec![]));
-    let mut network = Network::new(&[&a, &b], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&a, &b]);
     for body in 0..20 {
-        let path = u16::try_from(body % 2).unwrap();
-        network.send(Packet::new(Time(0), path, Direction::Down, 0, 1500, body)).unwrap();
+        network.send(Packet::new(Time(0), body % 2, Direction::Down, 0, 1500, body)).unwrap();
     }
     let mut out = Vec::new();
     while let Some(at) = network.wake_at() {
@@ -368,10 +374,6 @@ fn profiles_that_share_a_hop_share_its_queue() {
         let sent = 1_200_000 * (u64::from(p.body) + 1);
         assert_eq!(p.at.0, sent + if p.path == 0 { MS } else { 50 * MS });
     }
-    let mut other = slow.clone();
-    other.capacity = Some(Series::constant(1));
-    let c = profile(vec![shared(&other)], route(), vec![]);
-    assert!(matches!(Network::new(&[&a, &c], Streams::new(1)), Err(NetworkError::SharedDiffers { .. })));
 }
 
 /// Two packets arrive at once and take 1 ms each at 12 Mbit/s. The second waits for the first. Both propagate 10 ms, then over a wire without a queue.
@@ -380,7 +382,7 @@ fn stages_separate_queueing_transmission_and_propagation() {
     use crate::stages::Part::{Propagation, Queue, Transmission};
     let (air, wire) = (side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9))), side(&[3], &[], 0, false, tail(QueueLimit::Packets(9))));
     let p = profile(vec![hop("air", &air), hop("wire", &wire)], vec![RouteEntry { at_ns: Time(0), hops: vec![0, 1] }], vec![]);
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     network.record_stages();
     for body in 0..2 {
         network.send(Packet::new(Time(0), 0, Direction::Up, 0, 1500, body)).unwrap();
@@ -398,7 +400,7 @@ fn stages_separate_queueing_transmission_and_propagation() {
 fn the_peak_backlog_of_each_window_is_recorded() {
     let air = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(9)));
     let p = profile(vec![hop("air", &air)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![]);
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     let (mut out, mut links) = (Vec::new(), bentpipe_profile::run::Links::default());
     for body in 0..6 {
         network.send(Packet::new(Time(0), 0, Direction::Up, 0, 1500, body)).unwrap();
@@ -424,7 +426,7 @@ fn packets_sent_without_a_route_are_dropped_and_counted() {
     let only = side(&[1], &[], 0, false, tail(QueueLimit::Packets(5)));
     let routes = vec![RouteEntry { at_ns: Time(0), hops: vec![] }, RouteEntry { at_ns: Time(MS), hops: vec![0] }];
     let p = profile(vec![hop("h", &only)], routes, vec![]);
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     let out = drive(&mut network, &[(0, 100), (2 * MS, 100)], 0);
     assert_eq!(out.iter().map(|(o, _)| *o).collect::<Vec<_>>(), [Outcome::Dropped(DropCause::NoRoute), Outcome::Delivered]);
     assert_eq!(network.no_route_drops(0, Direction::Up), 1);
@@ -452,7 +454,7 @@ fn an_outage_holds_arrivals_and_drops_packets_in_flight() {
     let outage =
         Event { at_ns: Time(5 * MS), interruption_ns: Nanos::from_millis(100), hop: 0, kind: EventKind::Outage, up: fate, down: fate };
     let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![outage]);
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     // Packets of 1 ms each: four go up (every third), eight down.
     let sends: Vec<_> = (0..12).map(|i| (i, 1500)).collect();
     let out = drive(&mut network, &sends, 0);
@@ -467,7 +469,7 @@ fn an_outage_holds_arrivals_and_drops_packets_in_flight() {
 fn a_migrating_queue_is_not_tail_dropped() {
     for limit in [QueueLimit::Packets(20), QueueLimit::Bytes(Bytes(30_000)), QueueLimit::TimeNs(Nanos::from_millis(24))] {
         let p = back_and_forth(&[(5, 50)], true, tail(limit));
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         // One packet in transmission and twenty waiting before the handover; twenty more arrive after it at the new hop's queue.
         let sends: Vec<_> = (0..21).map(|i| (i, 1500)).chain((0..20).map(|i| (6 * MS + i, 1500))).collect();
         let mut out = Vec::new();
@@ -481,14 +483,4 @@ fn a_migrating_queue_is_not_tail_dropped() {
         let lost: Vec<_> = out.iter().filter(|(o, _)| *o != Outcome::Delivered).map(|(o, p)| (*o, p.body)).collect();
         assert!(lost.iter().all(|(_, body)| *body >= 21), "{lost:?}");
     }
-}
-
-#[test]
-fn events_on_a_shared_hop_are_refused() {
-    let mut p = back_and_forth(&[(5, 50)], true, tail(QueueLimit::Packets(20))).hops().to_vec();
-    p[0].shared_id = Some("beam".to_owned());
-    let with = back_and_forth(&[(5, 50)], true, tail(QueueLimit::Packets(20)));
-    let shared = profile(p, with.routes().to_vec(), with.events().to_vec());
-    let error = Network::new(&[&shared], Streams::new(1)).err().unwrap();
-    assert!(error.to_string().contains("hop \"sat:a\" is shared"), "{error}");
 }

@@ -1,14 +1,18 @@
 //! A queue in front of a capacity, with a gate that events close.
 
-use crate::cause::{DropCause, DropCounts};
-use crate::element::{Element, Exit, Port};
-use crate::event::PathEvent;
+mod apart;
+
+use self::apart::Apart;
+use crate::cause::DropCause;
+use crate::element::{Element, Port};
+use crate::event::{PathEvent, concerns};
 use crate::gate::Gate;
+use crate::migration::Migrate;
 use crate::packet::Packet;
 use crate::queue::{Dropped, Queue};
 use crate::rate::RateClock;
 use crate::stages::Part;
-use bentpipe_profile::{Bytes, Fate, Migration, QueueFate, QueueSpec, Series, Time};
+use bentpipe_profile::{Bytes, Fate, Migration, QueueFate, QueueLimit, QueueSpec, Series, Time};
 use std::collections::VecDeque;
 
 /// Transmits one packet at a time at the current capacity. The others wait in the queue.
@@ -27,14 +31,16 @@ pub struct Server {
     late_fate: Option<QueueFate>,
     /// Before this time only migrated packets are served: the rest of their queue is still on its way.
     awaits_until: Time,
+    /// Packets of single paths that wait apart; `None` unless several paths use this server and an event has struck one of them. Boxed, since few have it.
+    apart: Option<Box<Apart>>,
+    limit: QueueLimit,
     in_service: Option<Service>,
     /// Packets that were sent (with the start of their transmission) or dropped, in order of time, not yet popped.
-    done: VecDeque<(Exit, Packet, Option<Time>)>,
+    done: VecDeque<(Port, Packet, Option<Time>)>,
     /// When the transmission of the packet popped last began; `None`: it was not sent.
     began: Option<Time>,
     /// Packets on their way to another hop's queue.
     migrating: VecDeque<Packet>,
-    drops: DropCounts,
 }
 
 /// The packet in transmission.
@@ -60,19 +66,47 @@ impl Server {
             gate: Gate::default(),
             late_fate: None,
             awaits_until: Time::ZERO,
+            apart: None,
+            limit: queue.limit,
             in_service: None,
             done: VecDeque::new(),
             began: None,
             migrating: VecDeque::new(),
-            drops: DropCounts::default(),
         }
     }
 
     /// Advance the state to `now`. The result depends on logical times alone, not on when the driver calls.
+    #[inline]
     fn advance(&mut self, now: Time) {
+        if self.apart.is_some() {
+            self.release_until(now);
+        }
+        self.serve_until(now);
+    }
+
+    /// Let the packets that have waited apart until `now` or earlier into the queue.
+    #[cold]
+    fn release_until(&mut self, now: Time) {
+        while let Some(at) = self.apart.as_ref().and_then(|apart| apart.next_release()).filter(|at| *at <= now) {
+            self.serve_until(at);
+            if let Some((port, packet)) = self.apart.as_mut().and_then(|apart| apart.release(at)) {
+                self.enter(port, Packet { at, ..packet });
+            }
+        }
+    }
+
+    /// Return the record of paths that are treated apart.
+    fn apart(&mut self) -> &mut Apart {
+        let limit = self.limit;
+        self.apart.get_or_insert_with(|| Box::new(Apart::new(limit)))
+    }
+
+    /// Complete the transmissions that end by `now`.
+    #[inline]
+    fn serve_until(&mut self, now: Time) {
         while let Some(Service { mut packet, begins, ends, .. }) = self.in_service.take_if(|service| service.ends <= now) {
             packet.at = ends;
-            self.done.push_back((Exit::Out, packet, Some(begins)));
+            self.done.push_back((Port::Far, packet, Some(begins)));
             self.serve_next(ends);
         }
     }
@@ -105,16 +139,47 @@ impl Server {
 
     fn drop_packet(&mut self, mut packet: Packet, at: Time, cause: DropCause) {
         packet.at = at;
-        self.drops.count(cause);
-        self.done.push_back((Exit::Dropped(cause), packet, None));
+        self.done.push_back((Port::Drop(cause), packet, None));
     }
 
-    /// Remove every packet that waits or is in transmission, in order of arrival.
-    fn drain(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
-        let first = self.in_service.take().map(|service| service.packet);
-        self.migrated_bytes = 0;
-        let rest = std::iter::from_fn(|| self.migrated.pop_front().or_else(|| self.queue.take()));
-        first.into_iter().chain(rest)
+    /// Remove every packet of one path, or of all, that waits or is in transmission, in order of arrival.
+    fn drain(&mut self, path: Option<u32>) -> Vec<Packet> {
+        let service = self.in_service.take_if(|service| concerns(path, service.packet.path));
+        let mut packets: Vec<Packet> = service.map(|service| service.packet).into_iter().collect();
+        if let Some(path) = path {
+            let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
+            packets.extend(leaving);
+            self.migrated = staying.into();
+            packets.extend(self.queue.extract(path));
+        } else {
+            packets.extend(self.migrated.drain(..));
+            packets.extend(std::iter::from_fn(|| self.queue.take()));
+        }
+        self.migrated_bytes = self.migrated.iter().map(|packet| u64::from(packet.bytes)).sum();
+        packets.extend(self.apart.iter_mut().flat_map(|apart| apart.drain(path)));
+        packets
+    }
+
+    /// Return the fate of arrivals of a path that has left this link; `None`: the path uses it.
+    fn fate_of(&self, path: u32) -> Option<QueueFate> {
+        self.apart.as_ref().and_then(|apart| apart.fate(path)).or(self.late_fate)
+    }
+
+    /// Accept a packet that this link transmits, unless it has to wait apart.
+    fn admit(&mut self, port: Port, packet: Packet) {
+        if self.apart.is_none() {
+            return self.enter(port, packet);
+        }
+        let rate = self.clock.rate(packet.at);
+        match self.apart().hold(port, packet, rate) {
+            Ok(Some(packet)) => self.enter(port, packet),
+            Ok(None) => {}
+            Err(packet) => self.drop_packet(packet, packet.at, DropCause::QueueFull),
+        }
+    }
+
+    fn enter(&mut self, port: Port, packet: Packet) {
+        if port == Port::Migration { self.enqueue_migrated(packet) } else { self.enqueue(packet) }
     }
 
     /// Enqueue a packet of a migrated queue. It is older than the next packet of this queue and goes first, unless that one is already in transmission.
@@ -145,20 +210,29 @@ impl Server {
         }
     }
 
-    /// Apply an event's fate to the packets inside.
-    fn apply(&mut self, at: Time, fate: &Fate) {
-        match fate.queue {
-            QueueFate::Keep => {}
-            QueueFate::Drop => {
-                let drained: Vec<_> = self.drain().collect();
-                for packet in drained {
+    /// Apply an event's fate to the packets inside, of one path or of all. `until`: end of the interruption, if the event is one.
+    fn apply(&mut self, at: Time, fate: &Fate, path: Option<u32>, until: Option<Time>) {
+        match (fate.queue, path, until) {
+            (QueueFate::Keep, Some(path), Some(until)) => {
+                let packets = self.drain(Some(path));
+                self.apart().close(path, until, packets);
+            }
+            (QueueFate::Keep, ..) => {}
+            (QueueFate::Drop, ..) => {
+                for packet in self.drain(path) {
                     self.drop_packet(packet, at, DropCause::Event);
                 }
             }
-            QueueFate::Migrate(migration) => {
-                let drained: Vec<_> = self.drain().collect();
-                self.migrate(drained, at, &migration);
+            (QueueFate::Migrate(migration), ..) => {
+                let packets = self.drain(path);
+                self.migrate(packets, at, &migration);
             }
+        }
+        if let (Some(path), Some(until)) = (path, until) {
+            self.apart().close(path, until, Vec::new());
+        }
+        if path.is_some() && self.in_service.is_none() {
+            self.serve_next(at); // packets of other paths go on
         }
     }
 
@@ -177,26 +251,25 @@ impl Server {
 impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
         self.advance(packet.at);
-        match (self.late_fate, port) {
-            (Some(QueueFate::Migrate(migration)), _) => self.migrate(vec![packet], packet.at, &migration),
-            (Some(QueueFate::Drop), _) => self.drop_packet(packet, packet.at, DropCause::Event),
-            (_, Port::Migrated) => self.enqueue_migrated(packet),
-            (_, Port::In) => self.enqueue(packet),
+        match self.fate_of(packet.path) {
+            Some(QueueFate::Migrate(migration)) => self.migrate(vec![packet], packet.at, &migration),
+            Some(QueueFate::Drop) => self.drop_packet(packet, packet.at, DropCause::Event),
+            Some(QueueFate::Keep) | None => self.admit(port, packet),
         }
         self.peak_bytes = self.peak_bytes.max(self.backlog_bytes());
     }
 
-    fn pop(&mut self, now: Time) -> Option<(Exit, Packet)> {
+    fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
         self.advance(now);
         self.began = None;
-        if let Some((exit, packet, began)) = self.done.pop_front() {
+        if let Some((port, packet, began)) = self.done.pop_front() {
             self.began = began;
-            return Some((exit, packet));
+            return Some((port, packet));
         }
         if self.migrating.front()?.at > now {
             return None;
         }
-        self.migrating.pop_front().map(|packet| (Exit::Migrate, packet))
+        self.migrating.pop_front().map(|packet| (Port::Migration, packet))
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
@@ -207,28 +280,43 @@ impl Element for Server {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let done = self.done.front().map(|(_, packet, _)| packet.at);
-        let served = self.in_service.as_ref().map(|service| service.ends).filter(|ends| *ends != Time::MAX);
-        let migrating = self.migrating.front().map(|packet| packet.at);
-        [done, served, migrating].into_iter().flatten().min()
+        let mut wake = self.in_service.as_ref().map_or(Time::MAX, |service| service.ends);
+        if let Some((_, packet, _)) = self.done.front() {
+            wake = wake.min(packet.at);
+        }
+        if let Some(packet) = self.migrating.front() {
+            wake = wake.min(packet.at);
+        }
+        if let Some(at) = self.apart.as_ref().and_then(|apart| apart.next_release()) {
+            wake = wake.min(at);
+        }
+        (wake != Time::MAX).then_some(wake)
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        match event {
-            PathEvent::Leave { at, fate } => {
-                self.advance(*at);
-                self.apply(*at, fate);
-                self.late_fate = Some(fate.queue);
+        match *event {
+            PathEvent::Leave { at, fate, path } => {
+                self.advance(at);
+                self.apply(at, &fate, path, None);
+                match path {
+                    Some(path) => self.apart().set_fate(path, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
+                    None => self.late_fate = Some(fate.queue),
+                }
             }
-            PathEvent::Join => self.late_fate = None,
-            PathEvent::Await { until } => self.awaits_until = self.awaits_until.max(*until),
-            PathEvent::Close { at, until, fate } => {
-                self.advance(*at);
-                self.apply(*at, fate);
-                self.gate.close(*until);
+            PathEvent::Join { path: Some(path) } => self.apart().set_fate(path, None),
+            PathEvent::Join { path: None } => self.late_fate = None,
+            PathEvent::Await { until, path: Some(path) } => self.apart().await_until(path, until),
+            PathEvent::Await { until, path: None } => self.awaits_until = self.awaits_until.max(until),
+            PathEvent::Close { at, until, fate, path } => {
+                self.advance(at);
+                self.apply(at, &fate, path, Some(until));
+                if path.is_some() {
+                    return;
+                }
+                self.gate.close(until);
                 // The packet in transmission is transmitted from its first bit when the interruption ends.
                 if let Some(Service { packet, migrated, .. }) = self.in_service.take() {
-                    self.serve(packet, *until, migrated);
+                    self.serve(packet, until, migrated);
                 }
             }
             PathEvent::NotBefore { .. } => {}
@@ -236,7 +324,7 @@ impl Element for Server {
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
-        let sent = self.done.iter().filter(|(exit, ..)| *exit == Exit::Out).map(|(_, packet, _)| *packet);
+        let sent = self.done.iter().filter(|(port, ..)| *port == Port::Far).map(|(_, packet, _)| *packet);
         let mut out: Vec<Packet> = sent.collect();
         let mut clock = self.clock.clone();
         let mut ready = Time::ZERO;
@@ -244,7 +332,12 @@ impl Element for Server {
             ready = *ends;
             out.push(Packet { at: ready, ..*packet });
         }
-        let arrivals = if matches!(self.late_fate, None | Some(QueueFate::Keep)) { arrivals } else { Vec::new() };
+        let mut arrivals = arrivals;
+        arrivals.retain(|packet| matches!(self.fate_of(packet.path), None | Some(QueueFate::Keep)));
+        if let Some(apart) = &self.apart {
+            arrivals.extend(apart.iter());
+            arrivals.sort_by_key(|packet| packet.at);
+        }
         let migrated = self.migrated.iter().map(|packet| (Time::ZERO, packet));
         let waiting = self.queue.iter().map(|packet| (self.awaits_until, packet));
         let arriving = arrivals.iter().map(|packet| (self.gate.earliest_start(packet.at.max(self.awaits_until)), packet));
@@ -259,32 +352,16 @@ impl Element for Server {
         out
     }
 
-    fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
-        let mut packets: Vec<Packet> = self.migrating.iter().copied().collect();
-        if let Some(QueueFate::Migrate(migration)) = self.late_fate {
-            for packet in arrivals {
-                let at = packet.at + migration.delay_ns;
-                let at = packets.last().map_or(at, |last| last.at.max(at));
-                packets.push(Packet { at, ..*packet });
-            }
-        }
-        packets
+    fn migration(&self) -> Option<&dyn Migrate> {
+        Some(self)
     }
 
-    fn queue(&self) -> Option<&Queue> {
-        Some(&self.queue)
-    }
-
-    fn adopt_aqm_state(&mut self, queue: &Queue) {
-        self.queue.adopt_aqm_state(queue);
-    }
-
-    fn drops(&self) -> &DropCounts {
-        &self.drops
+    fn migration_mut(&mut self) -> Option<&mut dyn Migrate> {
+        Some(self)
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.queue.bytes() + self.migrated_bytes
+        self.queue.bytes() + self.migrated_bytes + self.apart.as_ref().map_or(0, |apart| apart.bytes())
     }
 
     fn peak_backlog_bytes(&self) -> u64 {
@@ -296,6 +373,29 @@ impl Element for Server {
     }
 
     fn packets(&self) -> usize {
-        usize::from(self.in_service.is_some()) + self.migrated.len() + self.queue.len() + self.done.len() + self.migrating.len()
+        let apart = self.apart.as_ref().map_or(0, |apart| apart.iter().count());
+        usize::from(self.in_service.is_some()) + self.migrated.len() + self.queue.len() + self.done.len() + self.migrating.len() + apart
+    }
+}
+
+impl Migrate for Server {
+    fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
+        let mut packets: Vec<Packet> = self.migrating.iter().copied().collect();
+        for packet in arrivals {
+            if let Some(QueueFate::Migrate(migration)) = self.fate_of(packet.path) {
+                let at = packet.at + migration.delay_ns;
+                let at = packets.last().map_or(at, |last| last.at.max(at));
+                packets.push(Packet { at, ..*packet });
+            }
+        }
+        packets
+    }
+
+    fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    fn adopt_aqm_state(&mut self, queue: &Queue) {
+        self.queue.adopt_aqm_state(queue);
     }
 }

@@ -10,28 +10,43 @@ const SUB: usize = 1 << SUB_BITS;
 /// Buckets up to 2^42 ns (73 minutes).
 const BUCKETS: usize = SUB * (42 - SUB_BITS as usize + 1);
 
-/// A log-linear histogram of delays: constant memory, quantiles within 1.6 %, exact mean and maximum.
-#[derive(Clone, Debug)]
+/// A log-linear histogram of delays: quantiles within 1.6 %, exact mean and maximum. Its memory covers the powers of two between the smallest and the
+/// largest delay, 256 bytes each.
+#[derive(Clone, Debug, Default)]
 pub struct DelayHistogram {
+    /// Bucket of the first count, a multiple of [`SUB`].
+    first: usize,
     counts: Vec<u32>,
     n: u64,
     sum_ns: u128,
     max_ns: u64,
 }
 
-impl Default for DelayHistogram {
-    fn default() -> Self {
-        Self { counts: vec![0; BUCKETS], n: 0, sum_ns: 0, max_ns: 0 }
-    }
-}
-
 impl DelayHistogram {
     /// Record one delay.
     pub fn record(&mut self, delay: Nanos) {
-        self.counts[bucket(delay.0)] += 1;
+        let bucket = bucket(delay.0);
+        if bucket.wrapping_sub(self.first) >= self.counts.len() {
+            self.cover(bucket, bucket + 1);
+        }
+        self.counts[bucket - self.first] += 1;
         self.n += 1;
         self.sum_ns += u128::from(delay.0);
         self.max_ns = self.max_ns.max(delay.0);
+    }
+
+    /// Extend the counts to the buckets from `from` to before `to`.
+    #[cold]
+    fn cover(&mut self, from: usize, to: usize) {
+        let (from, to) = (from / SUB * SUB, to.next_multiple_of(SUB));
+        if self.counts.is_empty() {
+            (self.first, self.counts) = (from, vec![0; to - from]);
+            return;
+        }
+        let below = self.first.saturating_sub(from);
+        self.first -= below;
+        self.counts.splice(0..0, std::iter::repeat_n(0, below));
+        self.counts.resize(self.counts.len().max(to - self.first), 0);
     }
 
     /// Return the number of delays.
@@ -64,7 +79,7 @@ impl DelayHistogram {
         for (i, &count) in self.counts.iter().enumerate() {
             cumulative += u64::from(count);
             if cumulative > rank {
-                return middle(i).min(self.max_ns as f64) / 1e6;
+                return middle(self.first + i).min(self.max_ns as f64) / 1e6;
             }
         }
         self.max_ms()
@@ -72,7 +87,12 @@ impl DelayHistogram {
 
     /// Add the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+        if other.counts.is_empty() {
+            return;
+        }
+        self.cover(other.first, other.first + other.counts.len());
+        let offset = other.first - self.first;
+        self.counts[offset..].iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
         self.n += other.n;
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -106,7 +126,16 @@ fn middle(bucket: usize) -> f64 {
     low as f64 + ((1_u64 << shift) - 1) as f64 / 2.0
 }
 
-/// Statistics of one direction of a hop.
+/// Statistics of one flow in one direction of a hop.
+#[derive(Clone, Debug, Default)]
+pub struct FlowStats {
+    /// Packets marked, by cause.
+    pub marks: MarkCounts,
+    /// Time in the hop since the last [`LinkStats::clear_delays`].
+    pub delays: DelayHistogram,
+}
+
+/// Statistics of one direction of a hop. Memory is allocated for the flows that it has carried.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
     /// Packets delivered downstream.
@@ -115,22 +144,20 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Packets dropped, by cause.
     pub drops: DropCounts,
-    /// Packets marked, by flow and cause.
-    pub marks: Vec<MarkCounts>,
-    /// Time in the hop, by flow, since the last [`LinkStats::clear_delays`].
-    pub delays: Vec<DelayHistogram>,
+    /// Flows in order of their numbers.
+    flows: Vec<(u32, FlowStats)>,
 }
 
 impl LinkStats {
     /// Count a packet that left downstream. `inside`: its time in the hop.
-    pub fn delivered(&mut self, flow: u32, bytes: u32, inside: Nanos) {
+    pub fn delivered(&mut self, flow: u32, packet: &Packet, inside: Nanos) {
         self.delivered_packets += 1;
-        self.delivered_bytes += u64::from(bytes);
-        let flow = flow as usize;
-        if flow >= self.delays.len() {
-            self.delays.resize_with(flow + 1, DelayHistogram::default);
+        self.delivered_bytes += u64::from(packet.bytes);
+        let stats = self.flow_mut(flow);
+        stats.delays.record(inside);
+        if let Some(cause) = packet.marked {
+            stats.marks.count(cause);
         }
-        self.delays[flow].record(inside);
     }
 
     /// Count a dropped packet.
@@ -140,12 +167,29 @@ impl LinkStats {
 
     /// Count the mark that a leaving packet received in this hop, if any.
     pub fn marked(&mut self, flow: u32, packet: &Packet) {
-        let Some(cause) = packet.marked else { return };
-        let flow = flow as usize;
-        if flow >= self.marks.len() {
-            self.marks.resize_with(flow + 1, MarkCounts::default);
+        if let Some(cause) = packet.marked {
+            self.flow_mut(flow).marks.count(cause);
         }
-        self.marks[flow].count(cause);
+    }
+
+    /// Iterate over the flows that the hop has carried or marked, in order of their numbers.
+    pub fn flows(&self) -> impl Iterator<Item = (u32, &FlowStats)> {
+        self.flows.iter().map(|(flow, stats)| (*flow, stats))
+    }
+
+    /// Return the statistics of a flow, created at its first packet.
+    fn flow_mut(&mut self, flow: u32) -> &mut FlowStats {
+        // Where every flow uses the hop, a flow's number is its position.
+        let guess = flow as usize;
+        let position = if self.flows.get(guess).is_some_and(|(number, _)| *number == flow) {
+            guess
+        } else {
+            self.flows.binary_search_by_key(&flow, |(number, _)| *number).unwrap_or_else(|position| {
+                self.flows.insert(position, (flow, FlowStats::default()));
+                position
+            })
+        };
+        &mut self.flows[position].1
     }
 
     /// Add the counters of another direction of a hop.
@@ -153,19 +197,16 @@ impl LinkStats {
         self.delivered_packets += other.delivered_packets;
         self.delivered_bytes += other.delivered_bytes;
         self.drops = self.drops.plus(&other.drops);
-        if self.marks.len() < other.marks.len() {
-            self.marks.resize_with(other.marks.len(), MarkCounts::default);
+        for (flow, added) in other.flows() {
+            let own = self.flow_mut(flow);
+            own.marks = own.marks.plus(&added.marks);
+            own.delays.merge(&added.delays);
         }
-        self.marks.iter_mut().zip(&other.marks).for_each(|(own, added)| *own = own.plus(added));
-        if self.delays.len() < other.delays.len() {
-            self.delays.resize_with(other.delays.len(), DelayHistogram::default);
-        }
-        self.delays.iter_mut().zip(&other.delays).for_each(|(own, added)| own.merge(added));
     }
 
     /// Start a new window of delays.
     pub fn clear_delays(&mut self) {
-        self.delays.iter_mut().for_each(DelayHistogram::clear);
+        self.flows.iter_mut().for_each(|(_, stats)| stats.delays.clear());
     }
 }
 
@@ -198,5 +239,31 @@ mod tests {
             prop_assert!((quantile - exact).abs() <= exact / 64.0 + 1e-6, "{quantile} {exact}");
             prop_assert!((h.mean_ms() - delays.iter().sum::<u64>() as f64 / delays.len() as f64 / 1e6).abs() < 1e-6);
         }
+    }
+    /// Two windows merge to the histogram of all their delays, in whatever order they come.
+    #[test]
+    fn merged_histograms_equal_one_of_all_delays() {
+        let (mut a, mut b, mut all) = (DelayHistogram::default(), DelayHistogram::default(), DelayHistogram::default());
+        for (i, ns) in [5_000_000, 70, 3_600_000_000_000, 900, 41_000_000, 0].into_iter().enumerate() {
+            if i % 2 == 0 { &mut a } else { &mut b }.record(Nanos(ns));
+            all.record(Nanos(ns));
+        }
+        a.merge(&DelayHistogram::default());
+        a.merge(&b);
+        for q in 0..=10 {
+            assert_eq!(a.quantile_ms(q, 10).to_bits(), all.quantile_ms(q, 10).to_bits());
+        }
+        assert_eq!((a.n(), a.mean_ms().to_bits()), (all.n(), all.mean_ms().to_bits()));
+    }
+
+    #[test]
+    fn memory_is_allocated_for_the_flows_that_a_hop_carries() {
+        let mut stats = LinkStats::default();
+        let packet = Packet::new(bentpipe_profile::Time::ZERO, 0, bentpipe_profile::Direction::Up, 0, 100, 0);
+        for flow in [900_000, 3, 900_000, 0] {
+            stats.delivered(flow, &packet, Nanos(20_000_000));
+        }
+        assert_eq!(stats.flows().map(|(flow, stats)| (flow, stats.delays.n())).collect::<Vec<_>>(), [(0, 1), (3, 1), (900_000, 2)]);
+        assert!(stats.flows().all(|(_, stats)| stats.delays.counts.len() == SUB));
     }
 }

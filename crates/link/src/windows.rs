@@ -1,8 +1,8 @@
 //! Rows of the Run's `links` table: one hop's traffic in one window. Both drivers write them the same way.
 
-use crate::cause::{DropCause, MarkCause, MarkCounts};
+use crate::cause::{DropCause, MarkCause};
 use crate::network::Network;
-use crate::stats::DelayHistogram;
+use crate::stats::FlowStats;
 use bentpipe_profile::run::{Links, NO_ROUTE};
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
@@ -13,16 +13,15 @@ pub const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 /// Append the rows of the window that ends at `at` for path number `path`, and start the next window of its delays. `t_s`: seconds since the run began.
 ///
 /// The driver starts the next window of the backlogs ([`Network::begin_window`]) after it has recorded all paths.
-#[allow(clippy::cast_possible_wrap)] // far fewer than 2^63 flows
 pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
     let route = network.route(path).to_vec();
-    let cross_traffic = network.separate_flows() as usize;
+    let cross_traffic = network.separate_flows();
     for (index, hop) in profile.hops().iter().enumerate() {
         for direction in Direction::BOTH {
             let backlog = network.backlog_bytes(path, index, direction);
             let peak = network.peak_backlog_bytes(path, index, direction);
             let stats = network.stats_mut(path, index, direction);
-            let carried: u64 = stats.delays.iter().map(DelayHistogram::n).sum();
+            let carried: u64 = stats.flows().map(|(_, flow)| flow.delays.n()).sum();
             let in_route = route.iter().any(|&h| usize::from(h) == index);
             if carried == 0 && peak == 0 && !in_route {
                 continue;
@@ -36,15 +35,14 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 drops(DropCause::Event),
                 drops(DropCause::Aqm),
             );
-            let marks = stats.marks.clone();
-            let all_marks = marks.iter().fold(MarkCounts::default(), |sum, flow| sum.plus(flow));
-            let rows = stats.delays.iter().enumerate().filter(|(_, d)| d.n() > 0);
-            let mut all = DelayHistogram::default();
-            for (_, delays) in rows.clone() {
-                all.merge(delays);
+            let mut all = FlowStats::default();
+            for (_, flow) in stats.flows() {
+                all.marks = all.marks.plus(&flow.marks);
+                all.delays.merge(&flow.delays);
             }
-            let all = [(-1, &all)];
-            for (flow, delays) in all.into_iter().chain(rows.map(|(flow, d)| (if flow == cross_traffic { -2 } else { flow as i64 }, d))) {
+            let number = |flow| if flow == cross_traffic { -2 } else { i64::from(flow) };
+            let flows = stats.flows().filter(|(_, flow)| flow.delays.n() > 0).map(|(flow, stats)| (number(flow), stats));
+            for (flow, FlowStats { marks, delays }) in [(-1, &all)].into_iter().chain(flows) {
                 let row = &mut *links;
                 let total = flow == -1;
                 row.t_s.push(t_s);
@@ -60,7 +58,7 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
                 row.drops_loss.push(if total { counters.2 } else { 0 });
                 row.drops_event.push(if total { counters.3 } else { 0 });
                 row.drops_aqm.push(if total { counters.4 } else { 0 });
-                let marked = if total { Some(&all_marks) } else { usize::try_from(flow).ok().and_then(|flow| marks.get(flow)) };
+                let marked = Some(marks).filter(|_| flow != -2);
                 row.drops_no_route.push(0);
                 row.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
                 row.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));

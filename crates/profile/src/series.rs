@@ -175,6 +175,7 @@ impl Series {
     }
 
     /// Return the index of the last point at or before `at` (0 if `at` is before the first).
+    #[inline]
     fn seek(&self, cursor: &mut Cursor, at: Time) -> usize {
         let n = self.times.len();
         let mut i = cursor.0.min(n - 1);

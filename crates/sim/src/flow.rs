@@ -13,7 +13,7 @@ use bentpipe_transport::{Endpoint, Receiver, ReceiverConfig, Sender, SenderConfi
 /// One flow of the Experiment while it runs.
 pub struct Flow {
     /// Index of its path in the network.
-    pub path: u16,
+    pub path: u32,
     /// Direction of its data.
     pub direction: Direction,
     /// The ends of its connection: that of the sending host, which opens it, and that of the receiving host.
@@ -63,7 +63,7 @@ impl Flow {
         let stop = spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0));
         opening.stop_at(stop);
         Ok(Self {
-            path: path as u16,
+            path: path as u32,
             direction: spec.direction,
             ends: [opening, Tcp::accepting(receiver())],
             start,

@@ -2,7 +2,7 @@
 
 use crate::error::SimError;
 use bentpipe_link::{Network, Outcome, Packet};
-use bentpipe_profile::{Direction, Nanos, Profile, ProfileError, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, ProfileError, Streams, Time};
 
 /// Return the RTT of each echo request; `None` if the request or its reply was lost, or there was no path.
 ///
@@ -16,7 +16,7 @@ use bentpipe_profile::{Direction, Nanos, Profile, ProfileError, Streams, Time};
 pub fn ping(profile: &Profile, sent_s: &[f64], bytes: u32, seed: u64) -> Result<Vec<Option<Nanos>>, SimError> {
     let mut sends = sent_s.iter().enumerate().map(|(i, &t)| request(profile, t, i)).collect::<Result<Vec<_>, _>>()?;
     sends.sort_unstable();
-    let mut network = Network::new(&[profile], Streams::new(seed))?;
+    let mut network = Network::new(&NetworkSpec::from_profiles(&[profile])?, Streams::new(seed))?;
     let mut rtts = vec![None; sends.len()];
     let (mut next, mut outcomes) = (0, Vec::new());
     while next < sends.len() || network.packets() > 0 {

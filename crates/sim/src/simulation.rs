@@ -20,7 +20,7 @@ use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
-use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, Streams, Time};
 use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
@@ -93,7 +93,7 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError`].
-    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
+    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^31 Profiles
     pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
@@ -115,7 +115,7 @@ impl Simulation {
             .map(|(profile, reference)| experiment.path(&reference.role, &profile))
             .collect::<Result<Vec<_>, _>>()?;
         let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
-        let mut network = Network::new(&refs, Streams::new(experiment.seed))?;
+        let mut network = Network::new(&NetworkSpec::from_profiles(&refs)?, Streams::new(experiment.seed))?;
         let flows = experiment
             .flows
             .iter()

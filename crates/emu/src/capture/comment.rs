@@ -86,10 +86,10 @@ fn event(profile: &Profile, hop: Option<usize>, at: Time) -> &'static str {
 mod tests {
     use super::*;
     use bentpipe_link::{Network, Outcome, Packet};
-    use bentpipe_profile::LOSS_ONE;
+
     use bentpipe_profile::{
-        Basis, Direction, Event, Fate as EventFate, Hop, HopDirection, InFlightFate, Provenance, QueueDiscipline, QueueFate, QueueLimit,
-        QueueSpec, RouteEntry, Series, Streams, Utc,
+        Basis, Direction, Event, Fate as EventFate, Hop, HopDirection, InFlightFate, LOSS_ONE, NetworkSpec, Provenance, QueueDiscipline,
+        QueueFate, QueueLimit, QueueSpec, RouteEntry, Series, Streams, Utc,
     };
 
     fn hop(name: &str, loss: u64) -> Hop {
@@ -122,7 +122,7 @@ mod tests {
 
     /// The comment of a packet sent up at `at`.
     fn comment_for(profile: &Profile, at: Time) -> String {
-        let mut network = Network::new(&[profile], Streams::new(0)).unwrap();
+        let mut network = Network::new(&NetworkSpec::from_profiles(&[profile]).unwrap(), Streams::new(0)).unwrap();
         network.record_stages();
         let mut out = Vec::new();
         network.run_until(at, &mut out);

@@ -9,12 +9,60 @@
 //! [`OrderFate::Clamp`] packets of the new route wait twice: in the taken hop's queue for all migrating packets, and at the end of the new branch for
 //! all packets that continue over the old one. This keeps order if each handover comes after the packets of the previous one have left the upstream hops.
 
+//!
+//! An event of a path strikes its own packets alone: in a queue that others use too, only they leave, migrate or wait. An event of a link strikes all
+//! packets in it. The clamp then is a prediction that does not know which packets of other paths will arrive.
+
 use super::Network;
 use super::path::{Path, Stragglers};
+use crate::chain::Chain;
 use crate::event::PathEvent;
 use crate::packet::Packet;
-use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, OrderFate, QueueFate, Time};
-use std::collections::BTreeSet;
+use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, NetworkSpec, OrderFate, QueueFate, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change that is due at some time. At one time the order is: routes, events of links, events of paths; each in the order of the description.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// The path takes its next route.
+    Route { path: u32 },
+    /// An event strikes a link.
+    Link { event: u32 },
+    /// An event strikes the packets of a path.
+    Path { path: u32, event: u32 },
+}
+
+/// All changes in order of time. They are known from the start, so the next one needs no search.
+pub(super) struct Changes {
+    list: Vec<(Time, Change)>,
+    next: usize,
+    link_events: Vec<Event>,
+    /// Link that has events → the paths that use it, with their hop.
+    users: BTreeMap<usize, Vec<(usize, usize)>>,
+}
+
+impl Changes {
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 paths and events
+    pub(super) fn new(spec: &NetworkSpec) -> Self {
+        let link_events = spec.topology().events.clone();
+        let mut list: Vec<(Time, Change)> = (0..).zip(&link_events).map(|(event, e)| (e.at_ns, Change::Link { event })).collect();
+        let mut users: BTreeMap<usize, Vec<_>> = link_events.iter().map(|event| (event.hop, Vec::new())).collect();
+        for (number, path) in spec.paths().iter().enumerate() {
+            list.extend(path.routes[1..].iter().map(|route| (route.at_ns, Change::Route { path: number as u32 })));
+            list.extend((0..).zip(&path.events).map(|(event, e)| (e.at_ns, Change::Path { path: number as u32, event })));
+            for (hop, used) in path.hops.iter().enumerate() {
+                users.entry(used.link).and_modify(|users| users.push((number, hop)));
+            }
+        }
+        list.sort_unstable();
+        Self { list, next: 0, link_events, users }
+    }
+
+    /// Return when the next change is due.
+    pub(super) fn next_at(&self) -> Option<Time> {
+        self.list.get(self.next).map(|(at, _)| *at)
+    }
+}
 
 /// The old and the new route around a handover, in the order in which packets pass the hops.
 struct Branches {
@@ -40,24 +88,64 @@ impl Branches {
 }
 
 impl Network {
-    /// Apply the route changes and events that are due at `at`.
-    pub(super) fn change(&mut self, at: Time) {
-        for i in 0..self.paths.len() {
-            while self.paths[i].routes.get(self.paths[i].current + 1).is_some_and(|r| r.at <= at) {
-                self.paths[i].current += 1;
-                for hop in self.route(i).to_vec() {
+    /// Apply the next change.
+    pub(super) fn change(&mut self) {
+        let Some(&(_, change)) = self.changes.list.get(self.changes.next) else { return };
+        self.changes.next += 1;
+        match change {
+            Change::Route { path } => {
+                let path = path as usize;
+                self.paths[path].current += 1;
+                for hop in self.route(path).to_vec() {
                     for direction in Direction::BOTH {
-                        self.join(i, usize::from(hop), direction);
+                        self.join(path, usize::from(hop), direction);
                     }
                 }
             }
-            while let Some(event) = self.paths[i].events.get(self.paths[i].next_event).filter(|e| e.at_ns <= at) {
-                let event = event.clone();
-                self.paths[i].next_event += 1;
+            Change::Link { event } => {
+                let event = self.changes.link_events[event as usize].clone();
                 for direction in Direction::BOTH {
-                    self.apply(i, &event, direction);
+                    self.strike_link(&event, direction);
                 }
             }
+            Change::Path { path, event } => {
+                let event = self.paths[path as usize].events[event as usize].clone();
+                for direction in Direction::BOTH {
+                    self.apply(path as usize, &event, direction);
+                }
+            }
+        }
+    }
+
+    /// Apply an event to one direction of a link. A queue of its own is struck as a whole. If packets migrate, or the queue is shared with other links,
+    /// each path that uses the link is struck.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    fn strike_link(&mut self, event: &Event, direction: Direction) {
+        let users = self.changes.users.get(&event.hop).cloned().unwrap_or_default();
+        let unit = (2 * event.hop) as u32 + direction as u32;
+        let fate = *event.fate(direction);
+        let owns_queue = |hop: &super::path::Hop| hop.entry == hop.exit;
+        if users.len() > 1
+            && !matches!(fate.queue, QueueFate::Migrate(_))
+            && users.iter().all(|&(path, hop)| owns_queue(&self.paths[path].hops[hop]))
+        {
+            let until = event.at_ns + event.interruption_ns;
+            self.notify_unit(unit, &PathEvent::Close { at: event.at_ns, until, fate, path: None });
+            return;
+        }
+        for (path, hop) in users {
+            let own = &self.paths[path].hops;
+            let Some(direction) = Direction::BOTH.into_iter().find(|&d| own[hop].exit[d as usize] == unit) else { continue };
+            let mut fate = fate;
+            if let QueueFate::Migrate(migration) = &mut fate.queue {
+                match own.iter().position(|other| other.exit[direction as usize] / 2 == (migration.to_hop as u32)) {
+                    Some(to_hop) => migration.to_hop = to_hop,
+                    None => fate.queue = QueueFate::Keep, // the path cannot follow
+                }
+            }
+            let mut local = Event { hop, ..event.clone() };
+            *local.fate_mut(direction) = fate;
+            self.apply(path, &local, direction);
         }
     }
 
@@ -75,7 +163,7 @@ impl Network {
             EventKind::Handover { to_hop, .. } if to_hop != event.hop => self.apply_handover(path, event, to_hop, direction, fate),
             _ => {
                 let until = event.at_ns + event.interruption_ns;
-                self.notify(path, event.hop, direction, &PathEvent::Close { at: event.at_ns, until, fate });
+                self.notify(path, event.hop, direction, |path| PathEvent::Close { at: event.at_ns, until, fate, path });
             }
         }
         if let QueueFate::Migrate(migration) = fate.queue {
@@ -83,25 +171,28 @@ impl Network {
         }
     }
 
-    /// Pass the queue's AQM state to the hop that the queue migrates to: it is still the same machine's queue.
+    /// Record where the queue migrates to. If no other path uses either queue, pass on its AQM state: it is still the same machine's queue.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn prepare_migration(&mut self, path: usize, from_hop: usize, to_hop: usize, direction: Direction) {
-        let entry = |hop: usize| self.paths[path].hops[hop].entry[direction as usize];
-        let (from, to) = (entry(from_hop), entry(to_hop));
-        self.migrate_to[from as usize] = to;
-        if from != to
-            && let Some(queue) = self.chains[from as usize].queue().cloned()
-        {
-            self.chains[to as usize].adopt_aqm_state(&queue);
+        let d = direction as usize;
+        self.paths[path].hops[from_hop].migrate_to[d] = to_hop as u16;
+        let [from, to] = [from_hop, to_hop].map(|hop| self.paths[path].hops[hop].entry[d]);
+        if from == to || [from, to].iter().any(|&unit| self.users[unit as usize] > 1) {
+            return;
+        }
+        let queue = self.chain(from).migration().map(|migration| migration.queue().clone());
+        if let (Some(queue), Some(migration)) = (queue, self.chain_mut(to).migration_mut()) {
+            migration.adopt_aqm_state(&queue);
         }
     }
 
     /// Apply a handover from the event's hop to the hop `taken`.
     fn apply_handover(&mut self, path: usize, event: &Event, taken: usize, direction: Direction, fate: Fate) {
         let at = event.at_ns;
-        self.notify(path, event.hop, direction, &PathEvent::Leave { at, fate });
+        self.notify(path, event.hop, direction, |path| PathEvent::Leave { at, fate, path });
         if event.interruption_ns.0 > 0 {
             let until = at + event.interruption_ns;
-            self.notify(path, taken, direction, &PathEvent::Close { at, until, fate: Fate::LOSSLESS });
+            self.notify(path, taken, direction, |path| PathEvent::Close { at, until, fate: Fate::LOSSLESS, path });
         }
         self.join(path, taken, direction);
         let branches = Branches::of(&self.paths[path], event.hop, taken, direction);
@@ -126,14 +217,16 @@ impl Network {
         let clamp = fate.order == OrderFate::Clamp;
         if let QueueFate::Migrate(migration) = fate.queue {
             let left = self.paths[path].hops[left].entry[d];
-            let mut packets = self.chains[left as usize].migrating(&arriving);
+            let mut packets = self.chain(left).migration().map_or_else(Vec::new, |migration| migration.migrating(&arriving));
+            packets.retain(|packet| packet.path as usize == path);
             for packet in &mut packets {
                 packet.route = branches.route as u16;
             }
             if let Some(last) = packets.last().filter(|_| clamp) {
                 // One nanosecond later, since chains run in any order within one instant.
                 let to = self.paths[path].hops[migration.to_hop].entry[d];
-                self.chains[to as usize].on_event(&PathEvent::Await { until: last.at + Nanos(1) });
+                let scope = self.scope(path, to);
+                self.links[(to / 2) as usize].on_event((to % 2) as usize, &PathEvent::Await { until: last.at + Nanos(1), path: scope });
             }
             self.paths[path].stragglers[d] = Stragglers { hop: migration.to_hop, packets };
         }
@@ -145,37 +238,54 @@ impl Network {
             && let Some(&last) = branches.new.last()
         {
             let exit = self.paths[path].hops[last].exit[d];
-            self.chains[exit as usize].on_event(&PathEvent::NotBefore { route: branches.route as u16, floor: floor + Nanos(1) });
+            let event = PathEvent::NotBefore { path: path as u32, route: branches.route as u16, floor: floor + Nanos(1) };
+            self.links[(exit / 2) as usize].on_event((exit % 2) as usize, &event);
         }
     }
 
     /// Predict when the packets in these hops of a path, followed by `arrivals`, leave the last hop if no further event happens.
     fn departures(&self, path: usize, direction: usize, hops: &[usize], arrivals: Vec<Packet>) -> Vec<Packet> {
         let hops = hops.iter().map(|&hop| &self.paths[path].hops[hop]);
-        let mut chains: Vec<u32> = hops.flat_map(|hop| [hop.entry[direction], hop.exit[direction]]).collect();
-        chains.dedup();
-        chains.into_iter().fold(arrivals, |arrivals, chain| {
-            let mut packets = self.chains[chain as usize].departures(arrivals);
-            packets.retain(|packet| usize::from(packet.path) == path);
+        let mut units: Vec<u32> = hops.flat_map(|hop| [hop.entry[direction], hop.exit[direction]]).collect();
+        units.dedup();
+        units.into_iter().fold(arrivals, |arrivals, unit| {
+            let mut packets = self.chain(unit).departures(arrivals);
+            packets.retain(|packet| packet.path as usize == path);
             packets
         })
+    }
+
+    /// Return whose packets an event of `path` concerns in a unit: `None` if no other path uses it.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+    fn scope(&self, path: usize, unit: u32) -> Option<u32> {
+        (self.users[unit as usize] > 1).then_some(path as u32)
+    }
+
+    fn chain_mut(&mut self, unit: u32) -> &mut Chain {
+        self.links[(unit / 2) as usize].chain_mut((unit % 2) as usize)
     }
 
     /// Notify a hop that the path uses it.
     fn join(&mut self, path: usize, hop: usize, direction: Direction) {
         let entry = self.paths[path].hops[hop].entry[direction as usize];
-        self.chains[entry as usize].on_event(&PathEvent::Join);
+        let event = PathEvent::Join { path: self.scope(path, entry) };
+        self.links[(entry / 2) as usize].on_event((entry % 2) as usize, &event);
     }
 
-    /// Pass an event to the chains of one direction of a hop.
-    fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: &PathEvent) {
+    /// Pass an event to the units of one direction of a hop. `event`: the event by its scope.
+    fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: impl Fn(Option<u32>) -> PathEvent) {
         let hop = &self.paths[path].hops[hop];
         let d = direction as usize;
-        for chain in BTreeSet::from([hop.entry[d], hop.exit[d]]) {
-            self.chains[chain as usize].on_event(event);
-            // The chain may now be due later, so the old entry is invalid.
-            self.due[chain as usize] = Time::MAX;
-            self.reschedule(chain);
+        for unit in BTreeSet::from([hop.entry[d], hop.exit[d]]) {
+            let event = event(self.scope(path, unit));
+            self.notify_unit(unit, &event);
         }
+    }
+
+    fn notify_unit(&mut self, unit: u32, event: &PathEvent) {
+        self.links[(unit / 2) as usize].on_event((unit % 2) as usize, event);
+        // The unit may now be due later, so the old entry is invalid.
+        self.due[unit as usize] = Time::MAX;
+        self.reschedule(unit);
     }
 }

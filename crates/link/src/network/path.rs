@@ -1,28 +1,30 @@
-//! One Profile in the network: its routes, and the route in use.
+//! One path in the network: its routes, and the route in use.
 
 use crate::packet::Packet;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, Time};
 
-/// Position of a hop that the route does not use.
+/// Hop that no queue migrates to.
 pub(super) const ABSENT: u16 = u16::MAX;
 
 pub(super) struct Route {
-    pub(super) at: Time,
     pub(super) hops: Vec<u16>,
-    /// Position of each hop in `hops`, or `ABSENT`.
-    pub(super) position: Vec<u16>,
 }
 
 impl Route {
+    /// Return the position of a hop in this route; `None`: the route does not use it.
+    pub(super) fn position(&self, hop: usize) -> Option<usize> {
+        self.hops.iter().position(|&other| usize::from(other) == hop)
+    }
+
     /// Return whether the route uses this hop.
     pub(super) fn has(&self, hop: usize) -> bool {
-        self.position[hop] != ABSENT
+        self.position(hop).is_some()
     }
 
     /// Return the hops that packets pass in `direction` from `hop` on, up to the first that `other` uses too. Always includes `hop` itself.
     pub(super) fn branch(&self, hop: usize, direction: Direction, other: &Self) -> Vec<usize> {
-        let place = usize::from(self.position[hop]);
+        let Some(place) = self.position(hop) else { return Vec::new() };
         let onward: Vec<u16> = match direction {
             Direction::Up => self.hops[place..].to_vec(),
             Direction::Down => self.hops[..=place].iter().rev().copied().collect(),
@@ -32,11 +34,14 @@ impl Route {
     }
 }
 
-pub(super) struct HopChains {
-    /// The chain that packets enter first, by direction.
+/// A link as the path uses it. A *unit* is one direction of a link: twice the link's index, plus the link's direction.
+pub(super) struct Hop {
+    /// The unit that packets enter first, by the path's direction.
     pub(super) entry: [u32; 2],
-    /// The chain behind the shared queue, by direction. Equal to `entry` if the hop is not shared.
+    /// The unit behind the shared queue, by the path's direction. Equal to `entry` if the link has a queue of its own.
     pub(super) exit: [u32; 2],
+    /// The hop that the path's packets in the queue migrate to, by the path's direction.
+    pub(super) migrate_to: [u16; 2],
 }
 
 /// Packets that the newest hop still receives from hops that the path has left.
@@ -50,9 +55,8 @@ pub(super) struct Stragglers {
 pub(super) struct Path {
     pub(super) routes: Vec<Route>,
     pub(super) current: usize,
-    pub(super) hops: Vec<HopChains>,
+    pub(super) hops: Vec<Hop>,
     pub(super) events: Vec<Event>,
-    pub(super) next_event: usize,
     /// Statistics by hop and direction.
     pub(super) stats: Vec<[LinkStats; 2]>,
     /// Packets that found no route, by direction.
@@ -67,6 +71,14 @@ impl Path {
     /// Return the hop that a packet is in.
     pub(super) fn hop_of(&self, packet: &Packet) -> usize {
         usize::from(self.routes[usize::from(packet.route)].hops[usize::from(packet.position)])
+    }
+
+    /// Let a packet in `hop` follow route number `route`, if that uses the hop.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked when the network was built
+    pub(super) fn follow(&self, packet: &mut Packet, route: usize, hop: usize) {
+        if let Some(position) = self.routes[route].position(hop) {
+            (packet.route, packet.position) = (route as u16, position as u16);
+        }
     }
 
     /// Return the newest route for a packet in `hop` that followed `route` so far. It switches routes as long as the path uses its hop.
@@ -85,15 +97,5 @@ impl Path {
     /// Return the newest route up to now that uses `hop`.
     pub(super) fn newest_route_with(&self, hop: usize) -> Option<usize> {
         (0..=self.current).rev().find(|&route| self.routes[route].has(hop))
-    }
-
-    /// Return when the next route change or event is due.
-    pub(super) fn next_change(&self) -> Option<Time> {
-        let route = self.routes.get(self.current + 1).map(|r| r.at);
-        let event = self.events.get(self.next_event).map(|e| e.at_ns);
-        match (route, event) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
     }
 }

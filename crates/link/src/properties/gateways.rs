@@ -1,6 +1,6 @@
 //! Properties of handovers after which old and new route differ in more than one hop.
 
-use super::{MS, drive, hop, ordered_groups, profile, queues, side, tail};
+use super::{MS, drive, hop, network_of, ordered_groups, profile, queues, side, tail};
 use crate::*;
 use bentpipe_profile::*;
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn gateway_handovers(legs: [u64; 3], gaps: &[(u64, u64)], migration_ms: Option<u
 #[test]
 fn stragglers_of_the_old_gateway_follow_the_queue_that_migrates() {
     let p = gateway_handovers([10, 2, 2], &[(30, 0)], Some(0), tail(QueueLimit::Packets(100)));
-    let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+    let mut network = network_of(&[&p]);
     let mut out = Vec::new();
     for (body, at) in (0..).zip([14, 15, 16, 20, 25, 29, 35].map(|at| at * MS)) {
         network.run_until(Time(at), &mut out);
@@ -66,7 +66,7 @@ fn stragglers_share_the_fate_of_the_queue() {
         let mut events = with.events().to_vec();
         (events[0].up.queue, events[0].down.queue) = (queue, queue);
         let p = profile(with.hops().to_vec(), with.routes().to_vec(), events);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let mut out = Vec::new();
         network.run_until(Time(25 * MS), &mut out);
         network.send(Packet::new(Time(25 * MS), 0, Direction::Down, 0, 1500, 0)).unwrap();
@@ -88,7 +88,7 @@ proptest! {
         sends in prop::collection::vec((0_u64..500 * MS, 60_u32..1500), 1..400),
     ) {
         let p = gateway_handovers(legs, &gaps, migration_ms, limit);
-        let mut network = Network::new(&[&p], Streams::new(1)).unwrap();
+        let mut network = network_of(&[&p]);
         let out = drive(&mut network, &sends, 0);
         prop_assert_eq!(network.packets(), 0);
         prop_assert_eq!(out.len(), sends.len());

@@ -56,6 +56,14 @@ impl DropTail {
         self.dequeue()
     }
 
+    /// Remove and return the packets of one path.
+    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
+        let (leaving, staying) = self.packets.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
+        self.packets = staying.into();
+        self.bytes = self.packets.iter().map(|packet| u64::from(packet.bytes)).sum();
+        leaving
+    }
+
     /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

@@ -184,6 +184,22 @@ impl FqCodelQueue {
         self.head(index).pop()
     }
 
+    /// Remove and return the packets of one path in order of arrival, without `CoDel` and round robin.
+    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
+        let mut leaving = Vec::new();
+        for flow in &mut self.flows {
+            let (out, staying) = flow.packets.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
+            flow.packets = staying.into();
+            let bytes = out.iter().map(|packet| u64::from(packet.bytes)).sum::<u64>();
+            flow.bytes -= bytes;
+            self.bytes -= bytes;
+            self.packets -= out.len();
+            leaving.extend(out);
+        }
+        leaving.sort_by_key(|packet| packet.at);
+        leaving
+    }
+
     /// Put a packet back at the head of its queue.
     pub fn put_back(&mut self, packet: Packet) {
         let bytes = i64::from(packet.bytes);

@@ -110,6 +110,11 @@ impl Queue {
         each!(self, q => q.take())
     }
 
+    /// Remove and return the packets of one path in order of arrival, without the discipline.
+    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
+        each!(self, q => q.extract(path))
+    }
+
     /// Put a packet back at the head: it was removed, but its transmission has not begun.
     pub fn put_back(&mut self, packet: Packet) {
         each!(self, q => q.put_back(packet));

@@ -112,6 +112,11 @@ impl RedQueue {
         self.fifo.dequeue()
     }
 
+    /// Remove and return the packets of one path, without the discipline.
+    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
+        self.fifo.extract(path)
+    }
+
     /// Put a packet back at the head.
     pub fn put_back(&mut self, packet: Packet) {
         self.fifo.put_back(packet);

@@ -1,0 +1,172 @@
+//! A link between two nodes: both directions, and the elements at its ends.
+//!
+//! ```text
+//!            far ▸        direction 0: queue, schedule, loss, delay         ◂ far
+//!   near ▸ [ end 0 ] ═══════════════════════════════════════════════▶ [ end 1 ] ▸ near
+//!   near ◂ [       ] ◀═══════════════════════════════════════════════ [       ] ◂ near
+//!                         direction 1: queue, schedule, loss, delay
+//! ```
+//! Most links have no elements at their ends. Where they have, as for loss recovery inside the network, an end sees the packets of both directions: it can
+//! number those that it sends, answer over the other direction, and send packets that it keeps once more.
+//!
+//! Whatever the ends do, each packet of a host leaves the link once: the link records which ones are inside, and ignores further copies. Copies and control
+//! packets use the capacity of their direction like any other packet.
+
+use crate::cause::{DropCause, DropCounts};
+use crate::chain::Chain;
+use crate::element::{Element, Port};
+use crate::event::PathEvent;
+use crate::packet::{Packet, Role};
+use crate::stages::Stage;
+use bentpipe_profile::Time;
+use std::collections::BTreeSet;
+
+/// Both directions of a link (see the module).
+pub struct Link {
+    chains: [Chain; 2],
+    ends: Option<Box<Ends>>,
+}
+
+/// The elements at the ends, and the hosts' packets between them.
+struct Ends {
+    elements: [Box<dyn Element>; 2],
+    /// By direction.
+    inside: [Inside; 2],
+    /// Copies and control packets that the link dropped, by direction.
+    drops: [DropCounts; 2],
+}
+
+/// The hosts' packets of one direction, by the number that the link gave them.
+#[derive(Default)]
+struct Inside {
+    next: u32,
+    numbers: BTreeSet<u32>,
+}
+
+impl Link {
+    /// Create a link from its two directions.
+    #[must_use]
+    pub const fn new(chains: [Chain; 2]) -> Self {
+        Self { chains, ends: None }
+    }
+
+    /// Put elements at the ends of the link: direction 0 leads from the first to the second. Packets enter an end by [`Port::Near`] from its node and by
+    /// [`Port::Far`] from the link. It returns them by [`Port::Far`] into the link, by [`Port::Near`] to its node, or by [`Port::Drop`] once it gives a
+    /// packet up that it has kept. A packet that it sends into the link while it keeps it has the role [`Role::Copy`].
+    pub fn set_ends(&mut self, elements: [Box<dyn Element>; 2]) {
+        self.ends = Some(Box::new(Ends { elements, inside: Default::default(), drops: Default::default() }));
+    }
+
+    /// Return whether the link has elements at its ends, so that a packet of one direction may cause one of the other.
+    #[must_use]
+    pub const fn has_ends(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Return one direction.
+    #[must_use]
+    pub const fn chain(&self, direction: usize) -> &Chain {
+        &self.chains[direction]
+    }
+
+    /// Return one direction, mutable.
+    pub const fn chain_mut(&mut self, direction: usize) -> &mut Chain {
+        &mut self.chains[direction]
+    }
+
+    /// Accept a packet of a host.
+    #[inline]
+    pub fn push(&mut self, direction: usize, port: Port, mut packet: Packet) {
+        match &mut self.ends {
+            Some(ends) if port == Port::Near => {
+                let inside = &mut ends.inside[direction];
+                packet.sequence = inside.next;
+                inside.next = inside.next.wrapping_add(1);
+                inside.numbers.insert(packet.sequence);
+                ends.elements[direction].push(Port::Near, packet);
+            }
+            _ => self.chains[direction].push(port, packet),
+        }
+    }
+
+    /// Process what is due in one direction by `now`, and what its end does. Passes packets of hosts that leave the link to `out`, with their direction.
+    /// Appends to `stages`, if given, how packets spent their time. If the link has ends, the other direction may be due earlier afterwards.
+    pub fn run(&mut self, direction: usize, now: Time, stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(usize, Port, Packet)) {
+        let Some(ends) = &mut self.ends else {
+            return self.chains[direction].run(now, stages, |port, packet| out(direction, port, packet));
+        };
+        ends.run(direction, now, &mut self.chains, &mut out);
+        let mut exits = Vec::new();
+        self.chains[direction].run(now, stages, |port, packet| exits.push((port, packet)));
+        for (port, packet) in exits {
+            ends.cross(direction, port, packet, &mut out);
+        }
+        ends.run(1 - direction, now, &mut self.chains, &mut out);
+    }
+
+    /// Pass an event to the elements of one direction and to the end at its beginning.
+    pub fn on_event(&mut self, direction: usize, event: &PathEvent) {
+        self.chains[direction].on_event(event);
+        if let Some(ends) = &mut self.ends {
+            ends.elements[direction].on_event(event);
+        }
+    }
+
+    /// Return when [`Link::run`] is due for a direction; `None`: nothing is.
+    #[must_use]
+    #[inline]
+    pub fn wake_at(&self, direction: usize) -> Option<Time> {
+        let chain = self.chains[direction].wake_at();
+        match &self.ends {
+            None => chain,
+            Some(ends) => [chain, ends.elements[direction].wake_at()].into_iter().flatten().min(),
+        }
+    }
+
+    /// Return the number of packets of hosts inside.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        match &self.ends {
+            None => self.chains.iter().map(Chain::packets).sum(),
+            Some(ends) => ends.inside.iter().map(|inside| inside.numbers.len()).sum(),
+        }
+    }
+
+    /// Return the copies and control packets that one direction has dropped, by cause. They are no drops of hosts' packets.
+    #[must_use]
+    pub fn own_drops(&self, direction: usize) -> DropCounts {
+        self.ends.as_ref().map_or_else(DropCounts::default, |ends| ends.drops[direction])
+    }
+}
+
+impl Ends {
+    /// Move what the end at the beginning of `direction` has to send.
+    fn run(&mut self, direction: usize, now: Time, chains: &mut [Chain; 2], out: &mut impl FnMut(usize, Port, Packet)) {
+        while let Some((port, packet)) = self.elements[direction].pop(now) {
+            match port {
+                Port::Far => chains[direction].push(Port::Near, packet),
+                // The end is the last that packets of the other direction pass, and the first of this one.
+                Port::Near => self.leave(1 - direction, Port::Far, packet, out),
+                Port::Drop(_) | Port::Migration => self.leave(direction, port, packet, out),
+            }
+        }
+    }
+
+    /// Handle a packet that left the chain of `direction`.
+    fn cross(&mut self, direction: usize, port: Port, packet: Packet, out: &mut impl FnMut(usize, Port, Packet)) {
+        match (port, packet.role) {
+            (Port::Far, _) => self.elements[1 - direction].push(Port::Far, packet),
+            (_, Role::Host) => self.leave(direction, port, packet, out),
+            (Port::Drop(cause), _) => self.drops[direction].count(cause),
+            // A copy does not follow its path to another link: the end that keeps the packet decides.
+            (Port::Near | Port::Migration, _) => self.drops[direction].count(DropCause::Event),
+        }
+    }
+
+    /// Let a packet of a host leave the link, unless it is a copy of one that has left.
+    fn leave(&mut self, direction: usize, port: Port, packet: Packet, out: &mut impl FnMut(usize, Port, Packet)) {
+        if packet.role != Role::Control && self.inside[direction].numbers.remove(&packet.sequence) {
+            out(direction, port, Packet { role: Role::Host, ..packet });
+        }
+    }
+}
