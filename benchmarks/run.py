@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ["dumbbell", "queues", "constellation", "sky", "emulator", "logs", "sweep"]
+BENCHMARKS = ["dumbbell", "network", "queues", "constellation", "sky", "emulator", "logs", "sweep"]
 
 
 def main() -> None:

@@ -9,18 +9,19 @@
 //! timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run depends on its
 //! Experiment and its Profiles alone.
 
+mod setup;
+
 use crate::batches::{Batches, Receiving};
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
 use crate::payloads::Payloads;
-use bentpipe_cc::registry::Plugins;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
 use bentpipe_profile::run::{RunTables, Summary};
-use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, Profile, Time};
 use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
@@ -81,91 +82,6 @@ impl RunData {
 }
 
 impl Simulation {
-    /// Set up an Experiment on its Profiles, in the order in which it names them.
-    ///
-    /// # Errors
-    /// [`SimError`].
-    pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
-        Self::with_plugins(experiment, profiles, &|_, _, _| None)
-    }
-
-    /// Set up an Experiment with `plugins`, which build controllers that are not in the registry.
-    ///
-    /// # Errors
-    /// [`SimError`].
-    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^31 Profiles
-    pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
-        experiment.check()?;
-        if profiles.len() != experiment.profiles.len() {
-            return Err(SimError::ProfileCount { expected: experiment.profiles.len(), given: profiles.len() });
-        }
-        let start = Time::ZERO + experiment.offset_ns;
-        let end = start + experiment.duration_ns;
-        if let Some(short) = profiles.iter().find(|p| p.duration().0 < end.0) {
-            return Err(SimError::TooLong {
-                run_s: experiment.duration_ns.as_secs_f64(),
-                offset_s: start.as_secs_f64(),
-                profile: short.name().to_owned(),
-                profile_s: short.duration().as_secs_f64(),
-            });
-        }
-        let profiles = profiles
-            .into_iter()
-            .zip(&experiment.profiles)
-            .map(|(profile, reference)| experiment.path(&reference.role, &profile))
-            .collect::<Result<Vec<_>, _>>()?;
-        let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
-        let mut network = Network::new(&NetworkSpec::from_profiles(&refs)?, Streams::new(experiment.seed))?;
-        let flows = experiment
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(i, spec)| {
-                let path = experiment.path_of(&spec.profile);
-                let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
-                let mut flow = Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?;
-                flow.ends[0].observe();
-                Ok(Some(Box::new(flow)))
-            })
-            .collect::<Result<Vec<_>, SimError>>()?;
-        let own_flows = flows.len();
-        network.set_separate_flows(index_u32(own_flows));
-        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment)).collect();
-        let mut outcomes = Vec::new();
-        network.run_until(start, &mut outcomes); // apply routes and events from before the run
-        let mut simulation = Self {
-            timer_due: vec![Time::MAX; flows.len()],
-            batches: Batches::default(),
-            next_sample: start + experiment.sample_step_ns,
-            next_window: start + LINK_WINDOW,
-            experiment,
-            profiles,
-            network,
-            flows,
-            own_flows,
-            sources,
-            payloads: Payloads::default(),
-            timers: BinaryHeap::new(),
-            timer_count: 0,
-            now: start,
-            start,
-            end,
-            outcomes,
-            tables: RunTables::default(),
-            packets: 0,
-        };
-        for flow in 0..own_flows {
-            simulation.schedule_timer(flow);
-        }
-        for source in 0..simulation.sources.len() {
-            simulation.schedule_transfer(source)?;
-        }
-        for profile in &simulation.profiles {
-            simulation.tables.events.push_path(profile, start, end);
-        }
-        Ok(simulation)
-    }
-
     /// Simulate up to `until` (time within the run, capped at its end); return whether more remains.
     pub fn run_until(&mut self, until: Nanos) -> bool {
         let until = (self.start + until).min(self.end);

@@ -4,7 +4,9 @@ use crate::testing::{experiment, flow, handover_path};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
 use bentpipe_profile::experiment::{Application, Experiment};
-use bentpipe_profile::{Bytes, Direction, Event, EventKind, Fate, Nanos, Profile, Rate, RouteEntry, Time};
+use bentpipe_profile::{
+    Bytes, Direction, Event, EventKind, Fate, Nanos, NetworkSpec, Profile, QueueDiscipline, QueueRule, Rate, RouteEntry, Time,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -297,4 +299,32 @@ fn invalid_cross_traffic_is_refused_with_its_field() {
     assert!(error_of(|c| c.offered_bps = Rate(u64::MAX)).contains("a million"));
     assert!(error_of(|c| c.sizes.least_bytes = Bytes(0)).contains("cross[0].sizes"));
     assert!(error_of(|c| c.controller = "qubic".to_owned()).contains("did you mean `cubic`"));
+}
+
+/// The network of one Profile, whose path has the role that the Experiment names.
+fn network(profile: &Profile, role: &str) -> NetworkSpec {
+    let network = NetworkSpec::from_profiles(&[profile]).unwrap();
+    let paths = vec![bentpipe_profile::Path { name: role.to_owned(), ..network.paths()[0].clone() }];
+    let (start, duration, provenance) = (network.start(), network.duration(), network.provenance().clone());
+    NetworkSpec::new("n".to_owned(), start, duration, network.basis(), provenance, network.topology().clone(), paths).unwrap()
+}
+
+#[test]
+fn a_network_of_one_path_gives_the_run_of_its_profile() {
+    let path = handover_path(20, 1_000_000);
+    let mut simulation = Simulation::over_network(experiment(20, 3, three_flows()), &network(&path, "path")).unwrap();
+    assert!(!simulation.run_until(Nanos::from_secs(20)));
+    assert_eq!(simulation.finish().content_hash(), run(experiment(20, 3, three_flows()), &path).content_hash());
+}
+
+#[test]
+fn an_experiment_that_does_not_fit_the_network_is_refused() {
+    let path = handover_path(20, 0);
+    let error_of =
+        |experiment, role| Simulation::over_network(experiment, &network(&path, role)).err().expect("must be refused").to_string();
+    let error = error_of(experiment(10, 1, three_flows()), "elsewhere");
+    assert!(error.starts_with("experiment: profiles[0].role: path; expected elsewhere"), "{error}");
+    let mut ruled = experiment(10, 1, three_flows());
+    ruled.queues = vec![QueueRule { profile: None, hop: None, direction: None, discipline: QueueDiscipline::DropTail, limit: None }];
+    assert!(error_of(ruled, "path").starts_with("experiment: queues: 1 rules; expected none"));
 }

@@ -1,0 +1,131 @@
+//! How an Experiment is set up.
+
+use super::{Simulation, index_u32};
+use crate::batches::Batches;
+use crate::cross_traffic::Source;
+use crate::error::SimError;
+use crate::flow::Flow;
+use crate::payloads::Payloads;
+use bentpipe_cc::registry::Plugins;
+use bentpipe_link::Network;
+use bentpipe_link::windows::LINK_WINDOW;
+use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::run::RunTables;
+use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+impl Simulation {
+    /// Set up an Experiment on its Profiles, in the order in which it names them.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
+        Self::with_plugins(experiment, profiles, &|_, _, _| None)
+    }
+
+    /// Set up an Experiment with `plugins`, which build controllers that are not in the registry.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
+        experiment.check()?;
+        if profiles.len() != experiment.profiles.len() {
+            return Err(SimError::ProfileCount { expected: experiment.profiles.len(), given: profiles.len() });
+        }
+        let references = profiles.into_iter().zip(&experiment.profiles);
+        let paths = references.map(|(profile, reference)| experiment.path(&reference.role, &profile));
+        let profiles = paths.collect::<Result<Vec<_>, _>>()?;
+        let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
+        let network = NetworkSpec::from_profiles(&refs)?;
+        Self::on(experiment, profiles, &network, plugins)
+    }
+
+    /// Set up an Experiment on a network. The roles of its Profiles are the names of the network's paths, in the same order; it has no queue rules.
+    ///
+    /// # Errors
+    /// [`SimError`].
+    pub fn over_network(experiment: Experiment, network: &NetworkSpec) -> Result<Self, SimError> {
+        experiment.check()?;
+        let refuse = |field: &str, value: String, expected: &str| {
+            Err(ProfileError::Experiment { field: field.to_owned(), value, expected: expected.to_owned() }.into())
+        };
+        if !experiment.queues.is_empty() {
+            return refuse("queues", format!("{} rules", experiment.queues.len()), "none: set the queues of the network's links");
+        }
+        let (given, expected) = (experiment.profiles.len(), network.paths().len());
+        if given != expected {
+            return Err(SimError::ProfileCount { expected: given, given: expected });
+        }
+        for (i, (reference, path)) in experiment.profiles.iter().zip(network.paths()).enumerate() {
+            if reference.role != path.name {
+                return refuse(&format!("profiles[{i}].role"), reference.role.clone(), &format!("{}, the name of path {i}", path.name));
+            }
+        }
+        let profiles = (0..expected).map(|path| network.profile(path).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        Self::on(experiment, profiles, network, &|_, _, _| None)
+    }
+
+    /// Set up a checked Experiment. `profiles`: the network's paths.
+    fn on(experiment: Experiment, profiles: Vec<Arc<Profile>>, network: &NetworkSpec, plugins: &Plugins<'_>) -> Result<Self, SimError> {
+        let start = Time::ZERO + experiment.offset_ns;
+        let end = start + experiment.duration_ns;
+        if let Some(short) = profiles.iter().find(|p| p.duration().0 < end.0) {
+            return Err(SimError::TooLong {
+                run_s: experiment.duration_ns.as_secs_f64(),
+                offset_s: start.as_secs_f64(),
+                profile: short.name().to_owned(),
+                profile_s: short.duration().as_secs_f64(),
+            });
+        }
+        let mut network = Network::new(network, Streams::new(experiment.seed))?;
+        let flows = experiment
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(i, spec)| {
+                let path = experiment.path_of(&spec.profile);
+                let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
+                let mut flow = Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?;
+                flow.ends[0].observe();
+                Ok(Some(Box::new(flow)))
+            })
+            .collect::<Result<Vec<_>, SimError>>()?;
+        let own_flows = flows.len();
+        network.set_separate_flows(index_u32(own_flows));
+        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment)).collect();
+        let mut outcomes = Vec::new();
+        network.run_until(start, &mut outcomes); // apply routes and events from before the run
+        let mut simulation = Self {
+            timer_due: vec![Time::MAX; flows.len()],
+            batches: Batches::default(),
+            next_sample: start + experiment.sample_step_ns,
+            next_window: start + LINK_WINDOW,
+            experiment,
+            profiles,
+            network,
+            flows,
+            own_flows,
+            sources,
+            payloads: Payloads::default(),
+            timers: BinaryHeap::new(),
+            timer_count: 0,
+            now: start,
+            start,
+            end,
+            outcomes,
+            tables: RunTables::default(),
+            packets: 0,
+        };
+        for flow in 0..own_flows {
+            simulation.schedule_timer(flow);
+        }
+        for source in 0..simulation.sources.len() {
+            simulation.schedule_transfer(source)?;
+        }
+        for profile in &simulation.profiles {
+            simulation.tables.events.push_path(profile, start, end);
+        }
+        Ok(simulation)
+    }
+}
