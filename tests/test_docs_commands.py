@@ -104,3 +104,15 @@ def test_the_python_of_the_readme_runs(tmp_path):
     assert done.stdout.endswith("False\n")
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_the_blocks_of_the_python_guide_run_in_one_session(tmp_path):
+    text = (ROOT / "docs/guides/python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)
+    assert len(blocks) >= 7
+    (tmp_path / "ping.txt").write_text(half_a_minute_of_pings(), encoding="ascii")
+    code = "\n".join(blocks)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {"P.parquet", "path.png", "timeline.png", "latency.png"} <= {each.name for each in tmp_path.iterdir()}
+    assert (tmp_path / "out" / "report.html").is_file()

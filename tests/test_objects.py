@@ -241,6 +241,9 @@ def test_a_run_is_chosen_by_scheme_and_seed(lossy):
     with pytest.raises(bp.UserError, match="2 Runs over dumbbell, other; expected one"):
         two["cubic", 0]
     assert two["other", "cubic", 0].label == "other"
+    named = bp.Profile.preset(DUMBBELL, duration=2)
+    assert len(bp.Experiment(named, schemes=["cubic"]).simulate().filter(profile=named)) == 1
+    assert two[dumbbell(), "cubic", 0].label == "dumbbell"
 
 
 def test_the_summary_has_means_with_confidence_intervals(lossy):

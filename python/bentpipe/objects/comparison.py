@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
 from bentpipe.objects import arguments
+from bentpipe.objects.profile import Profile, label_of
 from bentpipe.objects.run_set import RunSet
 from bentpipe.report import compare
 from bentpipe.runs.pairing import pair_up
@@ -90,12 +91,12 @@ class Comparison:
 
         return to_pandas(self.to_polars())
 
-    def plot(self, scheme: str | None = None, *, profile: str | None = None, ax: AxesLike = None) -> Figure:
+    def plot(self, scheme: str | None = None, *, profile: Profile | str | None = None, ax: AxesLike = None) -> Figure:
         """Plot goodput and one-way delay of both sets over time, for the first seed of a scheme.
 
         Args:
             scheme: The scheme; default: the first.
-            profile: Name of the Profile; default: the first.
+            profile: The Profile or its name; default: the first.
             ax: Four axes: goodput of both, then delay of both.
 
         Raises:
@@ -106,7 +107,7 @@ class Comparison:
         known = [each.name for each in self._pairing.schemes]
         labels = [each.label for each in self._pairing.schemes]
         name = None if scheme is None else arguments.choice(scheme, "scheme", known)
-        label = None if profile is None else arguments.choice(profile, "profile", labels)
+        label = None if profile is None else arguments.choice(label_of(profile, "profile"), "profile", labels)
         match = next(
             (
                 each

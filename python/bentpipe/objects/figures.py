@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.objects import arguments
+from bentpipe.objects.profile import label_of
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from bentpipe.objects.profile import Profile
     from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs import store
 
@@ -37,11 +39,11 @@ class RunPlots:
         """Take the Runs of `bentpipe.runs`."""
         self._runs = list(runs)
 
-    def timeline(self, *, profile: str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
+    def timeline(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
         """Plot goodput and capacity, window, RTT and queue of each controller alone, over time.
 
         Args:
-            profile: Name of the Profile, if there are several.
+            profile: The Profile or its name, if there are several.
             seed: The seed; default: the median by the goodput of all schemes together.
             ax: Five axes: serving satellite and loss, then the four panels.
 
@@ -58,11 +60,11 @@ class RunPlots:
         absent = list(dict.fromkeys(run.scheme for run in every if run.scheme not in schemes))
         return plot_timeline(chosen, absent=absent, ax=ax)
 
-    def goodput(self, *, profile: str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
+    def goodput(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
         """Plot the goodput of each flow and the capacity over time, one panel for each scheme.
 
         Args:
-            profile: Name of the Profile, if there are several.
+            profile: The Profile or its name, if there are several.
             seed: The seed; default: the median by the goodput of all schemes together.
             ax: One axes for each scheme.
 
@@ -75,11 +77,11 @@ class RunPlots:
         """Plot the goodput of every scheme: mean over the Runs, 95 % confidence interval, and each Run."""
         return plot_overview(self._valid(), left=left_out(self._runs), ax=ax)
 
-    def cdfs(self, *, profile: str | None = None, ax: AxesLike = None) -> Figure:
+    def cdfs(self, *, profile: Profile | str | None = None, ax: AxesLike = None) -> Figure:
         """Plot distributions of goodput in short and in longer bins, and of the RTT, of each controller alone.
 
         Args:
-            profile: Name of the Profile, if there are several.
+            profile: The Profile or its name, if there are several.
             ax: Three axes.
         """
         return plot_cdfs(self._over_one(profile), ax=ax)
@@ -95,14 +97,14 @@ class RunPlots:
             raise UserError(f"plot: no valid Run with a flow{f' ({why})' if why else ''}; expected at least one")
         return valid
 
-    def _over_one(self, profile: str | None) -> list[store.Run]:
+    def _over_one(self, profile: Profile | str | None) -> list[store.Run]:
         valid = self._valid()
         labels = list(dict.fromkeys(run.label for run in valid))
         if profile is None:
             if len(labels) > 1:
                 raise UserError(f"profile: none given; expected one of {', '.join(labels)}")
             return valid
-        label = arguments.choice(profile, "profile", labels)
+        label = arguments.choice(label_of(profile, "profile"), "profile", labels)
         return [run for run in valid if run.label == label]
 
     def _of_seed(self, runs: Sequence[store.Run], seed: int | None) -> list[store.Run]:

@@ -11,6 +11,7 @@ import numpy as np
 from bentpipe import _native
 from bentpipe.errors import UserError, shown
 from bentpipe.objects import arguments
+from bentpipe.runs.store import safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -556,6 +557,13 @@ class Profile:
             html.table(heads, rows),
             html.image(self.plot(), "One-way delay, capacity and loss over time"),
         )
+
+
+def label_of(profile: Profile | str, where: str) -> str:
+    """Return the name that Runs have for a Profile, given as such or by its name. Raises `UserError`."""
+    if isinstance(profile, Profile):
+        return safe_name(profile.name)
+    return safe_name(arguments.text(profile, where, "a Profile or its name"))
 
 
 def _warn(text: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.objects import arguments
+from bentpipe.objects.profile import Profile, label_of
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
 from bentpipe.runs.summary import summarise
@@ -90,7 +91,7 @@ class RunSet:
         return iter(self._runs)
 
     @overload
-    def __getitem__(self, key: int | tuple[str, int] | tuple[str, str, int]) -> Run: ...
+    def __getitem__(self, key: int | tuple[str, int] | tuple[Profile | str, str, int]) -> Run: ...
 
     @overload
     def __getitem__(self, key: str | slice) -> RunSet: ...
@@ -109,7 +110,7 @@ class RunSet:
             return self._runs[key]
         if isinstance(key, str):
             return self.filter(scheme=self._scheme(key))
-        if isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, str) for name in key[:-1]):
+        if isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, (str, Profile)) for name in key[:-1]):
             return self._one(key)
         raise UserError(f"runs[{shown(key)}]; expected a scheme, (scheme, seed), (profile, scheme, seed) or a number")
 
@@ -139,7 +140,7 @@ class RunSet:
         *,
         scheme: str | None = None,
         seed: int | None = None,
-        profile: str | None = None,
+        profile: Profile | str | None = None,
         world: Literal["simulated", "emulated"] | None = None,
         valid: bool | None = None,
     ) -> RunSet:
@@ -149,7 +150,7 @@ class RunSet:
             where: A function of a Run.
             scheme: The scheme.
             seed: The seed.
-            profile: Name of the Profile.
+            profile: The Profile, or its name.
             world: ``simulated`` or ``emulated``.
             valid: Whether the Run is valid.
 
@@ -159,7 +160,7 @@ class RunSet:
         conditions: dict[str, object] = {
             "scheme": arguments.optional_text(scheme, "scheme"),
             "seed": None if seed is None else arguments.integer(seed, "seed"),
-            "label": arguments.optional_text(profile, "profile"),
+            "label": None if profile is None else label_of(profile, "profile"),
             "world": None if world is None else arguments.choice(world, "world", ("simulated", "emulated")),
             "valid": valid,
         }
