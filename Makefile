@@ -32,6 +32,7 @@ check: native ## lints, formats, types, arrows: what CI refuses
 	ruff check .
 	ruff format --check .
 	mypy
+	MYPYPATH=python python -m mypy.stubtest --ignore-disjoint-bases --allowlist=tools/stubtest.txt bentpipe._native
 	lint-imports
 	python tools/check_words.py
 
