@@ -8,6 +8,9 @@ import pytest
 from bentpipe.execution.racing import race
 from bentpipe.profiles.make import make_profile
 from bentpipe.report.build import write_report
+from bentpipe.report.compare import write_page
+from bentpipe.runs.pairing import pair_up
+from bentpipe.runs.store import find_runs
 
 START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
 NAME = "</script> $x$ \x1b"
@@ -183,3 +186,15 @@ def test_without_scripts_the_pictures_remain(browser, page):
         assert all(box["height"] > 100 for box in boxes)
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_the_page_of_two_races_has_both_runs_in_each_panel(browser, page, tmp_path):
+    runs = find_runs(page.parent)
+    pairing = pair_up(runs, runs)
+    write_page(pairing, ("first </script>", "second"), tmp_path / "compare.html")
+    open_first_chart(browser, tmp_path / "compare.html")
+    names = "Array.from(document.querySelector('.chart-legend tbody').rows, (row) => row.cells[0].textContent)"
+    assert browser.run(names)[1::2] == ["A: all data", "B: all data"]
+    assert browser.run("document.querySelectorAll('figure.live').length") == len(pairing.schemes) == 3
+    assert browser.messages == []
+    assert browser.requests == [(tmp_path / "compare.html").resolve().as_uri()]

@@ -10,7 +10,7 @@ from bentpipe.plots.canvas import canvas
 from bentpipe.runs.figures import delays_by_second
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
@@ -46,8 +46,7 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], *, warmup_s: float, ax: AxesLik
                 above[column].plot(
                     t_s, bps * 1e-6, color=look.colour, linestyle=dashes, label=style.legend_name(controller)
                 )
-            seconds = delays_by_second(run.links(), str(run.flows[0]["direction"]), 0.0)
-            below[column].plot(*_with_gaps(seconds), color=style.DELAY)
+            below[column].plot(*delays_with_gaps(run), color=style.DELAY)
             above[column].set_title(f"{title}: goodput")
             below[column].set_title(f"{title}: one-way delay")
             below[column].set_xlabel("Time since the run began [s]")
@@ -62,8 +61,9 @@ def plot_worlds(runs: Sequence[tuple[str, Run]], *, warmup_s: float, ax: AxesLik
     return drawing.figure
 
 
-def _with_gaps(seconds: Mapping[int, tuple[float, int]]) -> tuple[list[int], list[float]]:
-    """Return windows and mean delays [ms], NaN in a window that has none, so that no line crosses it."""
+def delays_with_gaps(run: Run) -> tuple[list[int], list[float]]:
+    """Return windows of 1 s and the mean one-way delay of all data in each [ms]; NaN: no packet was delivered."""
+    seconds = delays_by_second(run.links(), str(run.flows[0]["direction"]), 0.0)
     windows = list(range(min(seconds), max(seconds) + 1)) if seconds else []
     sums = (seconds.get(window) for window in windows)
     return windows, [math.nan if each is None else each[0] / each[1] for each in sums]

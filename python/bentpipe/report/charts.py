@@ -1,8 +1,8 @@
 """Data of the interactive figures: lines over time and CDFs as numbers, thinned to what a screen shows.
 
 A line has at most `most` points. A longer one is divided into equal times, and the smallest and the largest value of
-each are kept in their order: no peak is lost, but its time is exact only to half of such a time. Numbers have four
-significant digits.
+each are kept in their order: no peak is lost, but its time is exact only to such a time. Numbers have four significant
+digits.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bentpipe.errors import printable
 from bentpipe.plots import series, style
 from bentpipe.plots.distributions import RTT_TITLES, steady
 from bentpipe.plots.timeline import BIN_S
+from bentpipe.plots.worlds import delays_with_gaps
 from bentpipe.runs.path import raced_path
 
 if TYPE_CHECKING:
@@ -267,6 +268,32 @@ def cdfs(runs: Sequence[Run], most: int, absent: Sequence[str] = ()) -> Chart:
             Panel("Goodput, bins of 1 s", "Goodput, 1 s", "Mbit/s", coarse),
             Panel(RTT_TITLES[column], RTT_TITLES[column], "ms", rtt, from_zero=False),
         ],
+    )
+
+
+def worlds(pair: tuple[Run, Run], most: int) -> Chart:
+    """Return the chart of `bentpipe.plots.worlds.plot_worlds`, with both Runs, A and B, in each panel."""
+    entries: list[Entry] = []
+    goodput: list[Line] = []
+    delay: list[Line] = []
+    for letter, run in zip("AB", pair, strict=True):
+        dashes = () if letter == "A" else (4.0, 1.5)
+        samples, names = run.samples(), run.names
+        for flow, name in enumerate(names):
+            number = f" ({names[: flow + 1].count(name)})" if names.count(name) > 1 else ""
+            at_s, bps = series.goodput(samples, flow, BIN_S)
+            goodput.append(line(len(entries), at_s, bps * 1e-6, most))
+            entry = _entry(name, number)
+            entries.append(replace(entry, name=f"{letter}: {entry.name}", dashes=dashes))
+        seconds, delays_ms = delays_with_gaps(run)
+        delay.append(line(len(entries), np.array(seconds, dtype=np.float64), np.array(delays_ms), most))
+        entries.append(Entry(f"{letter}: all data", style.DELAY, dashes))
+    panels = [
+        Panel("Goodput, means of 1 s", "Goodput", "Mbit/s", goodput),
+        Panel("One-way delay of all data, means of 1 s", "Delay", "ms", delay),
+    ]
+    return Chart(
+        "time", "Over time", entries, panels, pair[0].duration_s, marks(pair[0], pair[0].flows[0]["direction"])
     )
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from bentpipe.files import atomic_write
 from bentpipe.plots import style
 from bentpipe.plots.worlds import plot_worlds
+from bentpipe.report import charts
 from bentpipe.report.render import environment
+from bentpipe.report.rows import Figure
 from bentpipe.runs.text import NONE, interval, number, plural
 
 if TYPE_CHECKING:
@@ -84,10 +86,16 @@ def write_page(
         on_progress: Receives the share done, 0 to 1.
     """
     shown = []
+    most = charts.points_per_line(4 * len(pairing.schemes))
     for done, scheme in enumerate(pairing.schemes):
         first = scheme.pairs[0].runs
-        figure = plot_worlds(list(zip(names, first, strict=True)), warmup_s=first[0].warmup_s)
-        shown.append({"cells": cells(scheme), "image": style.data_uri(figure), "seed": first[0].seed})
+        picture = style.data_uri(plot_worlds(list(zip(names, first, strict=True)), warmup_s=first[0].warmup_s))
+        caption = (
+            "Goodput of each flow and one-way delay of all data, measured by the path's elements; seed "
+            f"{first[0].seed}. Lines of B are dashed."
+        )
+        figure = Figure("", picture, caption, (charts.worlds(first, most),))
+        shown.append({"cells": cells(scheme), "figure": figure})
         on_progress((done + 1) / len(pairing.schemes))
     html = (
         environment("bentpipe.report", "pages")

@@ -54,7 +54,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its file relative to the report, its embedded picture (a data URI), and its caption.
+    """A figure: its file relative to the page (empty: none), its embedded picture (a data URI), and its caption.
 
     `charts` are the same data for interaction: they replace the picture where scripts run.
     """
