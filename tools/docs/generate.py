@@ -101,7 +101,7 @@ def python_page() -> str:
     homes = bentpipe.__dict__["_HOMES"]
     lines = ["# Python", "", "Names of `bentpipe`, then of the modules that users meet beside it.", ""]
     lines += [
-        f"::: {home}.{name}\n    options: {{heading_level: 2}}\n"
+        f"::: {home}.{name}\n    options: {{heading_level: 2, inherited_members: true}}\n"
         for name, home in sorted(homes.items())
         if not home.endswith("_native")
     ]

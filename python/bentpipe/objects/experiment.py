@@ -1,4 +1,7 @@
-"""The Experiment: which flows run over which paths, for how long and how often."""
+"""The Experiment: which flows run over which paths, for how long and how often.
+
+Over 400 lines, because the reference of every method stands with it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.objects import arguments
 from bentpipe.objects.flow import Flow
 from bentpipe.objects.network import Network
-from bentpipe.objects.profile import DIRECTIONS, Profile, profile_of
+from bentpipe.objects.profile import Profile, profile_of
+from bentpipe.objects.profile_view import DIRECTIONS
 from bentpipe.objects.run import Run
 from bentpipe.objects.run_set import RunSet
 from bentpipe.objects.schemes import scheme_names

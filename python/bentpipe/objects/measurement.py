@@ -10,7 +10,8 @@ from bentpipe.errors import UserError, shown
 from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind, load_parts, load_table
 from bentpipe.objects import arguments
 from bentpipe.objects.measured_profile import Silence, Times
-from bentpipe.objects.profile import DIRECTIONS, Profile
+from bentpipe.objects.profile import Profile
+from bentpipe.objects.profile_view import DIRECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
