@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.tuning.scores import by_second
 
@@ -52,7 +52,7 @@ def wall_on_workers_s(work: list, workers: int) -> float:
     ):
         client.wait_for_workers(workers)
         client.run(importlib.import_module, "bentpipe.tuning")
-        client.run(importlib.import_module, "bentpipe.execution.sweeps.remote")
+        client.run(importlib.import_module, "bentpipe.execution.remote")
         return min(wall_s(work, on=cluster.scheduler_address) for _ in range(2))
 
 

@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from bentpipe.cli import flags
 from bentpipe.cli.errors import PACKAGE, report
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
@@ -63,12 +64,48 @@ def one_line(error: str) -> str:
 
 
 def test_the_command_loads_nothing_heavy() -> None:
+    # Each takes a tenth of a second or more; `bentpipe --help` takes a quarter in all.
     code = (
-        "import sys, bentpipe, bentpipe.cli.main\n"
-        "heavy = {'polars', 'matplotlib', 'numpy', 'bentpipe._native', 'jinja2'} & set(sys.modules)\n"
+        "import contextlib, sys, bentpipe, bentpipe.cli.main\n"
+        "with contextlib.suppress(SystemExit):\n    bentpipe.cli.main.app(['--help'])\n"
+        "heavy = {'polars', 'matplotlib', 'numpy', 'bentpipe._native', 'jinja2', 'pydantic'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_an_error_of_a_json_command_is_an_object_with_its_parts() -> None:
+    command = ("tune", "p.parquet", "--cc", "bbr2", "--grid", "loss_thresh")
+    done = bentpipe(*command, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    error = json.loads(line)["error"]
+    assert error == {
+        "code": "invalid",
+        "where": "--grid",
+        "found": "'loss_thresh'",
+        "expected": "tunable=value,value,…, for example loss_thresh=0.02,0.08",
+        "hint": "",
+        "message": f"--grid: 'loss_thresh'; expected {error['expected']}",
+        "exit_code": 2,
+    }
+    assert one_line(bentpipe(*command).stderr) == f"error: {error['message']}"
+    (usage,) = bentpipe(*command[:-2], "--json").stderr.splitlines()
+    assert json.loads(usage)["error"]["code"] == "usage"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (UserError("0", where="seeds", expected="at least 1"), "--seeds: 0; expected at least 1"),
+        (UserError("no controller 'x'", where="schemes: reno"), "--cc: reno: no controller 'x'"),
+        (UserError("it is there", where="a/seeds", hint="`fresh` or `out`"), "a/seeds: it is there; try --fresh or -o"),
+        (UserError("see `bentpipe cc`"), "see `bentpipe cc`"),
+    ],
+)
+def test_only_the_command_line_names_flags(error: UserError, message: str) -> None:
+    assert flags.message(error) == message
+    assert "--" not in str(error)
 
 
 @pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)

@@ -54,15 +54,3 @@ def test_the_console_script_is_the_main_module():
     assert project["scripts"] == {"bentpipe": "bentpipe.__main__:main"}
     (entry_point,) = importlib.metadata.entry_points(group="console_scripts", name="bentpipe")
     assert callable(entry_point.load())
-
-
-def test_the_help_loads_none_of_the_heavy_libraries():
-    # Each takes a tenth of a second or more; `bentpipe --help` takes a quarter in all.
-    heavy = ["pydantic", "polars", "numpy", "matplotlib", "jinja2", "bentpipe._native"]
-    script = (
-        "import sys\nfrom bentpipe.cli.main import app\n"
-        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
-        f"print('loaded:', [name for name in {heavy} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "loaded: []"

@@ -58,9 +58,9 @@ def test_a_request_that_cannot_run_is_a_one_line_error(dumbbell):
     inside = "exec python3 -c \"import socket, time; s = socket.create_server(('127.0.0.1', 8123)); time.sleep(60)\""
     with pytest.raises(UserError, match=r"after 5 s it listens on the loopback only, .* \(0\.0\.0\.0, ::\)"):
         run_program(dumbbell, ["true"], server=inside, listen_within_s=5.0)
-    with pytest.raises(UserError, match="--mtu: 20"):
+    with pytest.raises(UserError, match="mtu: 20"):
         run_program(dumbbell, ["true"], mtu=20)
-    with pytest.raises(UserError, match="--offset: 60 s"):
+    with pytest.raises(UserError, match="offset_s: 60 s"):
         run_program(dumbbell, ["true"], offset_s=60.0)
 
 

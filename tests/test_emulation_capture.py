@@ -193,9 +193,9 @@ def test_tcpdump_reads_the_captures(tmp_path):
 
 def test_a_capture_requires_an_output_folder(tmp_path):
     dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
-    with pytest.raises(UserError, match=r"--capture: no folder for the Run; expected -o FOLDER"):
+    with pytest.raises(UserError, match=r"capture: no folder for the Run; expected `out`"):
         run_program(dumbbell, ["true"], capture=True)
-    with pytest.raises(UserError, match=r"--capture: .*--on-kernel"):
+    with pytest.raises(UserError, match=r"capture: .*`on_kernel`"):
         race([dumbbell], ["cubic"], out=tmp_path / "out", duration_s=1.0, capture=True)
     file = tmp_path / "dumbbell.parquet"
     write_profile(dumbbell, file)
@@ -204,7 +204,7 @@ def test_a_capture_requires_an_output_folder(tmp_path):
     assert len(message.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.filterwarnings("ignore::bentpipe.execution.racing.KernelWarning")  # what a busy machine makes of it
+@pytest.mark.filterwarnings("ignore::bentpipe.execution.sinks.folder.KernelWarning")  # what a busy machine makes of it
 def test_a_race_on_the_kernel_is_captured(tmp_path):
     dumbbell = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 60.0, start_unix_ns=0, name="dumbbell")
     options = {"on_kernel": True, "out": tmp_path, "duration_s": 2.0, "phase_s": 0.0}

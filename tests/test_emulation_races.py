@@ -20,7 +20,7 @@ from bentpipe.runs.store import find_runs
 pytestmark = pytest.mark.usefixtures("emulation")
 
 
-@pytest.mark.filterwarnings("ignore::bentpipe.execution.racing.KernelWarning")  # what a busy machine makes of it
+@pytest.mark.filterwarnings("ignore::bentpipe.execution.sinks.folder.KernelWarning")  # what a busy machine makes of it
 def test_a_race_on_the_kernel_stores_the_simulators_tables(dumbbell, tmp_path):
     out = tmp_path / "out"
     options = {"duration_s": 4.0, "phase_s": 0.0}

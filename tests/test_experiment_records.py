@@ -69,7 +69,7 @@ def full(path):
         profiles=(ex.ProfileRef(role="path", name=path.name, hash=path.content_hash()),),
         hosts=hosts,
         flows=(
-            ex.Flow(controller="cubic", options={"hystart": 2.0}, ecn="accurate", stop_ns=S, **ends),
+            ex.Flow(controller="cubic", options={"hystart": "pp"}, ecn="accurate", stop_ns=S, **ends),
             ex.Flow(controller="bbr", direction="up", application=ex.Transfer(bytes=5000)),
             ex.Flow(
                 controller="reno",

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
 from bentpipe.execution.racing import race
-from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
+from bentpipe.execution.sinks.table import SweepWarning
 from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.plugins import python_controllers, simulate
 from bentpipe.experiments.schemes import parse_schemes
 from bentpipe.plugin import HOOKS
@@ -284,6 +285,15 @@ def test_a_sweep_runs_python_controllers_in_processes_and_survives_a_failed_one(
     raced = race([path], [schemes[0], "reno"], duration_s=2, out=mine / "race")
     assert swept.runs[1] is None
     assert [run.record.content_hash for run in swept.runs if run] == [run.record.content_hash for run in raced.runs]
+
+
+def test_a_sweep_names_a_controller_that_ends_its_process_and_continues(path, mine):
+    (mine / "ends.py").write_text(RENO + ENDS.replace("from mine import Reno", ""))
+    jobs = race_jobs([path], ["./ends.py:Exits", "reno"], duration_s=2)
+    with pytest.warns(SweepWarning, match=r"controller \./ends\.py:Exits: ended its process with exit code 3"):
+        swept = run_sweep(jobs, out=mine / "sweep")
+    assert [run is None for run in swept.runs] == [True, False]
+    assert swept.failed[0].scheme == "./ends.py:Exits"
 
 
 def test_an_edited_controller_is_another_one(path, mine):

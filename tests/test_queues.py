@@ -55,7 +55,7 @@ def test_what_is_written_is_what_the_simulator_reads():
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(text, message):
-    with pytest.raises(UserError, match="--aqm") as error:
+    with pytest.raises(UserError, match=r"^queues: ") as error:
         parse_queue(text)
     assert message in str(error.value)
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError
+from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
 from bentpipe.execution.plan import drawn_phase_ns
-from bentpipe.execution.racing import RaceInterruptedError, race, run_experiment
+from bentpipe.execution.racing import race, run_experiment
 from bentpipe.execution.service import PathWarning
 from bentpipe.experiments.file import read_experiment
 from bentpipe.profiles.make import make_profile
@@ -112,9 +113,9 @@ def test_seed_0_uses_the_given_profile_and_others_redraw_it(tmp_path):
     base = computed(seed=7)
     result = race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3)
     drawn = [run.record.profiles[0] for run in result.runs]
-    assert [profile["provenance"]["seed"] for profile in drawn] == [7, 8, 9]
-    assert drawn[0]["hash"] == base.content_hash()
-    assert drawn[1]["hash"] == base.reseed(8).content_hash()
+    assert [profile.provenance["seed"] for profile in drawn] == [7, 8, 9]
+    assert drawn[0].hash == base.content_hash()
+    assert drawn[1].hash == base.reseed(8).content_hash()
     assert race([base], ["reno"], out=tmp_path, duration_s=1.0, seeds=3).resumed == 3
 
 
@@ -151,7 +152,7 @@ def test_runs_of_another_build_or_version_are_refused(tmp_path, key, message):
         with pytest.raises(UserError, match=message if versions else "another version") as caught:
             race([dumbbell()], ["reno", "cubic"], out=tmp_path, duration_s=2.0)
         assert len(str(caught.value).splitlines()) == 1
-        assert "--fresh" in str(caught.value)
+        assert "`fresh`" in str(caught.value)
     assert len(find_runs(tmp_path)) == 1
     assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, fresh=True).resumed == 0
     assert race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0).resumed == 1
@@ -159,7 +160,7 @@ def test_runs_of_another_build_or_version_are_refused(tmp_path, key, message):
 
 def test_a_race_on_a_path_without_service_is_refused(tmp_path):
     path = outage()
-    with pytest.raises(UserError, match=r"'mid-ocean' has no service from beginning to end.*--gateways") as caught:
+    with pytest.raises(UserError, match=r"'mid-ocean' has no service from beginning to end.*`gateways`") as caught:
         race([path], ["reno"], out=tmp_path / "out", duration_s=2.0)
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
@@ -251,13 +252,13 @@ def test_other_runs_in_the_folder_are_overwritten_only_with_fresh(tmp_path):
         (["bbbr"], {}, "did you mean 'bbr'"),
         (["reno"], {"duration_s": 5.0}, "5 s exceeds the Profile 'dumbbell'; expected at most 4 s in all"),
         (["reno"], {"duration_s": 2.0, "phase_s": 2.5}, "2 s from 2.5 s on exceeds"),
-        (["reno"], {"duration_s": 0.0}, "--duration"),
-        (["reno"], {"duration_s": -1.0}, "--duration"),
-        (["reno"], {"duration_s": float("nan")}, "--duration"),
-        (["reno"], {"duration_s": 2.0, "phase_s": -1.0}, "--phase"),
-        (["reno"], {"seeds": 0}, "--seeds"),
-        (["reno"], {"jobs": 0}, "--jobs"),
-        (["reno"], {"direction": "sideways"}, "--direction"),
+        (["reno"], {"duration_s": 0.0}, "duration_s: 0"),
+        (["reno"], {"duration_s": -1.0}, "duration_s: -1"),
+        (["reno"], {"duration_s": float("nan")}, "duration_s: nan"),
+        (["reno"], {"duration_s": 2.0, "phase_s": -1.0}, "phase_s: -1"),
+        (["reno"], {"seeds": 0}, "seeds: 0"),
+        (["reno"], {"jobs": 0}, "jobs: 0"),
+        (["reno"], {"direction": "sideways"}, "direction: 'sideways'"),
         ([], {}, "no Profile or no scheme"),
     ],
 )
@@ -300,11 +301,11 @@ def test_a_start_phase_never_leaves_its_span(seed, span_ns):
 def test_progress_rises_to_one_and_counts_earlier_runs(tmp_path):
     reports = []
     race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0)
-    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, seeds=3, on_progress=lambda *now: reports.append(now))
-    shares = [share for share, _, _ in reports]
+    race([dumbbell()], ["reno"], out=tmp_path, duration_s=2.0, seeds=3, on_progress=reports.append)
+    shares = [each.share for each in reports]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
-    assert reports[-1][1:] == (3, 3)
+    assert (reports[-1].done, reports[-1].total) == (3, 3)
 
 
 def test_an_experiment_file_is_run_for_each_seed(tmp_path):
@@ -385,7 +386,7 @@ def test_ctrl_c_raised_in_a_worker_thread_stops_the_race(tmp_path, monkeypatch):
         return write(folder, *rest)
 
     monkeypatch.setattr(store, "write_run", struck)
-    with pytest.raises(RaceInterruptedError, match="1 of 6 Runs are stored"):
+    with pytest.raises(RunsInterruptedError, match="1 of 6 Runs are stored"):
         race([path], ["reno"], out=tmp_path, duration_s=3.0, seeds=6, jobs=1)
     assert len(calls) == 2
 
@@ -502,8 +503,8 @@ def test_two_races_at_once_into_one_folder_are_refused(tmp_path):
     """The second would mix its Runs with those of the first; the report says that a race is writing."""
     out, second = tmp_path / "out", []
 
-    def other(share, there, total):
-        if not second and there >= 2:
+    def other(progress):
+        if not second and progress.done >= 2:
             with pytest.raises(UserError, match="another race writes there; wait for its end") as error:
                 race([dumbbell(rate="20mbit")], ["reno"], out=out, duration_s=2.0)
             second.append(str(error.value))
@@ -512,7 +513,7 @@ def test_two_races_at_once_into_one_folder_are_refused(tmp_path):
             assert "A race was writing into this folder when this page was made" in page
 
     race([dumbbell()], ["reno", "cubic"], out=out, duration_s=4.0, seeds=8, jobs=1, on_progress=other)
-    assert second == [f"{out}: another race writes there; wait for its end, or choose another folder with -o"]
+    assert second == [f"{out}: another race writes there; wait for its end, or choose another folder (`out`)"]
     assert {run.scheme for run in find_runs(out)} == {"reno", "cubic"}
     assert "was writing" not in write_report(out).read_text(encoding="utf-8")
     race([dumbbell()], ["reno"], out=out, duration_s=4.0, seeds=8)  # the lock is free again

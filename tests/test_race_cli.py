@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bentpipe import demo
 from bentpipe.cli.main import app
 from bentpipe.errors import StoreError
-from bentpipe.execution import racing
+from bentpipe.execution.sinks import folder as folder_sink
 from bentpipe.profiles import parquet
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
@@ -128,7 +128,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(path, tmp_path):
     )
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "File too large; 0 of 1 Runs are stored: make room; then the same command runs the rest" in done.stderr
+    assert f"File too large; 0 of 1 Runs are stored in {tmp_path / 'out'}: make room; then the same" in done.stderr
 
 
 def test_ctrl_c_reports_stored_runs_and_exits_with_130(path, tmp_path):
@@ -154,7 +154,7 @@ def test_ctrl_c_before_the_first_run_reports_stored_runs(path, tmp_path, monkeyp
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: Runs stored in {out}: 1; the same command runs the rest\n"
-    monkeypatch.setattr(racing, "store_profiles", interrupt)
+    monkeypatch.setattr(folder_sink, "store_profiles", interrupt)
     done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: 1 of 2 Runs are stored in {out}; the same command runs the rest\n"
@@ -164,7 +164,11 @@ def test_ctrl_c_before_the_first_run_reports_stored_runs(path, tmp_path, monkeyp
     ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted: 1 of 4 new Runs are finished in OUT; the same"),
-        (StoreError("OUT: no space"), 1, "OUT: no space; 1 of 4 new Runs are finished: make room; then the same"),
+        (
+            StoreError("OUT: full"),
+            1,
+            "OUT: full; 1 of 4 new Runs are finished in OUT: make room; then the same",
+        ),
     ],
 )
 def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, monkeypatch, error, code, message):
@@ -228,7 +232,7 @@ def test_ctrl_c_in_the_demo_reports_stored_runs(tmp_path, monkeypatch):
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: Runs stored in {out}: 8; the same command starts over" in done.stderr
-    monkeypatch.setattr(racing, "store_profiles", interrupt)
+    monkeypatch.setattr(folder_sink, "store_profiles", interrupt)
     done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: 0 of 8 new Runs are finished in {out}; the same command starts over" in done.stderr

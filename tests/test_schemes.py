@@ -69,7 +69,7 @@ def test_a_flows_own_tunables_override_those_of_every_flow():
         ("bbbr", "did you mean 'bbr'?"),
         ("cubic+ren", "did you mean 'reno'?"),
         ("cubic+", "one side of its +"),
-        ("reno,vegas", "--cc: vegas is a controller of Linux that bentpipe does not have; expected one of bbr"),
+        ("reno,vegas", "schemes: vegas is a controller of Linux that bentpipe does not have; expected one of bbr"),
         (",", "nothing between two commas"),
         ("reno,,bbr", "nothing between two commas"),
         ("", "no controller"),
@@ -95,7 +95,7 @@ def test_an_invalid_scheme_is_refused_in_one_line(text, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["bbr4:x=1"], "--cc-opt: no controller 'bbr4'"),
+        (["bbr4:x=1"], "tunables: no controller 'bbr4'"),
         (["bbr2"], "is no tunable"),
         (["bbr2:loss_thresh=0.1", "bbr2:beta=0.2"], "bbr2 is given twice"),
         (["bbr2:loss_thresh=9"], "expected a number from 0 to 0.99"),

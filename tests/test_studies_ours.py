@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.execution.sweeps import cluster
+from bentpipe.execution import cluster
 from bentpipe.experiments.schemes import known_controllers, parse_scheme
 from bentpipe.plots.error_curves import plot_error_curves
 from bentpipe.plots.pareto import plot_pareto

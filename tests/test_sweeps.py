@@ -11,13 +11,15 @@ import polars as pl
 import pytest
 
 from bentpipe.errors import StoreError, UserError
+from bentpipe.execution import cluster as clustering
+from bentpipe.execution.cluster import ClusterError
+from bentpipe.execution.engine import RunsInterruptedError
+from bentpipe.execution.pools import Finished, Tick
 from bentpipe.execution.racing import race
-from bentpipe.execution.sweeps import cluster as clustering
+from bentpipe.execution.sinks.table import SweepWarning
 from bentpipe.execution.sweeps import table as tables
-from bentpipe.execution.sweeps.cluster import ClusterError
-from bentpipe.execution.sweeps.engine import SweepInterruptedError, SweepWarning, run_sweep
 from bentpipe.execution.sweeps.job import experiment_jobs, race_jobs
-from bentpipe.execution.sweeps.pools import Finished, Tick
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
 from bentpipe.profiles.measured.make import profile_from_pings
 from bentpipe.profiles.presets import preset_profile
@@ -106,7 +108,7 @@ def test_ctrl_c_keeps_finished_results_and_the_same_command_continues(jobs, swep
         if progress.done >= 2:
             raise KeyboardInterrupt  # as the signal's handler does, here, in the main thread
 
-    with pytest.raises(SweepInterruptedError, match=r"interrupted: [2-5] of 6 Runs are stored") as stopped:
+    with pytest.raises(RunsInterruptedError, match=r"interrupted: [2-5] of 6 Runs are stored") as stopped:
         run_sweep(jobs, out=tmp_path, threads=1, on_progress=stop_after_two)
     rest = run_sweep(jobs, out=tmp_path)
     assert rest.resumed == stopped.value.stored
@@ -139,7 +141,7 @@ def test_a_folder_of_something_else_a_newer_table_and_a_second_sweep_are_refused
         run_sweep(jobs, out=tmp_path)
     with pytest.raises(UserError, match="jobs: none given"):
         run_sweep([], out=tmp_path)
-    with pytest.raises(UserError, match="--jobs: 0; expected at least 1"):
+    with pytest.raises(UserError, match="threads: 0; expected at least 1"):
         run_sweep(jobs, out=tmp_path, threads=0)
 
 
@@ -281,18 +283,18 @@ def test_a_scheduler_lost_while_a_result_is_fetched_is_one_line(jobs, error):
 def test_no_scheduler_is_one_line(jobs, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(clustering, "CONNECT_S", 0.2)
-    with pytest.raises(UserError, match=r"--on tcp://127.0.0.1:1: no scheduler answers"):
+    with pytest.raises(UserError, match=r"on: tcp://127.0.0.1:1: no scheduler answers"):
         run_sweep(jobs, out=tmp_path, on="tcp://127.0.0.1:1")
 
 
 def test_a_result_of_another_build_is_refused(jobs, swept):
-    from bentpipe.execution.sweeps import engine
+    from bentpipe.execution.sinks.table import check_same
 
     line = json.loads(swept.table.read_bytes().splitlines()[1])
-    engine._check_same(jobs[0], line)
+    check_same(jobs[0], line)
     line["record"]["versions"]["build"] = "0" * 16
-    with pytest.raises(UserError, match=r"--on: a worker runs bentpipe .*build 0000000000000000"):
-        engine._check_same(jobs[0], line)
+    with pytest.raises(UserError, match=r"^on: a worker runs bentpipe .*build 0000000000000000"):
+        check_same(jobs[0], line)
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), CancelledError()])

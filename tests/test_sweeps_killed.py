@@ -11,9 +11,10 @@ from killed_workers import FATAL, cluster, measured_or_killed, wait_for
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
-from bentpipe.execution.sweeps import cluster as clustering
-from bentpipe.execution.sweeps.engine import SweepWarning, run_sweep
+from bentpipe.execution import cluster as clustering
+from bentpipe.execution.sinks.table import SweepWarning
 from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.execution.sweeps.table import NAME, read_results
 from bentpipe.plots import style
 from bentpipe.profiles.parquet import write_profile
@@ -77,9 +78,11 @@ def test_a_killed_scheduler_is_one_line_and_the_next_call_runs_the_rest(tmp_path
             sweep.wait()
     kept = results()
     assert (sweep.returncode, printed) == (1, "")
-    assert errors == (
-        f"error: {dask.address}: the scheduler is gone; {len(kept) - 1} of 12 Runs are stored in {out}; "
-        "the same command runs the rest\n"
+    error = json.loads(errors)["error"]
+    assert (error["code"], error["message"]) == (
+        "cluster_gone",
+        f"{dask.address}: the scheduler is gone; {len(kept) - 1} of 12 Runs are stored in {out}; "
+        "the same command runs the rest",
     )
 
     rest = CliRunner().invoke(app, [*arguments, "-o", str(out)])  # here, since that scheduler is gone

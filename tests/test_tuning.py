@@ -46,7 +46,7 @@ def test_the_best_point_is_scored_again_on_held_out_profiles(lossy, tmp_path):
     assert found.fresh_on.startswith("1 other Profile")
     assert found.to_dict()["fresh"]["on"] == found.fresh_on
     assert found.fresh.goodput_bps > found.best.score.goodput_bps  # a path that loses less
-    with pytest.raises(UserError, match=r"--fresh: .* is among the Profiles"):
+    with pytest.raises(UserError, match=r"fresh_paths: .* is among the Profiles"):
         tune([lossy], grid, out=tmp_path, duration_s=12, fresh_paths=[lossy])
 
 
@@ -62,9 +62,9 @@ def test_the_novelty_of_other_seeds_is_described():
     [
         ("bbr2", ["los_thresh=0.02"], r"did you mean `loss_thresh`"),
         ("bbr2", ["probe_rtt_win_ms=-1"], r"is -1; expected a number from .* ms"),
-        ("bbr2", ["loss_thresh"], r"--grid: 'loss_thresh'; expected tunable=value"),
+        ("bbr2", ["loss_thresh"], r"grid: 'loss_thresh'; expected tunable=value"),
         ("bbr2", ["loss_thresh=0.1", "loss_thresh=0.2"], "is given twice"),
-        ("bbr2", [], "--grid: none given"),
+        ("bbr2", [], "grid: none given"),
         ("bbr2+cubic", ["loss_thresh=0.1"], "a grid has one controller"),
         ("bbr22", ["loss_thresh=0.1"], "did you mean"),
     ],
@@ -79,7 +79,7 @@ def test_a_grid_of_a_million_points_is_refused_with_its_cost(lossy, tmp_path):
     losses = ",".join(f"{0.001 * (i + 1) / 2:.5f}" for i in range(1000))
     grid = parse_grid("bbr2", [f"probe_rtt_win_ms={values}", f"loss_thresh={losses}"])
     assert grid.size == 1_000_000
-    with pytest.raises(UserError, match=r"1,000,000 points on 2 paths are 2,000,000 Runs, about .* --yes runs them"):
+    with pytest.raises(UserError, match=r"1,000,000 points on 2 paths are 2,000,000 Runs, about .* try `agreed` to"):
         tune([lossy], grid, out=tmp_path, duration_s=2, seeds=2)
     assert not list(tmp_path.iterdir())
     assert search._span(3 * 86400) == "3.0 days"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import StoppedError
-from bentpipe.execution.racing import RaceInterruptedError, race
+from bentpipe.execution.engine import RunsInterruptedError
+from bentpipe.execution.racing import race
 from bentpipe.profiles.make import make_profile
 from bentpipe.report.build import write_report
 from bentpipe.times import parse_utc
@@ -60,9 +61,9 @@ def run_demo(
             seeds=SEEDS,
             jobs=jobs,
             fresh=True,
-            on_progress=lambda share, *_: on_progress(SHARES[0] + SHARES[1] * share),
+            on_progress=lambda each: on_progress(SHARES[0] + SHARES[1] * each.share),
         )
-    except RaceInterruptedError as stop:
+    except RunsInterruptedError as stop:
         raise StoppedError(
             f"interrupted: {stop.stored} of {stop.total} new Runs are finished in {out}; the same command starts over"
         ) from stop

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Outcome, race_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.schemes import parse_scheme, parse_schemes
 from bentpipe.runs.estimates import Estimate, estimate, jain_index
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.sweeps.engine import Progress
-    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.execution.engine import Progress
+    from bentpipe.execution.sinks.table import SweptRun
     from bentpipe.experiments.experiment import Direction
 
 SCALES_S = (1, 2, 5, 10, 30, 60, 300, 600)
@@ -65,20 +65,21 @@ def parse_groups(text: str) -> tuple[Group, ...]:
         if number is None:
             number, scheme = 1, written
         if not 1 <= number <= MOST_FLOWS:
-            raise UserError(f"--flows: {shown(written)}: {number} flows; expected 1 to {MOST_FLOWS}")
+            raise UserError(f"{shown(written)}: {number} flows", where="flows", expected=f"1 to {MOST_FLOWS}")
         if "+" in scheme or not scheme.strip():
-            raise UserError(f"--flows: {shown(written)}; expected for example 8xcubic,8xbbr2:loss_thresh=0.08")
+            raise UserError(shown(written), where="flows", expected="for example 8xcubic,8xbbr2:loss_thresh=0.08")
         try:
             groups.append(Group(number, parse_scheme(scheme)))
         except UserError as error:
             glued = re.match(r"([0-9]+)([A-Za-z]\w*)\Z", written)
             meant = f"; {glued[1]} flows are written {glued[1]}x{glued[2]}" if glued and number == 1 else ""
-            located = UserError(f"--flows: {str(error).removeprefix('--cc: ')}{meant}")
+            where = error.where.replace("schemes", "flows", 1)
+            located = UserError(f"{error.found}{meant}", where=where, expected=error.expected, hint=error.hint)
             for hint in getattr(error, "__notes__", []):
                 located.add_note(hint)
             raise located from None
     if sum(group.count for group in groups) < 2:
-        raise UserError(f"--flows: {shown(text)} is one flow; expected at least two that share the path")
+        raise UserError(f"{shown(text)} is one flow", where="flows", expected="at least two that share the path")
     return tuple(groups)
 
 
@@ -187,7 +188,7 @@ def fairness(
         paths, [scheme], direction=direction, duration_s=duration_s, seeds=seeds, measure=goodput_by_second
     )
     swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=on_progress)
-    return fairness_of([run for run in swept.runs if run is not None], groups, tuple(swept.failed.values()))
+    return fairness_of([run for run in swept.runs if run is not None], groups, tuple(map(str, swept.failed.values())))
 
 
 def fairness_of(runs: Sequence[SweptRun], groups: Sequence[Group], failed: tuple[str, ...] = ()) -> Fairness:

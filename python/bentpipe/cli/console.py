@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,11 @@ def error(message: str) -> None:
     _line("error", message)
 
 
+def error_json(error: Mapping[str, object]) -> None:
+    """Print an error as JSON on stderr, in one line."""
+    print(_as_json({"error": error}, None), file=sys.stderr)
+
+
 def hint(message: str) -> None:
     """Print one line on stderr about a remedy."""
     _line("hint", message)
@@ -60,8 +65,12 @@ def hint(message: str) -> None:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is anything
     """Print `value` as JSON on stdout. The encoder refuses NaN."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    say(_NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    say(_as_json(value, 2))
+
+
+def _as_json(value: Any, indent: int | None) -> str:  # noqa: ANN401 - JSON is anything
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return _NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from bentpipe.cli import console
+from bentpipe.cli import console, flags
 from bentpipe.errors import BentpipeError
 from bentpipe.files import is_full, reason_of
 
@@ -65,9 +65,9 @@ class ReportingGroup(TyperGroup):
             console.drop_output()
             sys.exit(0)
         except BaseException as error:  # noqa: BLE001 - the last resort of the process
-            sys.exit(
-                report(error, debug="--debug" in arguments or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0"))
-            )
+            own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # not the program's
+            debug = "--debug" in own or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0")
+            sys.exit(report(error, debug=debug, as_json="--json" in own))
         if result == INTERRUPTED:  # Typer turns Ctrl-C into this code without a message
             console.error("interrupted")
         sys.exit(result if isinstance(result, int) else 0)
@@ -83,13 +83,13 @@ def _show_warning(
 ) -> None:
     """Print a UserWarning as one line. Other categories are for programmers, not for users."""
     if issubclass(category, UserWarning):
-        console.warn(str(message))
+        console.warn(flags.with_flags(str(message)))
 
 
-def report(error: BaseException, *, debug: bool) -> int:
+def report(error: BaseException, *, debug: bool, as_json: bool = False) -> int:
     """Print `error` as one line on stderr and return the exit code.
 
-    With `debug`, a fault in bentpipe is printed with its traceback.
+    With `debug`, a fault in bentpipe is printed with its traceback; with `as_json`, an error of bentpipe as an object.
     """
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAULT
@@ -97,15 +97,10 @@ def report(error: BaseException, *, debug: bool) -> int:
         console.error("interrupted")
         return INTERRUPTED
     if isinstance(error, BentpipeError):
-        console.error(str(error))
-        for line in getattr(error, "__notes__", []):
-            console.hint(line)
+        _print(error, as_json=as_json)
         return error.exit_code
     if isinstance(error, typer.TyperException):
-        console.error(error.format_message())
-        context = getattr(error, "ctx", None)
-        if context is not None:
-            console.hint(f"{context.command_path} --help")
+        _print_usage(error, as_json=as_json)
         return MISTAKE
     if debug:
         import traceback
@@ -119,6 +114,25 @@ def report(error: BaseException, *, debug: bool) -> int:
     console.error(f"{type(error).__name__}: {reason}" if reason else type(error).__name__)
     console.hint(REPORT)
     return FAULT
+
+
+def _print(error: BentpipeError, *, as_json: bool) -> None:
+    if as_json:
+        console.error_json(flags.as_json(error))
+        return
+    console.error(flags.message(error))
+    for line in getattr(error, "__notes__", []):
+        console.hint(line)
+
+
+def _print_usage(error: typer.TyperException, *, as_json: bool) -> None:
+    if as_json:
+        console.error_json(flags.usage(error.format_message()))
+        return
+    console.error(error.format_message())
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        console.hint(f"{context.command_path} --help")
 
 
 def _system_error(error: OSError) -> tuple[str, int] | None:

@@ -187,7 +187,7 @@ def _run_file(experiment: Path, settings: dict[str, Any]) -> RaceResult:
     if settings["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return racing.run_experiment(file, paths, **settings, on_progress=lambda share, *_: advance(share))
+        return racing.run_experiment(file, paths, **settings, on_progress=lambda each: advance(each.share))
 
 
 def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any]) -> RaceResult:
@@ -208,7 +208,7 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, 
     if settings["on_kernel"]:
         note_if_fast(paths)
     with progress("racing") as advance:
-        return racing.race(paths, schemes, **settings, on_progress=lambda share, *_: advance(share))
+        return racing.race(paths, schemes, **settings, on_progress=lambda each: advance(each.share))
 
 
 def show_result(result: RaceResult, as_json: bool) -> None:

@@ -12,20 +12,17 @@ from typing import TYPE_CHECKING
 from bentpipe import lazy
 
 if TYPE_CHECKING:
-    from bentpipe.execution.racing import (
-        KernelWarning,
-        RaceInterruptedError,
-        RaceResult,
-        race,
-        run_experiment,
-    )
+    from bentpipe.execution.engine import Progress, RunsInterruptedError
+    from bentpipe.execution.racing import RaceResult, race, run_experiment
     from bentpipe.execution.service import PathWarning
+    from bentpipe.execution.sinks.folder import KernelWarning
 
 #: Public name → the module that defines it.
 _HOMES = {
-    "KernelWarning": "bentpipe.execution.racing",
+    "KernelWarning": "bentpipe.execution.sinks.folder",
     "PathWarning": "bentpipe.execution.service",
-    "RaceInterruptedError": "bentpipe.execution.racing",
+    "Progress": "bentpipe.execution.engine",
+    "RunsInterruptedError": "bentpipe.execution.engine",
     "RaceResult": "bentpipe.execution.racing",
     "race": "bentpipe.execution.racing",
     "run_experiment": "bentpipe.execution.racing",
@@ -34,8 +31,9 @@ _HOMES = {
 __all__ = [
     "KernelWarning",
     "PathWarning",
-    "RaceInterruptedError",
+    "Progress",
     "RaceResult",
+    "RunsInterruptedError",
     "race",
     "run_experiment",
 ]

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
+from bentpipe.execution.drawn import with_references
 from bentpipe.execution.emulation.check import try_lateness
 from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.lateness import BOUND_MS
 from bentpipe.execution.emulation.result import EmulationResult
-from bentpipe.execution.emulation.spec import Spec
+from bentpipe.execution.emulation.spec import EmulationError, Spec
+from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
 from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.profiles.presets import preset_profile
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe._native import Profile
+    from bentpipe.execution.drawn import DrawnProfiles
+    from bentpipe.execution.pools import OnShare, Tell
     from bentpipe.experiments.experiment import Experiment, Host
     from bentpipe.runs.work import Work
 
@@ -67,41 +71,88 @@ def check(work: Sequence[Work]) -> None:
         experiment = item.experiment
         if in_python := [flow.controller for flow in experiment.flows if is_python_controller(flow.controller)]:
             raise UserError(
-                f"--on-kernel: {in_python[0]} is a Python controller; expected a kernel's; try the simulator"
+                f"{in_python[0]} is a Python controller",
+                where="on_kernel",
+                expected="a kernel's",
+                hint="the simulator",
             )
         if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
             raise UserError(
-                f"--cc: this kernel has no {missing[0]} (it has {', '.join(available)}); "
-                f"{linux.how_to_have(missing[0])}"
+                f"this kernel has no {missing[0]} (it has {', '.join(available)}); {linux.how_to_have(missing[0])}",
+                where="schemes",
             )
         if experiment.cross:
-            raise UserError("--on-kernel: cross traffic; expected none, only the simulator has it")
+            raise UserError("cross traffic", where="on_kernel", expected="none, only the simulator has it")
         if len(experiment.profiles) != 1:
-            raise UserError(f"--on-kernel: {len(experiment.profiles)} Profiles in one Experiment; expected one")
+            raise UserError(f"{len(experiment.profiles)} Profiles in one Experiment", where="on_kernel", expected="one")
         if tuned := [flow for flow in experiment.flows if flow.options]:
             raise UserError(
-                f"--on-kernel: {tuned[0].controller} with {next(iter(tuned[0].options))}; expected no tunables, as a "
-                "kernel has none per connection; try the simulator"
+                f"{tuned[0].controller} with {next(iter(tuned[0].options))}",
+                where="on_kernel",
+                expected="no tunables, as a kernel has none per connection",
+                hint="the simulator",
             )
         if len({flow.ecn for flow in experiment.flows}) > 1:
             raise UserError(
-                "--on-kernel: flows with and without ecn; expected the same for every flow, as it is one setting of a "
-                "kernel's namespace (tcp_ecn)"
+                "flows with and without ecn",
+                where="on_kernel",
+                expected="the same for every flow, as it is one setting of a kernel's namespace (tcp_ecn)",
             )
         hosts = [_host(experiment, flow.sender) for flow in experiment.flows]
         hosts += [_host(experiment, flow.receiver) for flow in experiment.flows]
         if any(host != hosts[0] for host in hosts):
-            raise UserError("--on-kernel: hosts that differ; expected the same settings for every flow's ends")
+            raise UserError("hosts that differ", where="on_kernel", expected="the same settings for every flow's ends")
         if hosts and hosts[0] is not None and hosts[0].fq:
             raise UserError(
-                "--on-kernel: hosts with fq; expected none: the emulated hosts have pfifo_fast before a TUN device, "
-                "and no queue before a veth pair, whatever the kernel's default is; try the simulator"
+                "hosts with fq",
+                where="on_kernel",
+                expected="none: emulated hosts have pfifo_fast before a TUN device, and no queue before a veth pair",
+                hint="the simulator",
             )
         if hosts and (own := [name for name in SIMULATED if getattr(hosts[0], name, None) is not None]):
             raise UserError(
-                f"--on-kernel: hosts with {own[0]}; expected none, only the simulator can set it (`ecn` of a flow "
-                "works in both)"
+                f"hosts with {own[0]}",
+                where="on_kernel",
+                expected="none, only the simulator can set it (`ecn` of a flow works in both)",
             )
+
+
+class Emulations:
+    """The Runs of a race on the kernel. A Run that is not valid is repeated over the same path.
+
+    If a Run fails all its tries, the machine's disturbance is not short. Then each Run has one try until one is valid
+    again.
+    """
+
+    def __init__(self, most_tries: int) -> None:
+        """Take the largest number of tries of one Run."""
+        self._most_tries = most_tries
+        self._gave_up = False
+
+    def run(
+        self, item: Work, drawn: DrawnProfiles, on_share: OnShare, tell: Tell, captured: Path | None = None
+    ) -> Simulated:
+        """Emulate one Run; `captured` is a folder for the packets at both ends.
+
+        Raises:
+            EmulationError: The emulation ended early in every try.
+            UserError: This machine cannot emulate.
+        """
+        paths = drawn.take(item.bases, item.seed)
+        experiment = with_references(item.experiment, paths)
+        tries = 1 if self._gave_up else self._most_tries
+        for attempt in range(1, tries + 1):
+            data = run_on_kernel(experiment, paths[0], on_share, captured)
+            why = data.why_invalid
+            if why is None:
+                self._gave_up = False
+                return Simulated(item, experiment, paths, data)
+            if attempt < tries:
+                tell(f"{item.name}: not valid, run again ({attempt + 1} of {tries}): {why}")
+        if data.done is None:
+            raise EmulationError(f"{item.name}: {why}")
+        self._gave_up = True
+        return Simulated(item, experiment, paths, data)
 
 
 def run_on_kernel(

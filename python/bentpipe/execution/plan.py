@@ -65,13 +65,13 @@ def plan_race(
     """
     parsed = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
     if not bases or not parsed:
-        raise UserError("race: no Profile or no scheme; expected at least one of each")
+        raise UserError("no Profile or no scheme", where="race", expected="at least one of each")
     if direction not in ex.DIRECTIONS:
-        raise UserError(f"--direction: {direction!r}; expected up or down")
+        raise UserError(repr(direction), where="direction", expected="up or down")
     check_seeds(seeds, len(bases) * len(parsed))
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
-    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "--duration", least_s)
+    duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "duration_s", least_s)
     if duration_ns < ex.SAMPLE_STEP_NS:
         raise UserError(
             f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; expected at least {least_s:g} s"
@@ -133,9 +133,11 @@ MOST_RUNS = 1_000_000
 def check_seeds(seeds: int, runs_of_one: int = 1) -> None:
     """Refuse fewer than one seed, and more than `MOST_RUNS` Runs in all, with `runs_of_one` Runs per seed."""
     if seeds < 1:
-        raise UserError(f"--seeds: {seeds}; expected at least 1 (N stands for seeds 0 to N−1)")
+        raise UserError(str(seeds), where="seeds", expected="at least 1 (N stands for seeds 0 to N−1)")
     if seeds * runs_of_one > MOST_RUNS:
-        raise UserError(f"--seeds: {seeds}; expected at most {MOST_RUNS // runs_of_one} (a million Runs in all)")
+        raise UserError(
+            str(seeds), where="seeds", expected=f"at most {MOST_RUNS // runs_of_one} (a million Runs in all)"
+        )
 
 
 def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
@@ -143,8 +145,10 @@ def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
     if offset_ns + duration_ns > base.duration_ns:
         begins = f" from {offset_ns / 1e9:g} s on" if offset_ns else ""
         raise UserError(
-            f"--duration: {duration_ns / 1e9:g} s{begins} exceeds the Profile {base.label!r}; expected at most "
-            f"{base.duration_ns / 1e9:g} s in all; try a longer Profile"
+            f"{duration_ns / 1e9:g} s{begins} exceeds the Profile {base.label!r}",
+            where="duration_s",
+            expected=f"at most {base.duration_ns / 1e9:g} s in all",
+            hint="a longer Profile",
         )
 
 
@@ -168,14 +172,14 @@ def _has_capacity(base: Base, direction: ex.Direction) -> bool:
 def seconds_to_ns(value_s: float, where: str, least_s: float = 0.0) -> int:
     """Convert the user's seconds to nanoseconds; refuse NaN, infinities, values below `least_s` and above 1e9."""
     if not least_s <= value_s <= 1e9:
-        raise UserError(f"{where}: {value_s:g} s; expected at least {least_s:g} s and at most 1e9 s")
+        raise UserError(f"{value_s:g} s", where=where, expected=f"at least {least_s:g} s and at most 1e9 s")
     return round(value_s * ex.NS_PER_S)
 
 
 def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -> int:
     if phase_s is None:
         return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
-    offset_ns = seconds_to_ns(phase_s, "--phase")
+    offset_ns = seconds_to_ns(phase_s, "phase_s")
     check_span(base, duration_ns, offset_ns)
     return offset_ns
 

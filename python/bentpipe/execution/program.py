@@ -96,9 +96,9 @@ def run_program(
         The message of the last two names the folder with everything that was written.
     """
     if not command:
-        raise UserError("no program; expected one after `--`, for example: -- ping -c 3 server")
+        raise UserError("no program", expected="one after `--`, for example: -- ping -c 3 server")
     if capture and out is None:
-        raise UserError("--capture: no folder for the Run; expected -o FOLDER")
+        raise UserError("no folder for the Run", where="capture", expected="`out`")
     out = None if out is None else Path(out)
     (base,) = plan.label_profiles([profile])
     drawn = base.drawn(seed)

@@ -66,18 +66,18 @@ def _obstacle(view: PathView, window: Window, *, is_redrawn: bool) -> str | None
     if not has_route:
         return (
             "from beginning to end; expected a satellite in at least one slot; try a site that `bentpipe sites` shows "
-            "covered, or make the Profile with --gateways FILE"
+            "covered, or make the Profile with `gateways`"
         )
     if not any(has_route):
         return (
-            "in the time that is raced; expected a satellite in at least one Run; try a longer --duration or another "
-            "--phase"
+            "in the time that is raced; expected a satellite in at least one Run; try a longer `duration_s` or another "
+            "`phase_s`"
         )
     for direction in () if is_redrawn else DIRECTIONS:
         if view.service(direction).means(np.array(window))[0] == 0:
             return (
                 f"in the time that is raced: it has capacity 0 or loses every packet {direction}wards; expected both "
-                "directions to pass packets in at least one Run; try a longer --duration or another --phase"
+                "directions to pass packets in at least one Run; try a longer `duration_s` or another `phase_s`"
             )
     return None
 

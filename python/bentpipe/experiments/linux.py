@@ -15,4 +15,4 @@ def how_to_have(controller: str) -> str:
     """Return the remedy for a kernel without a controller."""
     if controller in CONTROLLERS:
         return f"load its module as root (`modprobe tcp_{controller}`), or leave it out"
-    return "Linux ships none of that name: race it in the simulator (without --on-kernel), or leave it out"
+    return "Linux ships none of that name: race it in the simulator (without `on_kernel`), or leave it out"

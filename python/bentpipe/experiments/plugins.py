@@ -87,7 +87,9 @@ def _try_to_load(name: str, _content: bytes) -> None:
         check=False,
     ).returncode
     if code != LOADED:
-        raise UserError(f"--cc: {name} cannot be loaded: it ended its process {exit_text(code)}; expected a class")
+        raise UserError(
+            f"{name} cannot be loaded: it ended its process {exit_text(code)}", where="schemes", expected="a class"
+        )
 
 
 def main() -> None:
@@ -173,14 +175,15 @@ def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
-        raise UserError(f"--cc: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UserError(f"{file} cannot be loaded: {type(error).__name__}: {error}", where="schemes") from error
     loaded = getattr(module, kind, None)
     if not isinstance(loaded, type):
         classes = [
             each for each, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name
         ]
         raise UserError(
-            f"--cc: {file} has no class {kind}{did_you_mean(kind, classes)} (it has {', '.join(classes) or 'none'})"
+            f"{file} has no class {kind}{did_you_mean(kind, classes)} (it has {', '.join(classes) or 'none'})",
+            where="schemes",
         )
     return _checked(name, loaded, sha256)
 
@@ -192,24 +195,29 @@ def _of_package(name: str) -> PythonController:
             try:
                 kind = point.load()
             except Exception as error:
-                raise UserError(f"--cc: {name} ({point.value}) cannot be loaded: {error}") from error
+                raise UserError(f"{name} ({point.value}) cannot be loaded: {error}", where="schemes") from error
             if not isinstance(kind, type):
                 raise UserError(
-                    f"--cc: {name} ({point.value}) is no class; expected a class like bentpipe.plugin.Controller"
+                    f"{name} ({point.value}) is no class",
+                    where="schemes",
+                    expected="a class like bentpipe.plugin.Controller",
                 )
             source = Path(inspect.getsourcefile(kind) or "").read_bytes()
             return _checked(name, kind, hashlib.sha256(source).hexdigest())
-    raise UserError(f"--cc: no controller {shown(name)}")
+    raise UserError(f"no controller {shown(name)}", where="schemes")
 
 
 def _checked(name: str, kind: type, sha256: str) -> PythonController:
     if not callable(getattr(kind, "on_ack", None)):
-        raise UserError(f"--cc: {name} has no method on_ack; expected a class like bentpipe.plugin.Controller")
+        raise UserError(
+            f"{name} has no method on_ack", where="schemes", expected="a class like bentpipe.plugin.Controller"
+        )
     if unknown := unknown_hooks(kind):
         raise UserError(
-            f"--cc: {name} has a method {unknown[0]}, which the simulator never calls"
-            f"{did_you_mean(unknown[0], HOOKS)}; expected {', '.join(HOOKS)}; "
-            "try on_congestion for reacting to loss, or a helper's name without on_"
+            f"{name} has a method {unknown[0]}, which the simulator never calls{did_you_mean(unknown[0], HOOKS)}",
+            where="schemes",
+            expected=f"{', '.join(HOOKS)}",
+            hint="on_congestion for reacting to loss, or a helper's name without on_",
         )
     return PythonController(name, kind, tunables(kind), sha256)
 

@@ -56,11 +56,11 @@ def parse_schemes(text: str, everywhere: Written | None = None) -> tuple[str, ..
             parts.append(part)
     if not all(part.strip() for part in parts):
         nothing = "nothing between two commas or at an end" if len(parts) > 1 else "no controller"
-        raise UserError(f"--cc: {shown(text)} names {nothing}; expected for example cubic,bbr,cubic+bbr")
+        raise UserError(f"{shown(text)} names {nothing}", where="schemes", expected="for example cubic,bbr,cubic+bbr")
     schemes = tuple(dict.fromkeys(parse_scheme(part, everywhere) for part in parts))
     raced = {controller for scheme in schemes for controller, _ in flows_of(scheme)}
     if idle := [controller for controller in everywhere or {} if controller not in raced]:
-        raise UserError(f"--cc-opt: {idle[0]} is not raced; --cc names {', '.join(schemes)}")
+        raise UserError(f"{idle[0]} is not raced; `schemes` names {', '.join(schemes)}", where="tunables")
     return schemes
 
 
@@ -75,9 +75,11 @@ def parse_scheme(scheme: str, everywhere: Written | None = None) -> str:
         controller, options = _named(part)
         if not controller:
             known = ", ".join(known_controllers())
-            raise UserError(f"--cc: {shown(scheme)} names nothing on one side of its +; expected one of {known}")
-        check_controller(controller, "--cc")
-        own = {} if options is None else _assignments(options, f"--cc: {controller}")
+            raise UserError(
+                f"{shown(scheme)} names nothing on one side of its +", where="schemes", expected=f"one of {known}"
+            )
+        check_controller(controller, "schemes")
+        own = {} if options is None else _assignments(options, f"schemes: {controller}")
         flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
     return "+".join(flows)
 
@@ -87,13 +89,14 @@ def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     tunables: dict[str, dict[str, str]] = {}
     for text in texts:
         controller, options = _named(text)
-        check_controller(controller, "--cc-opt")
+        check_controller(controller, "tunables")
         if controller in tunables:
             raise UserError(
-                f"--cc-opt: {controller} is given twice; to race one controller with two settings write them "
-                f"in --cc, for example --cc {controller},{controller}:{options}"
+                f"{controller} is given twice; to race one controller with two settings write them in `schemes`, for "
+                f"example {controller},{controller}:{options}",
+                where="tunables",
             )
-        tunables[controller] = _assignments(options or "", f"--cc-opt: {controller}")
+        tunables[controller] = _assignments(options or "", f"tunables: {controller}")
         _written(controller, tunables[controller])
     return tunables
 
@@ -107,7 +110,7 @@ def check_controller(controller: str, where: str) -> None:
     if controller in linux.CONTROLLERS and controller not in names:
         error = UserError(
             f"{where}: {controller} is a controller of Linux that bentpipe does not have; expected one of "
-            f"{', '.join(names)}, also with --on-kernel; try a program, which can use this kernel's"
+            f"{', '.join(names)}, also with `on_kernel`; try a program, which can use this kernel's"
         )
         error.add_note(f'bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C {controller}')
         raise error

@@ -5,15 +5,13 @@ Over 400 lines, because the reference of every method stands with it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
-from bentpipe.execution import in_memory, racing
 from bentpipe.execution import plan as planning
+from bentpipe.execution import racing
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.objects import arguments
@@ -25,7 +23,6 @@ from bentpipe.objects.run import Run
 from bentpipe.objects.run_set import RunSet
 from bentpipe.objects.schemes import scheme_names
 from bentpipe.profiles.queues import parse_queue
-from bentpipe.runs.memory import MemoryRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
     from bentpipe.objects.arguments import DurationLike, FileLike
     from bentpipe.objects.schemes import SchemeLike
     from bentpipe.profiles.table import Direction
-    from bentpipe.runs.run_record import World
-    from bentpipe.runs.work import Base, Work
     from bentpipe.tuning.search import Tuned
 
     OnProgress = Callable[[float], object]
@@ -222,12 +217,8 @@ class Experiment:
             BentpipeError: The disk cannot be written, or the race was interrupted.
         """
         threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
-        if out is not None:
-            return self._race(arguments.file(out, "out"), on_progress, jobs=threads, fresh=fresh)
-        runs, failed = in_memory.simulate(
-            self._plan("simulated")[1], jobs=threads, on_progress=arguments.callback(on_progress, "on_progress")
-        )
-        return RunSet((Run(run) for run in runs), failed=failed)
+        folder = None if out is None else arguments.file(out, "out")
+        return self._race(folder, on_progress, jobs=threads, fresh=fresh)
 
     def emulate(
         self,
@@ -251,15 +242,9 @@ class Experiment:
             UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
             BentpipeError: An emulation stopped early, the disk cannot be written, or the race was interrupted.
         """
+        folder = None if out is None else arguments.file(out, "out")
         options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
-        if out is not None:
-            return self._race(arguments.file(out, "out"), on_progress, **options)
-        if capture:
-            raise UserError("capture: given without out; expected a folder for the packets")
-        bases = {base.label: base for base in self._plan("emulated")[0]}
-        with tempfile.TemporaryDirectory(prefix="bentpipe-") as folder:
-            runs = self._race(Path(folder), on_progress, **options)
-            return RunSet((_held(run, Path(folder), bases) for run in runs), failed=runs.failed)
+        return self._race(folder, on_progress, **options)
 
     def tune(
         self,
@@ -369,31 +354,10 @@ class Experiment:
     def _natives(self) -> list[_native.Profile]:
         return [path.native for path in self._paths]
 
-    def _plan(self, world: World) -> tuple[list[Base], list[Work]]:
-        bases = planning.label_profiles(self._natives())
-        if self._file is not None:
-            roles = [reference.role for reference in self._file.experiment.profiles]
-            bases = [replace(base, role=role) for base, role in zip(bases, roles, strict=True)]
-            return bases, planning.plan_experiment(self._file.experiment, bases, self._seeds, Path(), world)
-        rules = tuple(parse_queue(text) for text in self._queues)
-        work = planning.plan_race(
-            bases,
-            self._schemes,
-            self._direction,
-            self._duration_s,
-            self._seeds,
-            Path(),
-            self._phase_s,
-            world,
-            rules,
-            self._traffic,
-        )
-        return bases, work
-
-    def _race(self, out: Path, on_progress: OnProgress | None, **options: Any) -> RunSet:  # noqa: ANN401
-        """Run on disk, with the options of `racing.race`."""
+    def _race(self, out: Path | None, on_progress: OnProgress | None, **options: Any) -> RunSet:  # noqa: ANN401
+        """Run on disk or in memory, with the options of `racing.race`."""
         report = arguments.callback(on_progress, "on_progress")
-        options["on_progress"] = lambda share, *_: report(share)
+        options["on_progress"] = lambda progress: report(progress.share)
         if self._file is not None:
             result = racing.run_experiment(self._file, self._natives(), out=out, seeds=self._seeds, **options)
         else:
@@ -458,12 +422,3 @@ def _axis(name: str, values: object) -> str:
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise UserError(f"grid: {name} is {shown(values)}; expected a list of values")
     return f"{name}={','.join(str(value) for value in values)}"
-
-
-def _held(run: Run, folder: Path, bases: Mapping[str, Base]) -> Run:
-    """Return a Run on disk as one in memory."""
-    stored = run.stored
-    tables = {name: stored._table(name) for name in ("samples", "links", "events")}
-    labels = [profile.label for profile in stored.record.profiles]
-    held = MemoryRun(stored.path.relative_to(folder), stored.record, tables, tuple(bases[label] for label in labels))
-    return Run(held)

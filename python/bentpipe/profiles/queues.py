@@ -167,7 +167,7 @@ DISCIPLINES = (
 )
 
 
-def parse_queue(text: str, where: str = "--aqm") -> QueueRule:
+def parse_queue(text: str, where: str = "queues") -> QueueRule:
     """Parse a queue rule ``[[HOP/]up|down|HOP=]DISCIPLINE[:parameter=value,…]``.
 
     Args:

@@ -78,8 +78,10 @@ def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     """
     if is_newer(out / FILE, FORMAT):
         raise UserError(
-            f"{out / FILE}: of a newer format than {FORMAT}, the newest known; update bentpipe, or choose another "
-            "folder with -o"
+            f"of a newer format than {FORMAT}, the newest known",
+            where=str(out / FILE),
+            hint="a newer bentpipe, or another folder (`out`)",
+            code="newer_format",
         )
     given = any(item.phase == "given" for item in work)
     new = Manifest(
@@ -95,8 +97,10 @@ def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
     worlds = {entry.world for entry in stored} - {new.world}
     if worlds:
         raise UserError(
-            f"{out}: holds {worlds.pop()} Runs; expected {new.world} Runs, as means over both have no meaning; choose "
-            "another folder with -o"
+            f"holds {worlds.pop()} Runs",
+            where=str(out),
+            expected=f"{new.world} Runs, as means over both have no meaning",
+            hint="another folder (`out`)",
         )
     others = [
         entry for entry in stored if not entry.places() <= new.places() or not (fresh or _timing(entry) == _timing(new))

@@ -36,7 +36,9 @@ def store_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
                 write_profile(base.profile, file)
             elif read_profile(file).content_hash() != base.hash:
                 raise UserError(
-                    f"{file}: another Profile of that name was raced here; choose another folder with -o, or --fresh"
+                    "another Profile of that name was raced here",
+                    where=str(file),
+                    hint="another folder (`out`), or `fresh`",
                 )
 
 

@@ -329,7 +329,9 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     root = Path(root)
     check_folder(root)
     if not root.is_dir():
-        raise UserError(f"{root}: no such folder; expected the -o of a bentpipe race or run")
+        raise UserError(
+            "no such folder", where=str(root), expected="the folder (`out`) of a race or of a program's Runs"
+        )
     runs = []
     for file in sorted(root.glob("*/*/*/*/run.json")):
         if not file.parent.name.startswith(PARTIAL):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Job, race_jobs
 from bentpipe.execution.sweeps.job import Outcome as Finished
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.execution.sinks.table import SweptRun
     from bentpipe.experiments.experiment import Direction
 
 #: Controllers without and with ECN. BBR's RTT limit of 5 ms for ECN is lifted; otherwise it would ignore all marks.

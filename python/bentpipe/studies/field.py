@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import Outcome, experiment_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.execution.sinks.table import SweptRun
     from bentpipe.studies.study import Request
     from bentpipe.studies.table import Table
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bentpipe.studies.agreement import FEWEST
 
 if TYPE_CHECKING:
-    from bentpipe.execution.sweeps.swept import SweptRun
+    from bentpipe.execution.sinks.table import SweptRun
 
 Floats = NDArray[np.float64]
 

@@ -49,20 +49,22 @@ def parse_grid(controller: str, axes: Sequence[str]) -> Grid:
         UserError: A name is unknown (with the nearest name), or a value is out of range (with range and unit).
     """
     if "+" in controller or "," in controller.partition(":")[0]:
-        raise UserError(f"--cc: {shown(controller)}: a grid has one controller; expected for example --cc bbr2")
+        raise UserError(f"{shown(controller)}: a grid has one controller", where="schemes", expected="for example bbr2")
     base = parse_scheme(controller)
     name, _ = split_flow(base)
-    check_controller(name, "--cc")
+    check_controller(name, "schemes")
     values_by_tunable: dict[str, tuple[str, ...]] = {}
     for axis in axes:
         tunable, equals, listed = (part.strip() for part in axis.partition("="))
         values = [value.strip() for value in listed.split(",")]
         if not (tunable and equals) or not all(values):
-            raise UserError(f"--grid: {shown(axis)}; expected tunable=value,value,…, for example loss_thresh=0.02,0.08")
+            raise UserError(
+                shown(axis), where="grid", expected="tunable=value,value,…, for example loss_thresh=0.02,0.08"
+            )
         if tunable in values_by_tunable:
-            raise UserError(f"--grid: {tunable} is given twice; expected all its values in one --grid")
+            raise UserError(f"{tunable} is given twice", where="grid", expected="it once, with all its values")
         distinct = {read_tunable(name, tunable, value): value for value in values}
         values_by_tunable[tunable] = tuple(distinct.values())
     if not values_by_tunable:
-        raise UserError("--grid: none given; expected for example --grid loss_thresh=0.02,0.04,0.08")
+        raise UserError("none given", where="grid", expected="for example loss_thresh=0.02,0.04,0.08")
     return Grid(base, tuple(values_by_tunable.items()))

@@ -11,15 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.execution.sweeps.engine import run_sweep
 from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.tuning.scores import Score, by_second, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bentpipe._native import Profile
-    from bentpipe.execution.sweeps.engine import Progress
+    from bentpipe.execution.engine import Progress
     from bentpipe.execution.sweeps.job import Job
     from bentpipe.experiments.experiment import Direction
     from bentpipe.runs.estimates import Estimate
@@ -115,11 +115,13 @@ def tune(
 
     Raises:
         UserError: A Run is impossible, or the grid takes more core time than allowed.
-        SweepInterruptedError, ClusterError, StoreError: As in `run_sweep`.
+        RunsInterruptedError, ClusterError, StoreError: As in `run_sweep`.
     """
     if not 0.0 <= most_inflation <= 1e3:
         raise UserError(
-            f"--max-rtt-inflation: {most_inflation:g}; expected a share of 0 or more, for example 0.10 for 10 %"
+            f"{most_inflation:g}",
+            where="most_inflation",
+            expected="a share of 0 or more, for example 0.10 for 10 %",
         )
     options: dict[str, Any] = {"direction": direction, "duration_s": duration_s, "measure": by_second}
     default = grid.controller
@@ -127,7 +129,9 @@ def tune(
     for path in fresh_paths:
         if path.content_hash() in known:
             raise UserError(
-                f"--fresh: {path.name} is among the Profiles that choose the best point; expected another one"
+                f"{path.name} is among the Profiles that choose the best point",
+                where="fresh_paths",
+                expected="another one",
             )
     first = race_jobs(paths, [default], seeds=seeds, **options)
     if not agreed:
@@ -144,7 +148,7 @@ def tune(
     swept = run_sweep(jobs, out=out, on=on, threads=threads, on_progress=lambda p: report(p, 0.0, 1.0 - extra))
     runs = [run for run in swept.runs if run is not None]
     cells = tuple(Cell(point, scheme, score(runs, scheme, default)) for scheme, point in settings.items())
-    failed = list(swept.failed.values())
+    failed = [str(each) for each in swept.failed.values()]
     best = best_of(cells, most_inflation)
     fresh = None
     if best is not None:
@@ -157,7 +161,7 @@ def tune(
             repeats, out=out, on=on, threads=threads, on_progress=lambda p: report(p, 1.0 - extra, 1.0)
         )
         fresh = score([run for run in rescored.runs if run is not None], best.scheme, default)
-        failed += rescored.failed.values()
+        failed += map(str, rescored.failed.values())
     fresh_on = "" if fresh is None else _fresh_on(paths, fresh_paths, seeds)
     return Tuned(grid, default, cells, most_inflation, best, fresh, tuple(failed), fresh_on)
 
@@ -210,8 +214,10 @@ def _check_cost(first: Sequence[Job], grid: Grid, runs_a_point: int) -> None:
     if core_s > UNCONFIRMED_S:
         cores = len(os.sched_getaffinity(0))
         raise UserError(
-            f"--grid: {grid.size:,} points on {runs_a_point:,} paths are {runs:,} Runs, about {_span(core_s)} of one "
-            f"core ({_span(core_s / cores)} here); --yes runs them, fewer values or --on a cluster cost less"
+            f"{grid.size:,} points on {runs_a_point:,} paths are {runs:,} Runs, about {_span(core_s)} of one core "
+            f"({_span(core_s / cores)} here)",
+            where="grid",
+            hint="`agreed` to run them all the same, fewer values, or a cluster (`on`)",
         )
 
 

@@ -82,9 +82,9 @@ class Spec:
             UserError: MTU, seed or offset out of range.
         """
         if not MIN_MTU <= self.mtu <= 65535:
-            raise UserError(f"--mtu: {self.mtu}; expected {MIN_MTU} to 65535 bytes")
+            raise UserError(str(self.mtu), where="mtu", expected=f"{MIN_MTU} to 65535 bytes")
         if not 0 <= self.seed <= LARGEST_SEED:
-            raise UserError(f"--seed: {self.seed}; expected 0 to {LARGEST_SEED}")
+            raise UserError(str(self.seed), where="seed", expected=f"0 to {LARGEST_SEED}")
         return json.dumps(
             {
                 "role": self.role,
@@ -117,8 +117,9 @@ class Spec:
         if self.offset_s is not None:
             if not 0 <= self.offset_s < profile.duration_s:
                 raise UserError(
-                    f"--offset: {self.offset_s:g} s; expected 0 to the Profile's {profile.duration_s:g} s, its end not "
-                    "included"
+                    f"{self.offset_s:g} s",
+                    where="offset_s",
+                    expected=f"0 to the Profile's {profile.duration_s:g} s, its end not included",
                 )
             return {"at": round(self.offset_s * 1e9)}
         for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):

@@ -9,11 +9,34 @@ Design: `docs/design/005-sweeps.md`.
 
 from __future__ import annotations
 
-from bentpipe.execution.sweeps.cluster import ClusterError
-from bentpipe.execution.sweeps.engine import Progress, SweepInterruptedError, SweepResult, SweepWarning, run_sweep
-from bentpipe.execution.sweeps.job import Job, Outcome, experiment_jobs, race_jobs
-from bentpipe.execution.sweeps.swept import SweptRun
-from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
+
+if TYPE_CHECKING:
+    from bentpipe.execution.engine import Progress, RunsInterruptedError
+    from bentpipe.execution.pools import ClusterError
+    from bentpipe.execution.sinks.table import SweepWarning, SweptRun
+    from bentpipe.execution.sweeps.job import Job, Outcome, experiment_jobs, race_jobs
+    from bentpipe.execution.sweeps.sweep import SweepResult, run_sweep
+    from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
+
+#: Public name → the module that defines it.
+_HOMES = {
+    "ClusterError": "bentpipe.execution.pools",
+    "DamagedResultWarning": "bentpipe.execution.sweeps.table",
+    "Job": "bentpipe.execution.sweeps.job",
+    "Outcome": "bentpipe.execution.sweeps.job",
+    "Progress": "bentpipe.execution.engine",
+    "RunsInterruptedError": "bentpipe.execution.engine",
+    "SweepResult": "bentpipe.execution.sweeps.sweep",
+    "SweepWarning": "bentpipe.execution.sinks.table",
+    "SweptRun": "bentpipe.execution.sinks.table",
+    "experiment_jobs": "bentpipe.execution.sweeps.job",
+    "race_jobs": "bentpipe.execution.sweeps.job",
+    "read_results": "bentpipe.execution.sweeps.table",
+    "run_sweep": "bentpipe.execution.sweeps.sweep",
+}
 
 __all__ = [
     "ClusterError",
@@ -21,7 +44,7 @@ __all__ = [
     "Job",
     "Outcome",
     "Progress",
-    "SweepInterruptedError",
+    "RunsInterruptedError",
     "SweepResult",
     "SweepWarning",
     "SweptRun",
@@ -30,3 +53,9 @@ __all__ = [
     "read_results",
     "run_sweep",
 ]
+
+__getattr__ = lazy.names_of(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -74,7 +74,7 @@ class ResultsTable:
         self.close()
 
     def add(self, line: str, parsed: dict[str, Any]) -> None:
-        """Append a result of `bentpipe.execution.sweeps.swept.execute`; `parsed` is the parsed `line`.
+        """Append a result of `bentpipe.execution.sinks.table.execute`; `parsed` is the parsed `line`.
 
         Raises:
             StoreError: The disk cannot be written; earlier lines are unchanged.
@@ -134,7 +134,7 @@ class ResultsTable:
                 if isinstance(error, UserError):
                     raise
                 if number == 1:
-                    raise UserError(f"{self.path}:1: is not a sweep's table; choose another folder with -o") from None
+                    raise UserError(f"{self.path}:1: is not a sweep's table; choose another folder (`out`)") from None
                 message = f"{self.path}:{number}: a damaged line is left out, its Run is run again"
                 warnings.warn(message, DamagedResultWarning, stacklevel=4)
         return whole
@@ -162,6 +162,6 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
 def _check_format(path: Path, first: Any) -> None:  # noqa: ANN401 - any JSON value
     version = first.get("bentpipe.sweep") if isinstance(first, dict) else None
     if not isinstance(version, int):
-        raise UserError(f"{path}:1: is not a sweep's table; choose another folder with -o")
+        raise UserError(f"{path}:1: is not a sweep's table; choose another folder (`out`)")
     if version > FORMAT:
         raise UserError(f"{path}: format {version}; expected at most {FORMAT}; install a newer bentpipe")

@@ -69,23 +69,23 @@ def read_capacity(text: str) -> Capacity:
     """
     direction, _, value = text.rpartition("=")
     if direction not in ("", "up", "down"):
-        raise UserError(f"--capacity: {shown(text)}: expected up or down before =")
+        raise UserError(f"{shown(text)}: expected up or down before =", where="capacity")
     if Path(value).is_file():
         capacity = _read_file(value, "up" if direction == "up" else "down")
     else:
         try:
-            rate = Points.constant(parse_rate_bps(value, "--capacity"))
+            rate = Points.constant(parse_rate_bps(value, "capacity"))
         except UserError as error:
-            raise UserError(f"--capacity: {shown(value)} is neither a file nor a rate such as 100mbit") from error
+            raise UserError(f"{shown(value)} is neither a file nor a rate such as 100mbit", where="capacity") from error
         capacity = Capacity(rate, rate, None, None, value)
     if direction == "up":
         capacity = replace(capacity, down=None)
     elif direction == "down":
         capacity = replace(capacity, up=None)
     if capacity.achieved and all(way is None or not (way.value > 0).any() for way in (capacity.up, capacity.down)):
-        raise UserError(f"--capacity: {value}: the test carried nothing; expected an interval above 0 bit/s")
+        raise UserError(f"{value}: the test carried nothing", where="capacity", expected="an interval above 0 bit/s")
     if capacity.up is None and capacity.down is None:
-        raise UserError(f"--capacity: {value} has no capacity {direction}; leave {direction}= out")
+        raise UserError(f"{value} has no capacity {direction}; leave {direction}= out", where="capacity")
     return capacity
 
 
@@ -100,8 +100,8 @@ def _read_file(path: str | os.PathLike[str], direction: Way) -> Capacity:
     if head[:1].isdigit():
         return capacity_from_profile(read_mahimahi([path], options).profile, clock=False)
     raise UserError(
-        f"--capacity: {path} is neither JSON of `iperf3 -J`, nor a packet-delivery trace (a time in ms a line), "
-        "nor a Profile"
+        f"{path} is neither JSON of `iperf3 -J`, nor a packet-delivery trace (a time in ms a line), nor a Profile",
+        where="capacity",
     )
 
 

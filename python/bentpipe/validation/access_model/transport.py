@@ -92,7 +92,7 @@ def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dic
             out=Path(folder) / "runs",
             duration_s=RUN_S,
             phase_s=0.0,
-            on_progress=lambda share, _done, _wanted: on_progress(share),
+            on_progress=lambda progress: on_progress(progress.share),
         )
         by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
         for run in found.runs:

@@ -15,7 +15,8 @@ from bentpipe.errors import UserError
 from bentpipe.execution.emulation.result import START_BOUND_MS
 from bentpipe.execution.emulation.send_memory import wmem_segment_bytes
 from bentpipe.execution.plan import drawn_phase_ns
-from bentpipe.execution.racing import OtherRunError, run_experiment
+from bentpipe.execution.racing import run_experiment
+from bentpipe.execution.sinks.folder import OtherRunError
 from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Host, ProfileRef, for_scheme
 from bentpipe.experiments.file import ExperimentFile
 from bentpipe.files import atomic_write, read_text
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe._native import Profile
+    from bentpipe.execution.engine import Progress
     from bentpipe.runs.store import Run
     from bentpipe.validation.sim_vs_kernel.cells import Cell, Effort
 
@@ -187,8 +189,8 @@ def _race(
         warnings.simplefilter("ignore")
         for before, seed in enumerate(seeds):
 
-            def on_run_progress(share: float, *_: int, before: int = before) -> None:
-                on_progress((before + share) / len(seeds))
+            def on_run_progress(progress: Progress, before: int = before) -> None:
+                on_progress((before + progress.share) / len(seeds))
 
             experiment = experiment_of(cell, path, effort.duration_s(cell), seed)
             if host and not on_kernel:

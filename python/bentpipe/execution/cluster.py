@@ -10,9 +10,9 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.errors import BentpipeError, UserError
-from bentpipe.execution.sweeps.pools import POLL_S, Event, Finished, Message, Tick
-from bentpipe.execution.sweeps.remote import bare, pack, remotely
+from bentpipe.errors import UserError
+from bentpipe.execution.pools import POLL_S, ClusterError, Event, Finished, Message, Tick
+from bentpipe.execution.remote import bare, pack, remotely
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,11 +37,7 @@ AHEAD = 2
 """Jobs submitted per thread of the cluster: one running and one waiting."""
 
 
-class ClusterError(BentpipeError):
-    """The scheduler or all workers are gone: exit code 1. Finished results are stored."""
-
-
-def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event]:
+def on_cluster(jobs: Sequence[Job], address: str) -> Iterator[Event[str]]:
     """Run jobs on the workers of a Dask scheduler.
 
     A lost worker is reported (`Message`), and its Runs go to the others.
@@ -67,7 +63,7 @@ class _Cluster:
         self._checked = float("-inf")
         self._alone_since: float | None = None
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event[str]]:
         """Submit jobs as workers become free."""
         try:
             while self._next < len(self._jobs) or self._out:
@@ -83,7 +79,7 @@ class _Cluster:
             for _, future in self._out.values():
                 future.release()
 
-    def _check_workers(self) -> Iterator[Event]:
+    def _check_workers(self) -> Iterator[Event[str]]:
         """Report lost workers; at most once a second."""
         now = time.monotonic()
         if now - self._checked < CHECK_S:
@@ -139,7 +135,7 @@ class _Cluster:
             self._parcels[base.hash] = self._client.submit(bytes, packed, key=key)
         return self._parcels[base.hash]
 
-    def _event(self, future: Future[Any]) -> Event:
+    def _event(self, future: Future[Any]) -> Event[str]:
         from distributed import TimeoutError as DaskTimeoutError
 
         number, _ = self._out[future.key]
@@ -176,14 +172,18 @@ def _connected(address: str) -> Iterator[Client]:
     try:
         from distributed import Client
     except ImportError:
-        raise UserError("--on: distributed is not installed; install it: pip install 'bentpipe[cluster]'") from None
+        raise UserError("distributed is not installed", where="on", hint="pip install 'bentpipe[cluster]'") from None
     if not _ADDRESS.match(address):
-        raise UserError(f"--on {address}: no address of a scheduler; expected for example tcp://127.0.0.1:8786")
+        raise UserError(
+            f"{address}: no address of a scheduler", where="on", expected="for example tcp://127.0.0.1:8786"
+        )
     try:
         client = Client(address, timeout=CONNECT_S, set_as_default=False, name="bentpipe")
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"--on {address}: no scheduler answers ({reason}); start one: dask scheduler") from None
+        raise UserError(
+            f"{address}: no scheduler answers ({reason})", where="on", hint="`dask scheduler`, which starts one"
+        ) from None
     try:
         yield client
     finally:

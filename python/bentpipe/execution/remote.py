@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.execution.drawn import DrawnProfiles
-from bentpipe.execution.sweeps.swept import execute
+from bentpipe.execution.sinks.table import execute
 from bentpipe.runs.work import Base
 
 if TYPE_CHECKING:

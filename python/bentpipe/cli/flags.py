@@ -1,0 +1,75 @@
+"""Flags of the command line in errors: the library names the parameters of its functions."""
+
+from __future__ import annotations
+
+import re
+
+from bentpipe.errors import BentpipeError, UserError, one_line
+
+FLAGS = {
+    "agreed": "--yes",
+    "capacity": "--capacity",
+    "capture": "--capture",
+    "direction": "--direction",
+    "duration_s": "--duration",
+    "flows": "--flows",
+    "fresh": "--fresh",
+    "fresh_paths": "--fresh",
+    "gateways": "--gateways",
+    "grid": "--grid",
+    "jobs": "--jobs",
+    "most_inflation": "--max-rtt-inflation",
+    "mtu": "--mtu",
+    "offset_s": "--offset",
+    "on": "--on",
+    "on_kernel": "--on-kernel",
+    "out": "-o",
+    "phase_s": "--phase",
+    "queues": "--aqm",
+    "schemes": "--cc",
+    "seed": "--seed",
+    "seeds": "--seeds",
+    "start": "--start",
+    "threads": "--jobs",
+    "tunables": "--cc-opt",
+}
+"""Parameter of a library function → flag of the commands that call it."""
+
+_QUOTED = re.compile(r"`([a-z_]+)`")
+
+
+def with_flags(text: str) -> str:
+    """Replace parameters in backquotes by their flags.
+
+    Example:
+        >>> with_flags("holds another Run; try another `out`, or `fresh`")
+        'holds another Run; try another -o, or --fresh'
+    """
+    return _QUOTED.sub(lambda match: FLAGS.get(match[1], match[0]), text)
+
+
+def message(error: BentpipeError) -> str:
+    """Return the message of an error with flags for parameters."""
+    if not isinstance(error, UserError):
+        return with_flags(str(error))
+    return with_flags(one_line(error.found, place(error.where), error.expected, error.hint))
+
+
+def place(where: str) -> str:
+    """Return the place of an error; a parameter becomes its flag."""
+    first, colon, rest = where.partition(": ")
+    return FLAGS.get(first, first) + colon + rest
+
+
+def usage(text: str) -> dict[str, object]:
+    """Return an error of the command line itself as commands with ``--json`` print it."""
+    return as_json(UserError(text, code="usage"))
+
+
+def as_json(error: BentpipeError) -> dict[str, object]:
+    """Return an error as commands with ``--json`` print it."""
+    parts = {"where": "", "found": str(error), "expected": "", "hint": ""}
+    if isinstance(error, UserError):
+        parts = {name: getattr(error, name) for name in parts} | {"where": place(error.where)}
+    named = {name: with_flags(text) for name, text in parts.items()}
+    return {"code": error.code, **named, "message": message(error), "exit_code": error.exit_code}
