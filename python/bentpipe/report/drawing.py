@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,17 @@ from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import charts, rows
 from bentpipe.report.selection import drawable_runs, shown_seed, spread
-from bentpipe.runs.store import safe_name
+from bentpipe.runs.store import Run, safe_name
 from bentpipe.runs.summary import left_out, total_goodput_bps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import polars as pl
     from matplotlib.figure import Figure
 
     from bentpipe.report.charts import Chart
-    from bentpipe.runs.store import Run
 
 COLOURS = 128
 """Colours of an embedded picture: a quarter of the bytes, and no visible difference. The file beside it has all."""
@@ -53,6 +54,27 @@ def _queue(runs: Sequence[Run]) -> str:
     return "Queue: backlog at the end of each second; shorter peaks do not show."
 
 
+MOST_HELD = 200
+"""Largest number of Runs whose tables stay in memory at a time: 100 MB at 300 s each. Chosen here."""
+
+
+@dataclass(frozen=True)
+class HeldRun(Run):
+    """A Run whose tables stay in memory once read: pictures and charts of a section read each several times."""
+
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+
+    def _table(self, name: str) -> pl.DataFrame:
+        if name not in self.tables:
+            self.tables[name] = super()._table(name)
+        return self.tables[name]
+
+
+def _held(runs: list[Run]) -> list[Run]:
+    """Return the Runs with tables that stay in memory, unless there are too many."""
+    return [HeldRun(run.path, run.record) for run in runs] if len(runs) <= MOST_HELD else runs
+
+
 class Artist:
     """Draws figures into a folder and adds them to the page's data."""
 
@@ -66,6 +88,7 @@ class Artist:
         runs, absent, void = _to_draw(every)
         if not runs:
             return
+        runs = runs if is_command(runs[0].scheme) else _held(runs)
         caption = (
             "Goodput of every scheme after the warm-up: mean over the runs, 95 % confidence interval, and a tick "
             "for every run."
@@ -93,6 +116,7 @@ class Artist:
         if is_command(runs[0].scheme):
             self._draw_commands(section, runs, commands, void=void)
             return
+        runs = _held(runs)
         seed, why = shown_seed(runs)
         single = [run for run in runs if len(run.flows) == 1]
         first = [run for run in single if run.seed == seed]
@@ -161,5 +185,5 @@ def _embedded(file: Path) -> str:
     small = BytesIO()
     with Image.open(file) as picture:
         few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        few.save(small, "png", optimize=True)
+        few.save(small, "png")
     return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode('ascii')}"
