@@ -134,6 +134,7 @@ def test_any_value_for_an_object_is_refused_in_one_line(value):
         (lambda: bp.Experiment(dumbbell(), schemes=["cubik"]), "no controller 'cubik'; did you mean 'cubic'"),
         (lambda: bp.Experiment(dumbbell(), schemes=[]), "schemes: none given"),
         (lambda: bp.Experiment(dumbbell(), schemes=5), r"schemes: 5; expected a list"),
+        (lambda: bp.Experiment(dumbbell(), queue="fq_codle"), "queue: no queue discipline 'fq_codle'; did you mean"),
         (lambda: bp.Experiment(dumbbell(), seeds=0), "seeds: 0; expected an integer of at least 1"),
         (lambda: bp.Experiment(dumbbell(), seeds=2.5), "seeds: 2.5; expected an integer"),
         (lambda: bp.Experiment(dumbbell(), direction="left"), "direction: 'left'; expected up or down"),

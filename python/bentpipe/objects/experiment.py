@@ -93,6 +93,8 @@ class Experiment:
         self._paths = _profiles(paths)
         self._seeds = arguments.integer(seeds, "seeds", 1)
         self._queues = arguments.texts(queue, "queue")
+        for rule in self._queues:
+            parse_queue(rule, "queue")
         self._direction: Direction = arguments.choice(direction, "direction", DIRECTIONS)
         self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
         self._phase_s = None if phase is None else arguments.seconds(phase, "phase")

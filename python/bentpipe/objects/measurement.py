@@ -86,7 +86,7 @@ class Measurement:
     @property
     def tables(self) -> list[str]:
         """The names of its tables: ``probes``, ``hops``, ``samples``, ``links``, ``dish_samples``, …."""
-        return list(self._tables())
+        return list(self._rows())
 
     def to_polars(self, table: str | None = None) -> pl.DataFrame:
         """Return a table (``docs/reference/measured-run.md``); default: the first one.
@@ -241,6 +241,25 @@ class Measurement:
                 self._loaded[kind] = load_parts(source.parts, source.where, kind, **self._selection)
         return self._loaded[kind]
 
+    def _rows(self) -> dict[str, int]:
+        """Return the number of rows of each table, without reading stored ones."""
+        import polars as pl
+
+        from bentpipe.analysis.files import scan_file
+        from bentpipe.measurements.runs.store import find_measured
+        from bentpipe.measurements.runs.tables import TABLES
+
+        source = self._source
+        if source.parts is None and source.path.is_file():
+            return {"probes": scan_file(source.path).select(pl.len()).collect().item()}
+        each: list[Mapping[str, int]]
+        if source.parts is None:
+            each = [run.summary["tables"] for run in find_measured(source.path)]
+        else:
+            each = [{name: table.height for name, table in part.measurement.tables.items()} for part in source.parts]
+        counts = {name: sum(counts.get(name, 0) for counts in each) for name in TABLES}
+        return {name: count for name, count in counts.items() if count}
+
     def _tables(self) -> dict[str, pl.DataFrame]:
         """Return all tables by name."""
         import polars as pl
@@ -262,16 +281,16 @@ class Measurement:
     def __repr__(self) -> str:
         """Return one line: files, tables and rows."""
         chosen = ", ".join(f"{key} {value}" for key, value in self._selection.items() if value is not None)
-        rows = ", ".join(f"{name} ({table.height} rows)" for name, table in self._tables().items())
+        rows = ", ".join(f"{name} ({count} rows)" for name, count in self._rows().items())
         return f"<Measurement {self._source.where}: {rows}{f'; only {chosen}' if chosen else ''}>"
 
     def _repr_html_(self) -> str:
         """Return a table and a small figure for notebooks."""
         from bentpipe.objects import html
 
-        tables = self._tables()
-        parts = [html.facts([*((name, f"{table.height} rows") for name, table in tables.items())])]
-        if "probes" in tables:
+        rows = self._rows()
+        parts = [html.facts((name, f"{count} rows") for name, count in rows.items())]
+        if "probes" in rows:
             latency = self.latency()
             columns = [*KEYS, "probes", "lost", "min_ms", "median_ms", "p95_ms", "max_ms"]
             cells = [
