@@ -35,6 +35,7 @@ check: native ## lints, formats, types, arrows: what CI refuses
 	MYPYPATH=python python -m mypy.stubtest --ignore-disjoint-bases --allowlist=tools/stubtest.txt bentpipe._native
 	lint-imports
 	python tools/check_words.py
+	python tools/check_lengths.py
 
 fmt: .venv/deps.stamp ## format everything
 	cargo fmt --all

@@ -1,27 +1,17 @@
 """The Python objects: arguments, results in memory and on disk, errors."""
 
-import contextlib
 import datetime
 import json
 import re
 from html.parser import HTMLParser
 
-import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from object_profiles import DUMBBELL, dumbbell
 from reader_texts import TRACEROUTE, half_a_minute_of_pings
 
 import bentpipe as bp
 from bentpipe.execution.racing import race
-from bentpipe.objects import arguments
-
-DUMBBELL = "dumbbell:rate=10mbit,rtt=40ms"
-
-
-def dumbbell(**options):
-    return bp.Profile.preset(DUMBBELL, **{"duration": 4, "name": "dumbbell", **options})
 
 
 @pytest.fixture(scope="module")
@@ -36,132 +26,6 @@ def ping(tmp_path):
     file = tmp_path / "ping.txt"
     file.write_text(half_a_minute_of_pings(), encoding="ascii")
     return file
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "2026-05-10T09:00Z",
-        "2026-05-10T11:00+02:00",
-        datetime.datetime(2026, 5, 10, 9),  # noqa: DTZ001 - without an offset it is UTC
-        datetime.datetime(2026, 5, 10, 11, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
-        1778403600,
-        1778403600.0,
-        np.int64(1778403600),
-    ],
-)
-def test_a_time_is_text_a_datetime_or_seconds(value):
-    assert arguments.unix_ns(value, "start") == 1_778_403_600 * 10**9
-
-
-@given(st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)))  # noqa: DTZ001 - as above
-def test_every_datetime_keeps_its_microseconds(when):
-    aware = when.replace(tzinfo=datetime.UTC)
-    microseconds = (aware - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
-    assert arguments.unix_ns(when, "start") == microseconds * 1000
-    assert arguments.unix_ns(when.isoformat(), "start") == microseconds * 1000
-
-
-@pytest.mark.parametrize("value", [300, 300.0, "300", "300s", "5min", datetime.timedelta(minutes=5), np.float64(300)])
-def test_a_duration_is_seconds_text_or_a_timedelta(value):
-    assert arguments.seconds(value, "duration") == 300.0
-
-
-NAMES = st.characters(exclude_categories=("C", "Zl", "Zp"))  # a file's name stands in its message as it is
-
-ANYTHING = st.one_of(
-    st.none(), st.booleans(), st.floats(), st.integers(), st.text(NAMES, max_size=5), st.binary(max_size=3),
-    st.lists(st.integers(), max_size=2), st.just({}), st.just(object), st.just(complex(1, 2)),
-)  # fmt: skip
-
-
-@contextlib.contextmanager
-def refused_in_one_line():
-    """Any error but a UserError of one line fails the test."""
-    try:
-        yield
-    except bp.UserError as error:
-        if len(str(error).splitlines()) != 1:
-            raise AssertionError(str(error)) from error
-        raise
-
-
-@given(ANYTHING)
-def test_any_argument_is_taken_or_refused_in_one_line(value):
-    for convert in (
-        arguments.unix_ns, arguments.seconds, arguments.number, arguments.integer, arguments.text, arguments.texts,
-        arguments.file, arguments.page, arguments.mapping, arguments.callback,
-    ):  # fmt: skip
-        with contextlib.suppress(bp.UserError), refused_in_one_line():
-            convert(value, "x")
-
-
-@given(ANYTHING)
-@settings(max_examples=40)
-def test_any_value_for_an_object_is_refused_in_one_line(value):
-    path = dumbbell()
-    for call in (
-        lambda: bp.Profile(value),
-        lambda: bp.Profile.make(site=value, to="london", duration=1),
-        lambda: bp.Profile.preset(value),
-        lambda: bp.Profile.preset(DUMBBELL, start=value),
-        lambda: bp.Experiment(value, schemes=["cubic"]),
-        lambda: bp.Experiment(path, flows=value),
-        lambda: bp.Network(value),
-        lambda: bp.Comparison(value, value),
-        lambda: bp.Run(value),
-        lambda: bp.read(value),
-    ):
-        with contextlib.suppress(bp.UserError), refused_in_one_line():
-            call()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: bp.Profile("P.parquet"), r"expected Profile\.make, \.preset, \.measured or \.read"),
-        (lambda: bp.Profile.make(site="nowhere", to="london"), "unknown site 'nowhere'"),
-        (lambda: bp.Profile.make(site=(91.0, 0.0), to="london"), "latitude is 91.0; expected -90 to 90"),
-        (lambda: bp.Profile.make(site="louvain", to="london", duration="soon"), "duration: 'soon' is not a duration"),
-        (lambda: bp.Profile.make(site="louvain", to="london", start=[1]), "start: .*expected ISO-8601 text"),
-        (lambda: bp.Profile.read("a", "b"), "files: 2 given; expected one"),
-        (lambda: dumbbell().delay_ms("left", [0]), "direction: 'left'; expected up or down"),
-        (lambda: dumbbell().delay_ms("up", "x"), "at_s: 'x'; expected numbers"),
-        (lambda: dumbbell().agreement(), "has no measured ping"),
-        (lambda: dumbbell().with_seed(1), "has no random process"),
-        (lambda: bp.Experiment([]), "paths: none given"),
-        (lambda: bp.Experiment(3), "paths: 3; expected a Profile or the file of one"),
-        (lambda: bp.Experiment(dumbbell(), schemes=["cubik"]), "no controller 'cubik'; did you mean 'cubic'"),
-        (lambda: bp.Experiment(dumbbell(), schemes=[]), "schemes: none given"),
-        (lambda: bp.Experiment(dumbbell(), schemes=5), r"schemes: 5; expected a list"),
-        (lambda: bp.Experiment(dumbbell(), queue="fq_codle"), "queue: no queue discipline 'fq_codle'; did you mean"),
-        (lambda: bp.Experiment(dumbbell(), seeds=0), "seeds: 0; expected an integer of at least 1"),
-        (lambda: bp.Experiment(dumbbell(), seeds=2.5), "seeds: 2.5; expected an integer"),
-        (lambda: bp.Experiment(dumbbell(), direction="left"), "direction: 'left'; expected up or down"),
-        (lambda: bp.Experiment(dumbbell(), warmup=1), "warmup: given without flows"),
-        (lambda: bp.Experiment(dumbbell(), "cubic", flows=[bp.Flow("bbr")]), "flows: given with schemes"),
-        (lambda: bp.Experiment(dumbbell(), flows=[]), "flows: none given"),
-        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", path="home")]), "path: 'home'; expected path"),
-        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", size=-1)]), "size: -1; expected an integer"),
-        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", write=10)]), "only one is given; expected both"),
-        (lambda: bp.Experiment(bp.Network({"a": dumbbell()})), "flows: none given; expected flows over the paths"),
-        (lambda: bp.Experiment(dumbbell()).tune({"x": [1]}, out="o"), "tune: the Experiment races 3 schemes"),
-        (lambda: bp.Experiment(dumbbell(), "bbr").fairness(out="o"), "is one flow; expected at least two"),
-        (lambda: bp.Network({"a": dumbbell()}).share("x", as_="y"), "0 paths have it"),
-        (lambda: bp.RunSet([1]), "RunSet: 1; expected a Run"),
-        (lambda: bp.RunSet([]).report("a.html"), "report: there is no Run"),
-        (lambda: bp.RunSet.read("nowhere"), "nowhere: no such folder"),
-        (bp.read, "files: none given"),
-        (lambda: bp.read("nowhere.txt"), "nowhere.txt: no such file"),
-        (lambda: bp.Dish(5), "host: 5; expected text"),
-        (lambda: bp.probe("localhost", "o", method="pong"), "method: 'pong'; did you mean 'ping'"),
-        (lambda: bp.validate("everything"), "unknown claim 'everything'"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_one_line_with_the_expected_value(make, message):
-    with pytest.raises(bp.UserError, match=message) as caught:
-        make()
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_profile_of_coordinates_written_and_read_is_the_same(tmp_path):

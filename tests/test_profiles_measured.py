@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ping_tables import even, recipe, table
 from shared_data import require_data
 from typer.testing import CliRunner
 
@@ -32,21 +33,6 @@ from bentpipe.validation.measured_profile.series import PHASE_S, SLOT_S, START_U
 run = CliRunner().invoke
 
 
-def table(sent_s, rtt_ms, **more) -> pl.DataFrame:
-    """Pings; NaN: lost."""
-    unix_ns = START_UNIX_NS + np.round(np.asarray(sent_s, float) * 1e9).astype(np.int64)
-    columns = {"unix_ns": unix_ns, "rtt_ms": np.asarray(rtt_ms, float), **more}
-    return pl.DataFrame(columns).with_columns(pl.col("rtt_ms").fill_nan(None))
-
-
-def even(count: int = 40, every_s: float = 0.1, rtt_ms: float = 30.0) -> pl.DataFrame:
-    return table(np.arange(count) * every_s, np.full(count, rtt_ms))
-
-
-def recipe(profile):
-    return json.loads(profile.metadata_json())["provenance"]["recipe"]
-
-
 @pytest.fixture(scope="module")
 def series():
     return drawn(seed=7)
@@ -55,9 +41,6 @@ def series():
 @pytest.fixture(scope="module")
 def made(series):
     return profile_from_pings(series)
-
-
-# --- what is given back
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 0.9])
@@ -112,9 +95,6 @@ def test_victoria_is_reproduced_within_five_percent(number):
         assert recipe(made.profile)["slots"]["period_s"] == 15.0
 
 
-# --- delay
-
-
 def test_a_rise_is_a_jump_and_a_fall_keeps_order():
     rtt_ms = np.full(40, 20.0)
     rtt_ms[20] = 60.0
@@ -161,9 +141,6 @@ def test_provenance_names_included_effects_and_source(made):
     assert made.profile.reseed(5).content_hash() == made.profile.content_hash()
 
 
-# --- slots
-
-
 def test_slots_are_events_at_their_edges(made):
     events = PathView(made.profile).handovers()
     phases = np.array([(made.profile.start_unix_ns + event["at_ns"]) / 1e9 % SLOT_S for event in events])
@@ -185,9 +162,6 @@ def test_edges_have_one_name(made):
 
 def test_without_slots_there_are_no_events():
     assert PathView(profile_from_pings(even()).profile).handovers() == []
-
-
-# --- gaps and loss
 
 
 def test_gaps_stay_gaps():
@@ -235,29 +209,6 @@ def test_a_single_loss_of_sparse_probes_becomes_many_short_intervals():
     assert view.loss("up").mean() + view.loss("down").mean() == pytest.approx(38 / 2000, rel=0.05)
     now = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile, 0.3))
     assert now.loss == pytest.approx(38 / 2000, rel=0.3)
-
-
-# --- capacity
-
-
-def test_capacity_as_a_rate_for_either_direction():
-    wanted = FromPings(capacities=[read_capacity("down=100mbit"), read_capacity("15mbit")])
-    made = profile_from_pings(even(), wanted)
-    view = PathView(made.profile)
-    assert any("holds 1000 packets: an assumption, not measured" in note for note in made.notes)
-    assert not any("not measured" in note for note in profile_from_pings(even()).notes)
-    assert view.capacity("down").value.tolist() == [100e6]
-    assert view.capacity("up").value.tolist() == [15e6]
-
-
-def test_a_trace_without_a_clock_repeats(tmp_path):
-    trace = tmp_path / "bw.txt"
-    trace.write_text("".join(f"{ms}\n" for ms in range(1, 1001)))  # 12 Mbit/s for a second
-    made = profile_from_pings(even(), FromPings(capacities=[read_capacity(str(trace))]))
-    view = PathView(made.profile)
-    assert view.capacity("down").mean() == pytest.approx(12e6)
-    assert np.isinf(view.capacity("up").value).all()
-    assert any("assumed to repeat" in note for note in made.notes)
 
 
 def iperf3(start_s: int, seconds: int = 20) -> str:
@@ -344,35 +295,6 @@ def test_it_names_the_files_that_it_is_made_of(tmp_path):
         assert json.loads(made.profile.metadata_json())["provenance"]["description"].startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("fast", "'fast' is neither a file nor a rate such as 100mbit"),
-        ("left=1mbit", "'left=1mbit': expected up or down before ="),
-        ("100", "'100' is neither a file nor a rate"),
-    ],
-)
-def test_invalid_capacities_are_refused(text, message):
-    with pytest.raises(UserError, match=message.replace("(", r"\(")):
-        read_capacity(text)
-
-
-@settings(max_examples=60)
-@given(data=st.binary(max_size=200), head=st.sampled_from([b"", b"{", b"PAR1", b"12\n"]))
-def test_any_bytes_as_a_capacity(tmp_path, data, head):
-    file = tmp_path / "noise"
-    file.write_bytes(head + data)
-    line = ""
-    try:
-        read_capacity(str(file))
-    except UserError as error:
-        line = str(error)
-    assert "\n" not in line
-
-
-# --- bad input
-
-
 def refused(rows, **options) -> str:
     with pytest.raises(UserError) as caught:
         profile_from_pings(rows, FromPings(**options))
@@ -446,9 +368,6 @@ def test_any_pings_give_a_profile_or_a_one_line_error(tmp_path_factory, steps_ns
     assert read_profile(file).content_hash() == made.profile.content_hash()
 
 
-# --- the command line, and the claim
-
-
 def test_the_command_makes_a_profile_and_compares_pings(series, tmp_path):
     file, out = tmp_path / "pings.parquet", tmp_path / "P.parquet"
     series.with_columns(site=pl.lit("home"), target=pl.lit("pop")).write_parquet(file)
@@ -490,9 +409,6 @@ def test_the_claim_holds_on_the_drawn_series():
     outcome = check("measured-profile")
     assert outcome.holds, outcome.rows
     assert any("negative control" in row.quantity for row in outcome.rows)
-
-
-# --- pings
 
 
 def test_pings_over_a_preset_have_its_rtt():
