@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
+from bentpipe.cli import options
+
 
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for Profiles, Runs and the report.")] = Path(
         "out/demo"
     ),
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
-    ] = None,
+    jobs: options.Jobs = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")] = False,
 ) -> None:
     """Race NewReno, CUBIC and BBR from a terminal in Melbourne to Sydney and London over Starlink, and write a report.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from dataclasses import MISSING
+from dataclasses import fields as dataclass_fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -37,6 +42,53 @@ Gateways = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+Jobs = Annotated[
+    int | None,
+    typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),
+]
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="Dask scheduler whose workers do the Runs: tcp://host:8786. [default: this machine]",
+        show_default=False,
+    ),
+]
+
+
+def shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of its last parameter, a dataclass of options, as options of its own.
+
+    So options that several commands have are declared once, and reach their common code as one object.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    *own, last = inspect.signature(command).parameters.values()
+    record = hints[last.name]
+    fields = get_type_hints(record, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [each.replace(kind=keyword, annotation=hints[each.name]) for each in own]
+    parameters += [
+        inspect.Parameter(
+            each.name,
+            keyword,
+            annotation=fields[each.name],
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+        )
+        for each in dataclass_fields(record)
+    ]
+
+    @wraps(command)
+    def expanded(**values: Any) -> None:  # noqa: ANN401 - as Typer parsed them
+        common = record(**{name: values.pop(name) for name in fields})
+        command(**values, **{last.name: common})
+
+    del expanded.__wrapped__  # Typer would read its parameters
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {each.name: each.annotation for each in parameters}
+    return expanded
 
 
 def place(*names: str, label: str) -> Any:  # noqa: ANN401 - as Typer has it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,81 +31,69 @@ Only6 = Annotated[bool, typer.Option("-6", help="Use IPv6 only.")]
 DEFAULT_PORT = 8712
 
 
+@dataclass(frozen=True)
+class Common:
+    """Options of every prober."""
+
+    hosts: Hosts
+    out: Out
+    every: Every = "1s"
+    for_: For = None
+    site: Site = "here"
+    only4: Only4 = False
+    only6: Only6 = False
+    as_json: options.AsJson = False
+
+
 @app.command()
-def ping(
-    hosts: Hosts,
-    out: Out,
-    every: Every = "1s",
-    for_: For = None,
-    site: Site = "here",
-    only4: Only4 = False,
-    only6: Only6 = False,
-    as_json: options.AsJson = False,
-) -> None:
+@options.shared
+def ping(common: Common) -> None:
     """Measure RTT and loss with ICMP echo. Needs no root where `net.ipv4.ping_group_range` allows it.
 
     Example: bentpipe probe ping 8.8.8.8 1.1.1.1 --every 0.01 --for 2h -o out/probe
     """
-    _probe("ping", hosts, 0, out, every, for_, site, only4, only6, as_json)
+    _probe("ping", common, 0)
 
 
 @app.command()
+@options.shared
 def tcp(
-    hosts: Hosts,
-    out: Out,
+    *,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port; a closed port answers too.")] = 443,
-    every: Every = "1s",
-    for_: For = None,
-    site: Site = "here",
-    only4: Only4 = False,
-    only6: Only6 = False,
-    as_json: options.AsJson = False,
+    common: Common,
 ) -> None:
     """Measure RTT and loss with TCP handshakes: SYN to SYN-ACK, or to the RST of a closed port. Needs no root.
 
     Example: bentpipe probe tcp www.example.com --port 443 --every 1 --for 2h -o out/probe
     """
-    _probe("tcp", hosts, port, out, every, for_, site, only4, only6, as_json)
+    _probe("tcp", common, port)
 
 
 @app.command()
+@options.shared
 def owd(
-    hosts: Hosts,
-    out: Out,
+    *,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of `bentpipe probe reflect`.")] = DEFAULT_PORT,
-    every: Every = "1s",
-    for_: For = None,
-    site: Site = "here",
     synchronised: Annotated[
         bool, typer.Option("--synchronised", help="Both clocks are synchronised (PTP, GPS): estimate no offset.")
     ] = False,
-    only4: Only4 = False,
-    only6: Only6 = False,
-    as_json: options.AsJson = False,
+    common: Common,
 ) -> None:
     """Measure one-way delays and losses over UDP, against `bentpipe probe reflect` on the other end.
 
     Example: bentpipe probe owd my.server.example --every 0.01 --for 2h -o out/probe
     """
-    _probe("owd", hosts, port, out, every, for_, site, only4, only6, as_json, synchronised=synchronised)
+    _probe("owd", common, port, synchronised=synchronised)
 
 
 @app.command()
-def trace(
-    hosts: Hosts,
-    out: Out,
-    every: Every = "1s",
-    for_: For = None,
-    site: Site = "here",
-    only4: Only4 = False,
-    only6: Only6 = False,
-    as_json: options.AsJson = False,
-) -> None:
+@options.shared
+def trace(common: Common) -> None:
     """Run traceroutes one after the other, for `bentpipe analyze path`.
 
     Example: bentpipe probe trace 8.8.8.8 --every 1 --for 2h -o out/trace
     """
-    _probe("trace", hosts, 0, out, every, for_, site, only4, only6, as_json)
+    _probe("trace", common, 0)
 
 
 @app.command()
@@ -140,15 +129,8 @@ def finish(out: Annotated[Path, typer.Argument(help="The -o of a probe that was 
 
 def _probe(
     method: Method,
-    hosts: list[str],
+    common: Common,
     port: int,
-    out: Path,
-    every: str,
-    for_: str | None,
-    site: str,
-    only4: bool,
-    only6: bool,
-    as_json: bool,
     *,
     synchronised: bool = False,
 ) -> None:
@@ -163,17 +145,17 @@ def _probe(
     from bentpipe.measurements.probing.spec import Spec, look_up
     from bentpipe.times import parse_duration_ns
 
-    if only4 and only6:
+    if common.only4 and common.only6:
         raise UserError("-4 and -6 exclude each other; expected one of them or neither")
     spec = Spec(
         method,
-        look_up(hosts, method, port, 4 if only4 else 6 if only6 else None),
-        parse_duration_ns(every, "--every"),
-        None if for_ is None else parse_duration_ns(for_, "--for"),
+        look_up(common.hosts, method, port, 4 if common.only4 else 6 if common.only6 else None),
+        parse_duration_ns(common.every, "--every"),
+        None if common.for_ is None else parse_duration_ns(common.for_, "--for"),
     )
-    for left in unfinished(out):
-        note(f"{left}: left by a killed prober; `bentpipe probe finish {out}` makes a Run of it")
-    session = Session(ProbeRequest(site, spec, synchronised), out, note)
+    for left in unfinished(common.out):
+        note(f"{left}: left by a killed prober; `bentpipe probe finish {common.out}` makes a Run of it")
+    session = Session(ProbeRequest(common.site, spec, synchronised), common.out, note)
     with live(session.live_table, shown=sys.stderr.isatty()):
         run = session.run()
     if run is None:
@@ -181,7 +163,7 @@ def _probe(
         return
     if run.record.why_invalid:
         warn(f"this Run is not valid: {run.record.why_invalid}")
-    if as_json:
+    if common.as_json:
         print_json({"path": str(run.path), "valid": run.record.valid, **run.summary})
     else:
         table("", COLUMNS[method], rows(run))

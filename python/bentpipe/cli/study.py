@@ -39,14 +39,7 @@ def run(
             help="Measurements that replace simulated probes (see the guide). [default: simulate]", show_default=False
         ),
     ] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on",
-            help="Dask scheduler whose workers do the Runs: tcp://host:8786. [default: this machine]",
-            show_default=False,
-        ),
-    ] = None,
+    on: options.On = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -25,20 +25,6 @@ Duration = Annotated[
     float | None,
     typer.Option(help="Duration of a run [s]. [default: that of the shortest Profile]", show_default=False),
 ]
-On = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        help="Dask scheduler whose workers do the Runs: tcp://host:8786. [default: this machine]",
-        show_default=False,
-    ),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "-j", "--jobs", help="Number of threads; it does not affect results. [default: all cores]", show_default=False
-    ),
-]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for figure and results; stored results are reused.")]
 
 
@@ -65,8 +51,8 @@ def tune(
         float,
         typer.Option(help="Largest RTT inflation of the best point (p95 and mean) over the default, as a share."),
     ] = 0.10,
-    on: On = None,
-    jobs: Jobs = None,
+    on: options.On = None,
+    jobs: options.Jobs = None,
     yes: Annotated[bool, typer.Option("--yes", help="Run a grid that takes more than one core hour.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -118,8 +104,8 @@ def fairness(
     direction: Direction = "down",
     duration: Duration = None,
     seeds: Annotated[int, typer.Option(help="Number of seeds N: one run for each of 0 … N−1.")] = 1,
-    on: On = None,
-    jobs: Jobs = None,
+    on: options.On = None,
+    jobs: options.Jobs = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure how flows of several controllers share a path: shares, goodput and Jain's index by time scale.
