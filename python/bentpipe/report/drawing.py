@@ -14,6 +14,7 @@ from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import charts, rows
 from bentpipe.report.selection import drawable_runs, shown_seed, spread
+from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.store import Run, safe_name
 from bentpipe.runs.summary import left_out, total_goodput_bps
 
@@ -72,7 +73,9 @@ class HeldRun(Run):
 
 def _held(runs: list[Run]) -> list[Run]:
     """Return the Runs with tables that stay in memory, unless there are too many."""
-    return [HeldRun(run.path, run.record) for run in runs] if len(runs) <= MOST_HELD else runs
+    if len(runs) > MOST_HELD:
+        return runs
+    return [run if isinstance(run, MemoryRun) else HeldRun(run.path, run.record) for run in runs]
 
 
 class Artist:
