@@ -19,7 +19,7 @@ def taken(text):
 
 
 @pytest.mark.parametrize(("lost", "every_s", "within"), [(0.02, 0.5, 0.1), (0.005, None, 0.01)])
-def test_a_path_loses_what_its_change_says(lost, every_s, within):
+def test_a_counterfactual_path_has_the_stated_loss(lost, every_s, within):
     paths = [
         preset_profile("leo-2024", 400.0, seed=seed, parameters={"loss": loss_parameters(lost, every_s)})
         for seed in range(2)
@@ -32,7 +32,7 @@ def test_a_path_loses_what_its_change_says(lost, every_s, within):
     assert set(steps.round(6)) == {0.0, inside}
 
 
-def test_a_change_of_loss_leaves_the_rest_of_a_day_as_it_is():
+def test_a_changed_loss_leaves_the_rest_of_the_path_unchanged():
     (one,) = taken(ENTRY + "lost = 0.02\nevery_s = 1\n")
     own, changed = (on_day("leo-2024", 30.0, 3, parameters) for parameters in (None, one.parameters))
     assert own.content_hash() != changed.content_hash()
@@ -47,7 +47,7 @@ def test_a_static_path_has_no_access_model_to_change():
         preset_profile("geo", 10.0, parameters={"loss": {}})
 
 
-def test_rows_and_statements_of_a_change_say_so_and_where_it_is_published():
+def test_rows_of_a_counterfactual_name_the_change_and_its_source():
     (one,) = taken(ENTRY + 'on = "leo"\ntraffic = "peak"\n')
     assert (one.on, one.traffic, one.preset, one.parameters) == ("leo", "peak", None, {})
     (row,) = one.rows([Row("rate", "Mbit/s", 10.0, 5.0, "figure 2", "simulated")])
@@ -63,7 +63,7 @@ def test_rows_and_statements_of_a_change_say_so_and_where_it_is_published():
     assert one.lost_row([path], "down", "simulated").ours == pytest.approx(1.0)
 
 
-def test_a_slip_in_a_change_is_one_line():
+def test_an_invalid_counterfactual_is_refused_in_one_line():
     with pytest.raises(UserError, match=r"x.toml: counterfactual: one: key 'tests' is missing"):
         taken(ENTRY.replace("tests = 2\n", ""))
     with pytest.raises(UserError, match=r"counterfactual: one: lost is 1.5; expected a number from 1e-06 to 1"):

@@ -41,7 +41,7 @@ def holds(found, text):
     return chosen
 
 
-def test_a_queue_that_halves_the_wait_and_keeps_the_goodput_is_said_to():
+def test_a_queue_with_half_the_delay_and_equal_goodput_is_reported_so():
     own = [outcome(100, 80), outcome(90, 60), outcome(110, 70)]
     plain = [outcome(80, 6), outcome(70, 5), outcome(85, 7)]
     marked = [outcome(99, 5), outcome(88, 6), outcome(109, 5)]
@@ -58,7 +58,7 @@ def test_a_queue_that_halves_the_wait_and_keeps_the_goodput_is_said_to():
     assert all(row.published is None and row.ours is not None for row in rows)
 
 
-def test_its_queues_are_queues_and_its_schemes_can_be_raced():
+def test_queues_and_schemes_of_the_study_are_valid():
     queues = study.parameters().table("queues")
     for name in study.NAMES:
         assert parse_queue(queues.text(name))["discipline"]
@@ -67,7 +67,7 @@ def test_its_queues_are_queues_and_its_schemes_can_be_raced():
 
 
 @pytest.mark.parametrize(("queue", "most_ms"), [("up=drop_tail", None), ("up=step:threshold_ms=5", 8.0)])
-def test_the_wait_is_what_the_elements_saw_beyond_a_lone_packet(tmp_path, queue, most_ms):
+def test_queueing_delay_excludes_the_delay_of_a_lone_packet(tmp_path, queue, most_ms):
     path = preset_profile("dumbbell:rate=20mbit,rtt=40ms,queue=2bdp", 12.0)
     jobs = race_jobs(
         [path], ["cubic:ecn=classic"], direction="up", duration_s=10.0, phase_s=0.0, queues=[queue], measure=measured

@@ -25,7 +25,7 @@ def by_start(result, text: str) -> float | None:
     return next(row.ours for row in result.rows if row.quantity.startswith(text))
 
 
-def test_measured_pings_take_the_place_of_simulated_ones(tmp_path):
+def test_measured_pings_replace_simulated_ones(tmp_path):
     file = tmp_path / "pings.parquet"
     slotted(0.02, 3700).write_parquet(file)
     result = run_study("huston-ping", tmp_path / "out", quick=True, data=file).result
@@ -46,7 +46,7 @@ def test_without_measurements_probes_are_simulated(tmp_path):
     ]
 
 
-def test_victoria_as_in_its_file(tmp_path):
+def test_victoria_has_the_statistics_of_its_file(tmp_path):
     result = run_study("huston-ping", tmp_path, data=require_data()).result
     assert all(row.basis.startswith("measured: ") for row in result.rows)
     assert sum(row.quantity.startswith("period") and row.ours == 15.0 for row in result.rows) == 2

@@ -22,7 +22,7 @@ from bentpipe.times import parse_utc
 DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"
 
 
-def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
+def test_the_queueing_delay_is_the_time_of_packets_in_queues(tmp_path: Path) -> None:
     path = field.preset_path(DUMBBELL, 8)
     scores = field.race_field(Request(tmp_path), [path], ["reno", "bbr3", "reno+bbr3"], (8.0, 3.0))
     reno, bbr3 = scores[path.name, "reno"][0], scores[path.name, "bbr3"][0]
@@ -35,7 +35,7 @@ def test_the_queueing_delay_is_what_the_packets_waited(tmp_path: Path) -> None:
     assert len(scores[path.name, "reno+bbr3"][0].goodput_bps) == 2
 
 
-def test_no_path_of_the_study_is_one_of_the_design() -> None:
+def test_paths_of_the_study_differ_from_those_of_the_design() -> None:
     table = load_scenario("leo-field").table
     paths, design = ({tuple(text.split()) for text in table.texts(name)} for name in ("paths", "design"))
     assert len(paths) >= 20
@@ -45,7 +45,7 @@ def test_no_path_of_the_study_is_one_of_the_design() -> None:
     assert not {seed for *_, seed in paths} & {seed for *_, seed in design}
 
 
-def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_written_to_the_requested_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
     path = field.preset_path(DUMBBELL, 8)
     nobody = Request(tmp_path, on="tcp://127.0.0.1:9")
@@ -57,7 +57,7 @@ def test_runs_go_where_the_study_is_told_to_send_them(tmp_path: Path, monkeypatc
         runs.run(nobody)
 
 
-def test_intervals_hold_their_mean_and_narrow_with_more_profiles() -> None:
+def test_intervals_contain_their_mean_and_narrow_with_more_profiles() -> None:
     draws = np.random.default_rng(3).normal(0.9, 0.05, 400)
     few, many = field.bootstrap(draws[:10]), field.bootstrap(draws)
     assert few[1] < few[0] < few[2]
@@ -90,7 +90,7 @@ def test_verdicts_follow_the_figures() -> None:
     assert set(holds()) == {None}  # three Profiles are few
 
 
-def test_a_profile_on_which_ours_got_nothing_counts_against_it() -> None:
+def test_a_profile_without_goodput_counts_against_our_controller() -> None:
     names = ["a", "b"]
     got, nothing = field.Score((9e6,), 20.0), field.Score((0.0,), None)
     scores = {(name, "bbr"): [got] for name in names} | {("a", "bbr3-leo"): [got], ("b", "bbr3-leo"): [nothing]}
@@ -102,7 +102,7 @@ def test_a_profile_on_which_ours_got_nothing_counts_against_it() -> None:
     assert leo_field._known(scores, names, ["bbr", "bbr3-leo"]) == ["a"]
 
 
-def test_never_is_decided_by_the_least_seed() -> None:
+def test_a_claim_of_never_is_decided_by_the_smallest_seed() -> None:
     path = SimpleNamespace(name="geo", traffic=None)
     scores = {("geo", e): [field.Score((100e6,), 1.0)] * 6 for e in ("bbr3", "cubic", "cubic-leo")}
     scores["geo", "bbr3-leo"] = [field.Score((97e6,), 1.0), *[field.Score((101e6,), 1.0)] * 5]
@@ -110,7 +110,7 @@ def test_never_is_decided_by_the_least_seed() -> None:
     assert [verdict.holds for verdict in verdicts if "bbr3-leo" in verdict.statement] == [False, True]
 
 
-def test_a_pair_is_judged_by_jain_and_by_what_cubic_has() -> None:
+def test_a_pair_is_judged_by_jain_and_cubics_goodput() -> None:
     names = [f"p{i}" for i in range(8)]
     scores = {}
     for name in names:

@@ -39,7 +39,7 @@ def test_a_track_is_cut_and_binned():
     assert whole.between(9, 10).mean_bps == 0.0
 
 
-def test_streams_are_equal_once_two_seconds_of_both_are():
+def test_streams_are_equal_after_two_equal_seconds_of_both():
     first, second = track([10.0] * 50), track([2.0] * 8 + [9.0] * 32, start_s=10.0)
     # Two seconds of 9 over 10; with one of 2 among them it is 5.5.
     assert _equal_after_s([first, second], 50.0) == 8.0
@@ -54,7 +54,7 @@ def test_streams_are_equal_once_two_seconds_of_both_are():
     assert _equal_after_s([track([10.0] * 110), moment], 110.0) == 0.0
 
 
-def test_a_sign_test_needs_more_than_a_coin_would_give():
+def test_a_sign_test_rejects_chance():
     two_of_three = sign_tested([True, True, False])
     assert (two_of_three.holds, two_of_three.why) == (None, "2 of 3 tests agree (sign test: p = 0.5)")
     assert sign_tested([True] * 5).holds is True  # 1/32
@@ -87,7 +87,7 @@ def test_a_claim_is_decided_by_the_interval_of_its_paired_ratio():
     assert above_zero("s", [1.0], "", "", "").holds is None
 
 
-def test_one_static_path_is_one_path_however_often_it_is_run():
+def test_repeated_runs_of_a_static_path_count_as_one_path():
     verdict = on_one_path("s", [True] * 5, "", "", "f")
     assert verdict.holds is True
     assert "n = 1" in verdict.why
@@ -109,7 +109,7 @@ def test_values_are_shown_in_order_or_by_their_range():
     assert values_text([float(i) for i in range(21)], "") == "median 10 (0 to 20)"
 
 
-def test_runs_of_a_study_come_back_by_key_with_what_iperf3_prints(tmp_path):
+def test_runs_of_a_study_are_returned_by_key_with_iperf3_columns(tmp_path):
     path = preset_profile("dumbbell:rate=10mbit", 6.0, name="dumbbell")
     field = RunBatch()
     for seed in (0, 1):

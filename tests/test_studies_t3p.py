@@ -131,7 +131,7 @@ def traceroutes(folder: Path, ends_ms: tuple[float, ...], name: str = "roof") ->
     return file
 
 
-def test_the_bent_pipes_share_is_that_of_the_traceroutes(tmp_path):
+def test_the_share_of_the_bent_pipe_follows_from_traceroutes(tmp_path):
     file = traceroutes(tmp_path, (1.0, 25.0, 26.0, 27.0, 41.0))
     result = run_study("t3p-path", tmp_path, data=file).result
     assert bases(result) == {"measured"}
@@ -174,7 +174,7 @@ def test_a_path_without_measurements_is_simulated_hop_by_hop(tmp_path):
     assert holds(result, "largest")
 
 
-def test_orientation_of_a_terminal_that_stands_and_of_one_that_moves(tmp_path):
+def test_orientation_of_a_fixed_and_a_moving_terminal(tmp_path):
     rng = np.random.default_rng(5)
     rare = rng.random(6000) < 0.1
     azimuth = np.where(rare, 1.85, rng.choice([0.35, 0.55, 0.75], 6000, p=[0.5, 0.3, 0.2]))
@@ -193,7 +193,7 @@ def test_orientation_of_a_terminal_that_stands_and_of_one_that_moves(tmp_path):
     assert "moved about" in result.notes[0]
 
 
-def test_orientation_without_measurements_decides_only_what_it_can(tmp_path):
+def test_orientation_without_measurements_leaves_statements_undecided(tmp_path):
     result = run_study("t3p-orientation", tmp_path, quick=True).result
     assert bases(result) == {"simulated"}
     assert holds(result, "seldom changes") is None
@@ -201,7 +201,7 @@ def test_orientation_without_measurements_decides_only_what_it_can(tmp_path):
     assert holds(result, "below 100 ms") is True
 
 
-def test_a_file_without_what_a_study_needs_is_refused(tmp_path):
+def test_a_file_without_the_required_tables_is_refused(tmp_path):
     file = probes(tmp_path, np.full(100, 30.0))
     with pytest.raises(UserError, match="no column 'probe'"):
         run_study("t3p-path", tmp_path, data=file)

@@ -26,7 +26,7 @@ def test_the_grid_has_the_default_and_the_published_point():
     assert find_study("t3p-fairness").name == "t3p-fairness"
 
 
-def test_all_figures_are_of_one_path_which_is_the_preset_s():
+def test_all_figures_use_the_path_of_the_preset():
     uplink = load_uplink()
     assert _take(load_scenario("t3p-bbr2-grid").table, quick=False).uplink == uplink
     service = load_services()["leo-bcn1"]
@@ -38,7 +38,7 @@ def test_all_figures_are_of_one_path_which_is_the_preset_s():
     assert (first.seed, second.seed, again.seed) == (uplink.seed, uplink.seed + 1, uplink.seed + 1)
 
 
-def test_the_papers_statistic_is_of_all_seconds_together_and_meets_what_lies_in_a_narrow_interval():
+def test_the_papers_statistic_pools_all_seconds():
     def run(scheme, label, level, rtt_ms):
         measures = {"goodput_bps": [level] * 10, "rtt_ms": [None, *[rtt_ms] * 9]}
         return SimpleNamespace(
@@ -59,7 +59,7 @@ def test_the_papers_statistic_is_of_all_seconds_together_and_meets_what_lies_in_
     assert Span(2.1, 2.0, 2.2, 3).meets(2.15, 1.25) is None
 
 
-def test_tests_are_at_the_same_hours_of_each_day_and_fresh_ones_come_after_them():
+def test_tests_are_at_the_same_hours_and_fresh_ones_follow():
     first = parse_utc("2023-06-01T00:00:00Z")
     starts = starts_of_tests("2023-06-01T00:00:00Z", [6, 14, 22], 4)
     assert [(start - first) // HOUR_NS for start in starts] == [6, 14, 22, 30]
@@ -67,7 +67,7 @@ def test_tests_are_at_the_same_hours_of_each_day_and_fresh_ones_come_after_them(
     assert min(later) > max(starts)
 
 
-def test_paths_are_drawn_each_with_its_own_seed_and_take_parameters():
+def test_each_path_has_its_own_seed_and_takes_parameters():
     terminal, server = load_terminals()["bcn-1"], Place("there", 52.37, 4.9)
     starts = starts_of_tests("2023-06-01T00:00:00Z", [6], 1)
     one, other = (
