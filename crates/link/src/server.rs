@@ -323,7 +323,7 @@ impl Element for Server {
         }
     }
 
-    fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
+    fn departures(&self, mut arrivals: Vec<Packet>) -> Vec<Packet> {
         let sent = self.done.iter().filter(|(port, ..)| *port == Port::Far).map(|(_, packet, _)| *packet);
         let mut out: Vec<Packet> = sent.collect();
         let mut clock = self.clock.clone();
@@ -332,7 +332,6 @@ impl Element for Server {
             ready = *ends;
             out.push(Packet { at: ready, ..*packet });
         }
-        let mut arrivals = arrivals;
         arrivals.retain(|packet| matches!(self.fate_of(packet.path), None | Some(QueueFate::Keep)));
         if let Some(apart) = &self.apart {
             arrivals.extend(apart.iter());
