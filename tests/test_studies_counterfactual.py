@@ -6,10 +6,10 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.scenarios.tables import Table
 from bentpipe.studies.counterfactual import loss_parameters, take_counterfactuals
 from bentpipe.studies.flows import on_day
 from bentpipe.studies.study import Row, Verdict
+from bentpipe.studies.table import Table
 
 ENTRY = '[counterfactual.one]\nchange = "half as good"\nsource = "figure 1"\ntests = 2\n'
 
