@@ -16,7 +16,8 @@ ALLOWED = {
     "bentpipe-link": {"bentpipe-profile"},
     "bentpipe-cc": {"bentpipe-profile"},
     "bentpipe-transport": {"bentpipe-profile", "bentpipe-cc"},
-    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport"},
+    "bentpipe-apps": {"bentpipe-profile"},
+    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport", "bentpipe-apps"},
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link"},
     "bentpipe-logs": set(),
     "bentpipe-py": {
@@ -25,6 +26,7 @@ ALLOWED = {
         "bentpipe-link",
         "bentpipe-cc",
         "bentpipe-transport",
+        "bentpipe-apps",
         "bentpipe-sim",
         "bentpipe-emu",
         "bentpipe-logs",

@@ -138,14 +138,18 @@ def test_flows_over_a_shared_hop_meet_in_one_queue():
 
 
 def test_flows_have_their_own_direction_size_and_time():
-    flows = [bp.Flow("cubic", size=100_000, start="500ms"), bp.Flow("bbr", direction="up", write=1200, every="20ms")]
+    flows = [
+        bp.Flow("cubic", app="transfers:100kb,n=1", start="500ms"),
+        bp.Flow("bbr", direction="up", app="paced:480kbit"),
+    ]
     run = bp.Experiment(dumbbell(), flows=flows, warmup=1, name="call").simulate()[0]
     assert run.experiment == "call"
     assert run.warmup_s == 1.0
     download, call = run.record.to_dict()["experiment"]["flows"]
-    assert (download["application"], download["start_ns"]) == ({"bytes": 100_000}, 500_000_000)
+    assert (download["app"]["transfers"]["sizes_bytes"], download["start_ns"]) == ([100_000], 500_000_000)
     assert call["direction"] == "up"
     assert run.summary()["completed_s"][0] > 0
+    assert set(run.applications()["kind"]) == {"transfer", "message"}
 
 
 def test_an_experiment_file_runs_in_memory(tmp_path):

@@ -17,7 +17,7 @@ from bentpipe.execution.racing import race
 from bentpipe.execution.sinks.table import SweepWarning
 from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
-from bentpipe.experiments.plugins import python_controllers, simulate
+from bentpipe.experiments.plugins import python_plugins, simulate
 from bentpipe.experiments.schemes import parse_schemes
 from bentpipe.plugin import HOOKS
 from bentpipe.profiles.parquet import write_profile
@@ -302,7 +302,7 @@ def test_an_edited_controller_is_another_one(path, mine):
     (mine / "mine.py").write_text(RENO + "\n# edited\n")
     (after,) = race_jobs([path], ["./mine.py:Reno"], duration_s=1)
     assert after.key != key
-    assert list(python_controllers(after.work.experiment)) == ["./mine.py:Reno"]
+    assert [plugin.name for plugin in python_plugins(after.work.experiment)] == ["./mine.py:Reno"]
 
 
 def test_a_result_of_another_file_is_refused(path, mine):
@@ -382,7 +382,8 @@ def test_hooks_are_what_the_simulator_calls(path, mine):
     )
     experiment = race_jobs([path], ["./all.py:All"], duration_s=3)[0].work.experiment
     simulate(experiment, [path])
-    assert python_controllers(experiment)["./all.py:All"].kind.seen == set(HOOKS)
+    (plugin,) = python_plugins(experiment)
+    assert plugin.kind.seen == set(HOOKS)
 
 
 def test_the_controllers_of_the_guide_run(path, mine):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
+from bentpipe.experiments.apps import app_name
 from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef, for_scheme
 from bentpipe.experiments.file import parse_experiment, read_experiment
 from bentpipe.experiments.traffic import cross_traffic
@@ -36,13 +37,12 @@ direction = "up"
 controller = "bbr"
 start_s = 0.25
 stop_s = 9
-bytes = 1000000
+app = "transfers:1mb,n=1"
 receiver = "old"
 
 [[flows]]
 controller = "cubic"
-write_bytes = 1200
-every_s = 0.02
+app = "paced:480kbit"
 
 [flows.options]
 hystart = "pp"
@@ -83,13 +83,13 @@ def test_an_experiment_file_is_read_whole(tmp_path):
     assert (made["offset_ns"], made["seed"]) == (3_000_000_000, 7)
     assert made["hosts"] == {"old": {"rmem_max_bytes": 6291456, "fq": True}}
     first, second = made["flows"]
-    assert (first["start_ns"], first["stop_ns"], first["application"]) == (
+    assert (first["start_ns"], first["stop_ns"], first["app"]) == (
         250_000_000,
         9_000_000_000,
-        {"bytes": 1000000},
+        {"transfers": {"sizes_bytes": [1_000_000], "count": 1, "every_ns": None, "poisson": False}},
     )
     assert (first["direction"], first["receiver"], first["sender"]) == ("up", "old", None)
-    assert second["application"] == {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}}
+    assert second["app"] == {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}}
     assert (second["profile"], second["direction"], second["options"]) == (
         "access",
         "down",
@@ -108,8 +108,8 @@ def test_an_experiment_file_is_read_whole(tmp_path):
         ('direction = "up"', 'direction = "sideways"', "direction"),
         ('receiver = "old"', 'receiver = "nobody"', "receiver"),
         ("fq = true", "fq = 1", "fq"),
-        ("bytes = 1000000", "bytes = 0", "bytes"),
-        ("every_s = 0.02", "every_s = 0", "every_s"),
+        ("transfers:1mb,n=1", "transfers:1mb,n=0", "flows[0].app: n is '0'"),
+        ("paced:480kbit", "paced:480", "flows[1].app"),
         ("fast_convergence = 0", 'fast_convergence = "much"', "fast_convergence"),
         ("[[profiles]]", "[[profiles]]\nrole = 'access'\nfile = 'b.parquet'\n[[profiles]]", "is given twice"),
         ("seed = 7", "seed = -1", "seed"),
@@ -150,11 +150,8 @@ def test_the_documented_experiment_is_valid(tmp_path):
     text = (Path(__file__).parents[1] / "docs" / "reference" / "experiment.md").read_text(encoding="utf-8")
     example = text.split("```toml\n")[1].split("```")[0]
     made = parse_experiment(example, "experiment.md", tmp_path).experiment
-    assert [flow["application"] for flow in made.to_dict()["flows"]] == [
-        "bulk",
-        {"bytes": 20_000_000},
-        {"paced": {"write_bytes": 1200, "every_ns": 20_000_000}},
-    ]
+    assert [app_name(flow.app) for flow in made.flows] == ["bulk", "transfers", "paced", "request"]
+    assert made.flows[2].app.paced.to_dict() == {"write_bytes": 1200, "every_ns": 20_000_000}
 
 
 CROSS = """

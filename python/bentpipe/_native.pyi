@@ -41,8 +41,16 @@ class RunData:
     def samples(self) -> dict[str, Any]: ...
     def links(self) -> dict[str, Any]: ...
     def events(self) -> dict[str, Any]: ...
+    def applications(self) -> dict[str, Any]: ...
     def summary_json(self) -> str: ...
     def content_hash(self) -> str: ...
+
+@final
+class Message:
+    number: int
+    size_bytes: int
+    answer_bytes: int
+    first_byte_s: float
 
 @final
 class Ack:
@@ -69,6 +77,7 @@ def simulate(
     profiles: Sequence[Profile],
     on_progress: Callable[[float], object] | None = None,
     plugins: Mapping[str, Callable[[int, int, dict[str, float]], object]] | None = None,
+    apps: Mapping[str, Callable[[dict[str, float], int], tuple[object, object]]] | None = None,
 ) -> RunData: ...
 def ping(
     profile: Profile,

@@ -1,4 +1,4 @@
-"""Python controllers: a class that the simulator calls at every ACK.
+"""Python controllers and applications: classes that the simulator calls.
 
 ```python
 from bentpipe.plugin import Ack, Controller
@@ -22,10 +22,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bentpipe._native import Ack
+from bentpipe._native import Ack, Message
 from bentpipe.errors import UserError, shown
 
-__all__ = ["HOOKS", "Ack", "Controller"]
+__all__ = ["APP_HOOKS", "HOOKS", "Ack", "App", "Controller", "Message"]
 
 HOOKS = ("on_established", "on_ack", "on_congestion", "on_lost", "on_sent")
 """Methods of a controller that the simulator calls."""
@@ -92,11 +92,130 @@ class Controller:
             self.cwnd_bytes, self.ssthresh_bytes = max(self._before[0], self.cwnd_bytes), self._before[1]
 
 
-def unknown_hooks(kind: type) -> list[str]:
+class App:
+    """Base class of applications: one end of a flow. It sees events of streams, and acts by the methods below.
+
+    ```python
+    from bentpipe.plugin import App
+
+    class Poll(App):
+        every_s = 0.5  # a tunable: --app ./mine.py:Poll:every_s=0.2
+
+        def on_opened(self, now_s, stream):
+            self.stream = stream
+            self.on_timer(now_s, 0)
+
+        def on_timer(self, now_s, number):
+            self.write(self.stream, 200, number=number, answer_bytes=50_000)
+            self.record(number, kind="poll", start_s=now_s)
+            self.set_timer(now_s + self.every_s, number + 1)
+
+        def on_message(self, now_s, stream, message):
+            self.record(message.number, first_byte_s=message.first_byte_s, completed_s=now_s)
+
+        def on_started(self, now_s):
+            self.open()
+    ```
+
+    The simulator calls the methods in `APP_HOOKS` that a class defines; a class with any other ``on_…`` method is
+    refused. Times are seconds since the beginning of the Run. A stream is a number that this end knows a connection by.
+
+    - ``on_started(now_s)``: the flow starts.
+    - ``on_opened(now_s, stream)``: a connection is established, opened by this end or by the other.
+    - ``on_message(now_s, stream, message)``: a whole message arrived. `Message` has `number`, `size_bytes`,
+      `answer_bytes` and `first_byte_s`, the time at which its first byte arrived.
+    - ``on_readable(now_s, stream, new_bytes)``: data arrived.
+    - ``on_delivered(now_s, stream)``: everything written so far is acknowledged.
+    - ``on_writable(now_s, stream)``: the send buffer has accepted everything written so far.
+    - ``on_closed(now_s, stream)``: the other end closed the stream.
+    - ``on_timer(now_s, number)``: a timer is due.
+
+    The other end is an object of the class `peer`, which knows nothing of this one. Without `peer` it is the built-in
+    server: it answers each message that asks for an answer, and closes a stream after the other end.
+
+    Attributes:
+        end: The end of the flow that this class is: ``receiver`` of the flow's data, as a client that downloads, or
+            ``sender``.
+        peer: Class of the other end; None: the built-in server.
+        seed: Seed for random draws, from the Run's.
+    """
+
+    end: str = "receiver"
+    peer: type[App] | None = None
+    seed: int
+
+    _actions: list[tuple[object, ...]]
+    _opened: int
+
+    def open(self) -> int:
+        """Open a connection to the other host, with the flow's controller, and return its stream."""
+        self._actions.append(("open",))
+        self._opened += 1
+        return self._opened - 1
+
+    def write(self, stream: int, size_bytes: int, *, number: int = 0, answer_bytes: int = 0) -> None:
+        """Write a message of at least 24 bytes. `answer_bytes` asks the other end for an answer of that size."""
+        self._actions.append(("write", stream, size_bytes, number, answer_bytes))
+
+    def close(self, stream: int) -> None:
+        """Write nothing more on this stream."""
+        self._actions.append(("close", stream))
+
+    def set_timer(self, at_s: float, number: int = 0) -> None:
+        """Call `on_timer` at `at_s` with this number."""
+        self._actions.append(("set_timer", float(at_s), number))
+
+    def record(
+        self,
+        number: int,
+        *,
+        kind: str | None = None,
+        start_s: float | None = None,
+        first_byte_s: float | None = None,
+        completed_s: float | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Record times of an item: a row of `applications.parquet`. Later calls add to the row."""
+        self._actions.append(("record", number, kind, start_s, first_byte_s, completed_s, size_bytes))
+
+    def finish(self) -> None:
+        """Say that nothing more will be written: the flow is complete when everything has arrived."""
+        self._actions.append(("finish",))
+
+
+APP_HOOKS = (
+    "on_started",
+    "on_opened",
+    "on_readable",
+    "on_message",
+    "on_delivered",
+    "on_writable",
+    "on_closed",
+    "on_timer",
+)
+"""Methods of an application that the simulator calls."""
+
+
+def unknown_hooks(kind: type, known: tuple[str, ...] = HOOKS) -> list[str]:
     """Return the methods with names in ``on_…`` that the simulator never calls."""
     return [
-        name for name in dir(kind) if name.startswith("on_") and name not in HOOKS and callable(getattr(kind, name))
+        name for name in dir(kind) if name.startswith("on_") and name not in known and callable(getattr(kind, name))
     ]
+
+
+def make_ends(kind: type[App], options: dict[str, float], seed: int) -> tuple[App | None, App | None]:
+    """Make the objects at a flow's sender and receiver; None: the built-in server."""
+    own, other = _make_app(kind, options, seed), None if kind.peer is None else _make_app(kind.peer, {}, seed)
+    return (own, other) if kind.end == "sender" else (other, own)
+
+
+def _make_app(kind: type[App], options: dict[str, float], seed: int) -> App:
+    app = object.__new__(kind)
+    app._actions, app._opened, app.seed = [], 0, seed
+    for name, value in options.items():
+        setattr(app, name, value)
+    app.__init__()  # type: ignore[misc]
+    return app
 
 
 def tunables(kind: type) -> dict[str, float]:

@@ -3,7 +3,8 @@
 use crate::flows::Span;
 use crate::result::FlowResult;
 use crate::sampler::{ObservedFlow, Sampler};
-use bentpipe_profile::experiment::{Application, EcnMode, FlowSpec};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::{EcnMode, FlowSpec};
 use bentpipe_profile::{Bytes, Time};
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ impl Observation<'_> {
             options: BTreeMap::new(),
             start_ns: since(span.first),
             stop_ns: Some(Time(since(span.last).0.max(since(span.first).0 + 1))),
-            application: Application::Bytes(Bytes(flow.delivered_bytes)),
+            app: AppSpec::transfer(Bytes(flow.delivered_bytes)),
             sender: None,
             receiver: None,
             ecn: EcnMode::Off, // unknown outside the socket

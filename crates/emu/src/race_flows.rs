@@ -8,7 +8,8 @@ use crate::clock::Clock;
 use crate::error::{EmuError, system};
 use crate::host::Host;
 use crate::scheduling;
-use bentpipe_profile::experiment::{Application, FlowSpec};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::FlowSpec;
 use bentpipe_profile::{Direction, Time};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -145,15 +146,18 @@ fn send(flow: &FlowSpec, to: SocketAddr, clock: Clock, begin: Time, stop: Time) 
         }
         Ok(true)
     };
-    match &flow.application {
-        Application::Bulk => drop(write(u64::MAX)?),
-        Application::Bytes(bytes) => drop(write(bytes.0)?),
-        Application::Paced { write_bytes, every_ns } => {
+    match &flow.app {
+        AppSpec::Bulk => drop(write(u64::MAX)?),
+        AppSpec::Transfers { sizes_bytes, count: Some(1), .. } => drop(write(sizes_bytes[0].0)?),
+        AppSpec::Paced { write_bytes, every_ns } => {
             let mut next = begin;
             while next < stop && write(write_bytes.0)? {
                 next = next + *every_ns;
                 clock.sleep_until(next.min(stop));
             }
+        }
+        AppSpec::Transfers { .. } | AppSpec::Request { .. } | AppSpec::Plugin { .. } => {
+            return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "only the simulator has this application"));
         }
     }
     socket.shutdown(std::net::Shutdown::Write)?;

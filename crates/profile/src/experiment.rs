@@ -1,5 +1,6 @@
 //! The Experiment: what is done on a path. Every Run stores it completely, so that the Run can be repeated.
 
+use crate::app::AppSpec;
 use crate::cross::CrossTraffic;
 use crate::direction::Direction;
 use crate::error::ProfileError;
@@ -104,23 +105,6 @@ impl Default for HostSpec {
     }
 }
 
-/// Behaviour of the sending application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Application {
-    /// Always has data to send.
-    Bulk,
-    /// Writes this many bytes at the start, then closes.
-    Bytes(Bytes),
-    /// Writes at a steady rate in equal pieces (an application-limited flow).
-    Paced {
-        /// Size of one write.
-        write_bytes: Bytes,
-        /// Time between writes [ns].
-        every_ns: Nanos,
-    },
-}
-
 /// One flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,8 +123,8 @@ pub struct FlowSpec {
     /// When it stops sending [ns]; `None`: at the end of the run, or when its application is done.
     #[serde(default)]
     pub stop_ns: Option<Time>,
-    /// Sending application.
-    pub application: Application,
+    /// Its application.
+    pub app: AppSpec,
     /// Name of the sending host's settings; `None`: the defaults.
     #[serde(default)]
     pub sender: Option<String>,
@@ -231,10 +215,9 @@ impl Experiment {
             if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
                 return bad(field("stop_ns"), format!("{:?}", flow.stop_ns), "a time after start_ns");
             }
-            if let Application::Paced { write_bytes, every_ns } = flow.application
-                && (write_bytes == Bytes(0) || every_ns == Nanos(0))
-            {
-                return bad(field("application"), "a write of nothing or no time between writes".to_owned(), "both above zero");
+            if let Some((parameter, expected)) = flow.app.problem() {
+                let value = serde_json::to_string(&flow.app).unwrap_or_default();
+                return bad(field(&format!("app.{parameter}")), value, expected);
             }
             for (end, host) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
                 if let Some(name) = host.as_ref().filter(|n| !self.hosts.contains_key(*n)) {
@@ -279,7 +262,7 @@ mod tests {
                 options: BTreeMap::new(),
                 start_ns: Time::ZERO,
                 stop_ns: None,
-                application: Application::Bulk,
+                app: AppSpec::Bulk,
                 sender: None,
                 receiver: None,
                 ecn: EcnMode::Off,

@@ -20,9 +20,11 @@
 //! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
 //! | [`options`] | values of a controller's options |
+//! | [`app`] | applications of flows |
 //! | [`cross`] | cross traffic on the same path |
 //! | [`run`] | tables and summary of a Run: samples, links, events |
 
+pub mod app;
 pub mod cross;
 pub mod direction;
 pub mod error;

@@ -1,6 +1,7 @@
 //! Python bindings: one file per group of Python objects, one conversion of errors, no logic. Defaults and docstrings are in Python.
 
 mod access;
+mod app;
 mod emu;
 mod error;
 mod logs;
@@ -22,6 +23,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(access::access_loss_processes, module)?)?;
     module.add_class::<sim::PyRunData>()?;
     module.add_class::<plugin::Ack>()?;
+    module.add_class::<app::PyMessage>()?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;

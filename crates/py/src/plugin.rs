@@ -70,12 +70,17 @@ pub struct PluginRegistry {
 }
 
 /// Message of the first failure.
-type Failure = Arc<Mutex<Option<String>>>;
+pub type Failure = Arc<Mutex<Option<String>>>;
 
 impl PluginRegistry {
     /// Create a registry of controller factories by name. Times in messages count from `start`.
     pub fn new(factories: BTreeMap<String, Py<PyAny>>, start: Time) -> Self {
         Self { factories, start, failure: Failure::default() }
+    }
+
+    /// Where the first failure is stored.
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
     }
 
     /// Create the controller with this name; `None`: there is none. [`Self::check`] reports a failure.
@@ -234,7 +239,7 @@ const fn to_bytes(value: f64) -> Bytes {
 }
 
 /// Describe an exception in one line: type, message and line number in the user's file.
-fn describe(py: Python<'_>, error: &PyErr) -> String {
+pub fn describe(py: Python<'_>, error: &PyErr) -> String {
     let line = error.traceback(py).and_then(|mut traceback| {
         while let Ok(Some(next)) =
             traceback.getattr("tb_next").and_then(|next| Ok(next.extract::<Option<Bound<'_, pyo3::types::PyTraceback>>>()?))

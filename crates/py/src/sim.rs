@@ -1,5 +1,6 @@
 //! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
 
+use crate::app::AppRegistry;
 use crate::error::user_error;
 use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
@@ -9,11 +10,12 @@ use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::Column;
 use bentpipe_profile::{Nanos, Time};
-use bentpipe_sim::{RunData, Simulation};
+use bentpipe_sim::{Plugins, RunData, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Simulated time per check of Ctrl-C and call of `on_progress`: about 10 ms of work at 200 Mbit/s.
 const SLICE: Nanos = Nanos::from_millis(500);
@@ -36,6 +38,10 @@ impl PyRunData {
         table(py, &self.0.tables.events.columns())
     }
 
+    fn applications<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &self.0.tables.applications.columns())
+    }
+
     fn summary_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0.summary).map_err(user_error)
     }
@@ -46,21 +52,26 @@ impl PyRunData {
 }
 
 /// Run an Experiment. Releases the GIL. Every half second of simulated time it checks for Ctrl-C and calls `on_progress` with the fraction done.
-/// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options.
+/// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options. `apps`: Python applications by
+/// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None))]
 pub fn simulate(
     py: Python<'_>,
     experiment_json: &str,
     profiles: Vec<PyRef<'_, PyProfile>>,
     on_progress: Option<Py<PyAny>>,
     plugins: Option<BTreeMap<String, Py<PyAny>>>,
+    apps: Option<BTreeMap<String, Py<PyAny>>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
-    let plugins = PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns);
+    let plugins = Arc::new(PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns));
+    let apps = AppRegistry::new(apps.unwrap_or_default(), plugins.failure());
+    let controllers = Arc::clone(&plugins);
+    let controllers: Plugins = Arc::new(move |name, config, options| controllers.create(name, config, options));
     let mut simulation = py
-        .detach(|| Simulation::with_plugins(experiment, profiles, &|name, config, options| plugins.create(name, config, options)))
+        .detach(|| Simulation::with_plugins(experiment, profiles, &controllers, &|spec, streams| apps.create(spec, streams)))
         .map_err(user_error)?;
     plugins.check(py)?;
     let mut until = SLICE;

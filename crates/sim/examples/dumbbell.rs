@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers]`
 
-use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueLimit, QueueSpec, Rate, RouteEntry, Series,
     Time, Utc,
@@ -50,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options: BTreeMap::new(),
         start_ns: Time::ZERO,
         stop_ns: None,
-        application: Application::Bulk,
+        app: AppSpec::Bulk,
         sender: None,
         receiver: None,
         ecn: EcnMode::Off,

@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p bentpipe-sim --example network -- [seconds] [paths]`
 
-use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{
     Basis, Bytes, Direction, Hop, HopDirection, LinkSpec, Nanos, NetworkSpec, Path, PathHop, Provenance, QueueDiscipline, QueueLimit,
     QueueSpec, Rate, RouteEntry, Series, Time, Topology, Utc, keyed_u64,
@@ -28,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options: BTreeMap::new(),
         start_ns: Time::ZERO,
         stop_ns: None,
-        application: Application::Paced { write_bytes: Bytes(1250), every_ns: Nanos::from_millis(10) },
+        app: AppSpec::Paced { write_bytes: Bytes(1250), every_ns: Nanos::from_millis(10) },
         sender: None,
         receiver: None,
         ecn: EcnMode::Off,

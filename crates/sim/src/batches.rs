@@ -9,8 +9,8 @@ use std::ops::Range;
 /// The endpoint that receives a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Receiving {
-    /// Index of its flow.
-    pub flow: u32,
+    /// Index of its connection.
+    pub connection: u32,
     /// Whether its packets travel up.
     pub is_up: bool,
 }
@@ -19,7 +19,7 @@ impl Receiving {
     /// The endpoint that receives this packet.
     #[must_use]
     pub fn of(packet: &Packet) -> Self {
-        Self { flow: packet.flow, is_up: packet.direction == Direction::Up }
+        Self { connection: packet.flow_hash, is_up: packet.direction == Direction::Up }
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use bentpipe_link::DropCause;
     use bentpipe_profile::Time;
 
-    /// Return the sequence numbers of each batch and of the later packets, with the flow.
+    /// Return the sequence numbers of each batch and of the later packets, with the connection.
     fn batches(arriving: &[(u32, u64, bool)]) -> Vec<(u32, Vec<u64>, Vec<u64>)> {
         let mut payloads = Payloads::default();
         let outcomes: Vec<_> = arriving
@@ -139,11 +139,11 @@ mod tests {
                 })
                 .collect()
         };
-        batches.iter().map(|(at, now, later)| (at.flow, numbers(now), numbers(later))).collect()
+        batches.iter().map(|(at, now, later)| (at.connection, numbers(now), numbers(later))).collect()
     }
 
     #[test]
-    fn packets_of_one_flow_are_one_batch() {
+    fn packets_of_one_connection_are_one_batch() {
         assert_eq!(batches(&[(3, 1, true), (3, 2, true)]), [(3, vec![1, 2], vec![])]);
     }
 

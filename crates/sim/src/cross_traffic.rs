@@ -1,76 +1,106 @@
-//! The flows of cross traffic: each opens when its transfer begins and is removed when all its bytes were delivered.
+//! Cross traffic: each transfer has a connection, which is made when the transfer begins and removed when all its bytes were delivered.
 
+use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
-use crate::flow::Flow;
+use crate::transports::{Transports, no_plugins};
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::Arrivals;
-use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec};
 use bentpipe_profile::run::CrossSummary;
-use bentpipe_profile::{Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Bytes, Nanos, Profile, Streams, Time};
 use std::sync::Arc;
 
-/// One cross-traffic source of an Experiment. Its next transfer already stands among the flows, waiting for its start time.
+/// One cross-traffic source of an Experiment.
 pub struct Source {
     arrivals: Arrivals,
-    spec: FlowSpec,
-    path: usize,
+    transports: Transports,
     streams: Streams,
-    /// Index of the flow that starts next; `usize::MAX`: none.
-    pub next_flow: usize,
+    offset: Time,
+    duration: Nanos,
+    /// Number of the connection of the next transfer; `usize::MAX`: none follows.
+    pub next_connection: usize,
+    /// Start and size of the next transfer.
+    next: (Time, Bytes),
     summary: CrossSummary,
     /// Sum of the durations of completed transfers [s].
     completed_total_s: f64,
 }
 
 impl Source {
-    /// Create source number `index` of the Experiment.
-    #[must_use]
-    pub fn new(index: usize, experiment: &Experiment) -> Self {
-        let cross = &experiment.cross[index];
-        let streams = Streams::new(experiment.seed);
-        Self {
-            arrivals: cross.arrivals(&index.to_string(), streams),
-            spec: FlowSpec {
-                profile: cross.profile.clone(),
-                direction: cross.direction,
-                controller: cross.controller.clone(),
-                options: cross.options.clone(),
-                start_ns: Time::ZERO,
-                stop_ns: None,
-                application: Application::Bulk, // `next_transfer` sets the size of each transfer
-                sender: cross.sender.clone(),
-                receiver: cross.receiver.clone(),
-                ecn: EcnMode::Off,
-            },
-            path: experiment.path_of(&cross.profile),
-            streams: streams.child(&format!("cross/{index}")),
-            next_flow: usize::MAX,
-            completed_total_s: 0.0,
-            summary: CrossSummary { controller: cross.controller.clone(), direction: cross.direction.name(), ..CrossSummary::default() },
-        }
-    }
-
-    /// Return the next transfer as a flow that has not started; `None` if no more start before the run ends.
+    /// Create source number `index` of the Experiment. `offset`: start of the run on the Profile's clock.
     ///
     /// # Errors
     /// An unknown controller or option.
-    pub fn next_transfer(&mut self, experiment: &Experiment, profiles: &[Arc<Profile>], offset: Time) -> Result<Option<Flow>, SimError> {
-        let Some((at, size)) = self.arrivals.next().filter(|(at, _)| at.0 < experiment.duration_ns.0) else {
-            self.next_flow = usize::MAX;
-            return Ok(None);
+    pub fn new(index: usize, experiment: &Experiment, profiles: &[Arc<Profile>], offset: Time) -> Result<Self, SimError> {
+        let cross = &experiment.cross[index];
+        let streams = Streams::new(experiment.seed);
+        let spec = FlowSpec {
+            profile: cross.profile.clone(),
+            direction: cross.direction,
+            controller: cross.controller.clone(),
+            options: cross.options.clone(),
+            start_ns: Time::ZERO,
+            stop_ns: None,
+            app: AppSpec::Bulk, // each transfer has its own size
+            sender: cross.sender.clone(),
+            receiver: cross.receiver.clone(),
+            ecn: EcnMode::Off,
         };
+        let profile = &profiles[experiment.path_of(&cross.profile)];
+        let own = streams.child(&format!("cross/{index}"));
+        let mut transports = Transports::new(own, &spec, experiment, profile, offset, &no_plugins())?;
+        transports.ignore();
+        Ok(Self {
+            arrivals: cross.arrivals(&index.to_string(), streams),
+            transports,
+            streams: own,
+            offset,
+            duration: experiment.duration_ns,
+            next_connection: usize::MAX,
+            next: (Time::MAX, Bytes::ZERO),
+            completed_total_s: 0.0,
+            summary: CrossSummary { controller: cross.controller.clone(), direction: cross.direction.name(), ..CrossSummary::default() },
+        })
+    }
+
+    /// Draw the next transfer, for connection number `connection`. Returns its start; `None`: no more start before the run ends.
+    pub fn draw_next(&mut self, connection: usize) -> Option<Time> {
+        self.next_connection = usize::MAX;
+        let (at, size) = self.arrivals.next().filter(|(at, _)| at.0 < self.duration.0)?;
         self.summary.transfers += 1;
         self.summary.offered_bytes += size.0;
-        let spec = FlowSpec { start_ns: at, application: Application::Bytes(size), ..self.spec.clone() };
-        let streams = self.streams.child(&self.summary.transfers.to_string());
-        Flow::new(streams, self.path, &spec, experiment, &profiles[self.path], offset, &|_, _, _| None).map(Some)
+        self.next = (self.offset + Nanos(at.0), size);
+        self.next_connection = connection;
+        Some(self.next.0)
+    }
+
+    /// Make the connection of the transfer that begins now, and write its data.
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 transfers
+    pub fn begin(&mut self, source: usize, now: Time) -> Connection {
+        let random = self.streams.child(&self.summary.transfers.to_string());
+        let (mut ends, path) = self.transports.connect(0, random);
+        ends[0].open(now);
+        ends[0].write(now, self.next.1);
+        ends[0].close();
+        Connection {
+            owner: Owner::Cross { source },
+            path,
+            direction: self.transports.direction,
+            counted_as: self.next_connection as u32,
+            opened: now,
+            completed: None,
+            random,
+            ends,
+            streams: [Stream::without_app(), Stream::without_app()],
+        }
     }
 
     /// Add a transfer to the summary when it is removed: it is complete, or the run is over.
-    pub fn record_transfer(&mut self, flow: &Flow) {
-        self.summary.delivered_bytes += flow.delivered().0;
-        if let Some(completed) = flow.completed {
+    pub fn record_transfer(&mut self, transfer: &Connection) {
+        self.summary.delivered_bytes += transfer.ends[1].delivered().0;
+        if let Some(completed) = transfer.completed {
             self.summary.completed += 1;
-            self.completed_total_s += completed.since(flow.start).as_secs_f64();
+            self.completed_total_s += completed.since(transfer.opened).as_secs_f64();
         }
     }
 

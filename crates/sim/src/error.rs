@@ -3,6 +3,7 @@
 use bentpipe_cc::error::RegistryError;
 use bentpipe_link::NetworkError;
 use bentpipe_profile::ProfileError;
+use bentpipe_profile::app::AppSpec;
 
 /// The error of a simulation that cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,14 @@ pub enum SimError {
         /// Profiles passed to the simulation.
         given: usize,
     },
+    /// An application is not in the registry, and no plugin builds it.
+    #[error("flows[{flow}].app: {app}: no such application; expected one that the driver can build")]
+    UnknownApp {
+        /// Number of the flow.
+        flow: usize,
+        /// The application.
+        app: String,
+    },
     /// The run is longer than a Profile.
     #[error(
         "duration: the run lasts {run_s} s from {offset_s} s on, but Profile {profile:?} ends at {profile_s} s; try a shorter --duration or a longer Profile"
@@ -39,4 +48,13 @@ pub enum SimError {
         /// Duration of that Profile [s].
         profile_s: f64,
     },
+}
+
+impl SimError {
+    /// The error of a flow with an application that nothing can build.
+    #[must_use]
+    pub fn unknown_app(flow: usize, app: &AppSpec) -> Self {
+        let app = if let AppSpec::Plugin { name, .. } = app { name.clone() } else { format!("{app:?}") };
+        Self::UnknownApp { flow, app }
+    }
 }

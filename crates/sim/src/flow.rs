@@ -1,182 +1,268 @@
-//! A flow: its application and the two ends of its connection.
+//! A flow: the applications at its two ends, and the connections between them.
 
+use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
-use bentpipe_cc::Controller;
-use bentpipe_cc::hints::Facts;
-use bentpipe_cc::registry::{self, Config, Plugins};
+use crate::transports::{Plugins, Transports};
+use bentpipe_apps::{Actions, App, Ends, StreamId};
 use bentpipe_link::stats::DelayHistogram;
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::FlowFacts;
-use bentpipe_profile::{Bytes, Direction, EventKind, Nanos, Profile, Streams, Time};
-use bentpipe_transport::{Endpoint, Receiver, ReceiverConfig, Sender, SenderConfig, SenderStats, Tcp};
+use bentpipe_profile::{Direction, Nanos, Profile, Rate, Streams, Time};
+use bentpipe_transport::{SenderStats, Tcp};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One end of a flow: its application, with its timers and streams.
+pub struct FlowEnd {
+    /// The application.
+    pub app: Box<dyn App>,
+    /// The actions that it has not been given yet.
+    pub actions: Actions,
+    /// Its timers as (time, order, number).
+    timers: BinaryHeap<Reverse<(Time, u64, u64)>>,
+    timer_count: u64,
+    /// Connection of each stream, of those that this end opened and of those that it accepted.
+    opened: Vec<u32>,
+    accepted: Vec<u32>,
+}
+
+impl FlowEnd {
+    fn new(app: Box<dyn App>) -> Self {
+        Self { app, actions: Actions::default(), timers: BinaryHeap::new(), timer_count: 0, opened: Vec::new(), accepted: Vec::new() }
+    }
+
+    /// Set a timer.
+    pub fn set_timer(&mut self, at: Time, timer: u64) {
+        self.timer_count += 1;
+        self.timers.push(Reverse((at, self.timer_count, timer)));
+    }
+
+    /// Take a timer that is due.
+    pub fn take_due(&mut self, now: Time) -> Option<u64> {
+        let Reverse((at, _, timer)) = self.timers.peek().copied()?;
+        if at > now {
+            return None;
+        }
+        self.timers.pop();
+        Some(timer)
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        self.timers.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Number a connection that the other end opened.
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^31 connections
+    pub fn accept(&mut self, connection: u32) -> StreamId {
+        self.accepted.push(connection);
+        StreamId(StreamId::ACCEPTED + self.accepted.len() as u32 - 1)
+    }
+
+    /// Record the connection of the next stream that this end opens.
+    pub fn open(&mut self, connection: u32) {
+        self.opened.push(connection);
+    }
+
+    /// Return the connection of a stream; `None`: there is no such stream.
+    #[must_use]
+    pub fn connection(&self, stream: StreamId) -> Option<u32> {
+        let accepted = stream.0.checked_sub(StreamId::ACCEPTED);
+        accepted.map_or_else(|| self.opened.get(stream.0 as usize), |index| self.accepted.get(index as usize)).copied()
+    }
+}
 
 /// One flow of the Experiment while it runs.
 pub struct Flow {
-    /// Index of its path in the network.
-    pub path: u32,
-    /// Direction of its data.
-    pub direction: Direction,
-    /// The ends of its connection: that of the sending host, which opens it, and that of the receiving host.
-    pub ends: [Tcp; 2],
-    /// Time at which it opens.
-    pub start: Time,
-    /// Time at which it stops sending; `Time::MAX`: the end of the run.
-    pub stop: Time,
-    /// Time at which all the application's bytes were delivered.
+    /// Its ends: 0 sends the flow's data, 1 receives them.
+    pub ends: [FlowEnd; 2],
+    /// Its connections, in the order in which they were opened; those that are over are removed.
+    pub connections: Vec<u32>,
+    /// Number of connections opened so far.
+    pub opened: u64,
+    /// When all data had been delivered.
     pub completed: Option<Time>,
     /// RTT samples, one per ACK that gave one.
     pub rtts: DelayHistogram,
-    /// Index of the Experiment's cross-traffic source; used for transfers of cross traffic only.
-    pub source: usize,
-    started: bool,
-    application: Application,
-    next_write: Time,
+    /// Messages written in the flow's direction that have not arrived yet.
+    pub undelivered: u64,
+    /// Whether its application said that it writes no more.
+    pub is_finishing: bool,
+    /// Whether it has started.
+    pub is_started: bool,
+    /// Time at which it starts.
+    pub start: Time,
+    /// Time at which it stops sending; `Time::MAX`: the end of the run.
+    pub stop: Time,
+    /// Next time at which its applications have work even if nothing arrives; `Time::MAX`: never.
+    pub wake: Time,
+    /// How its connections are made.
+    pub transports: Transports,
+    /// Totals of the connections that are over.
+    past: FlowTotals,
+}
+
+/// Counters of a flow over all its connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowTotals {
+    /// Payload delivered in order.
+    pub delivered: u64,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+    /// Segments marked lost.
+    pub losses: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// CE marks echoed to the sender.
+    pub echoed_marks: u64,
+    /// Data packets that arrived CE-marked.
+    pub marks: u64,
+    /// Time limited by the congestion window, the receive window, and the sender.
+    pub limited: [Nanos; 3],
+}
+
+impl FlowTotals {
+    /// Add a connection whose data end is `sending`.
+    fn add(&mut self, stats: Option<&SenderStats>, receiving: &Tcp) {
+        self.delivered += receiving.delivered().0;
+        self.marks += receiving.marks();
+        if let Some(stats) = stats {
+            self.retransmits += stats.retransmits;
+            self.losses += stats.lost;
+            self.timeouts += stats.timeouts;
+            self.echoed_marks += stats.ce_marks;
+            let limited = [stats.cwnd_limited, stats.receiver_limited, stats.sender_limited];
+            self.limited.iter_mut().zip(limited).for_each(|(total, span)| *total += span);
+        }
+    }
 }
 
 impl Flow {
-    /// Set up a flow on path number `path`. Times are the Profile's; `offset` is the start of the run. Random numbers come from `streams`. The
-    /// controller comes from `plugins`, else from the registry, which gives it the path hints that it needs.
+    /// Set up a flow. Times are the Profile's; `offset` is the start of the run.
     ///
     /// # Errors
-    /// An unknown controller or option.
-    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^16 Profiles
+    /// An unknown controller, option or application.
     pub fn new(
         streams: Streams,
-        path: usize,
         spec: &FlowSpec,
+        ends: Ends,
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
-        plugins: &Plugins<'_>,
+        plugins: &Plugins,
     ) -> Result<Self, SimError> {
-        let sender_host = experiment.host(spec.sender.as_ref());
-        let receiver_host = experiment.host(spec.receiver.as_ref());
-        let config = SenderConfig { ecn: spec.ecn.min(sender_host.ecn), host_times: Some(streams), ..sender_config(&sender_host) };
-        let controller_config = config.controller_config(streams);
-        let controller = match plugins(&spec.controller, &controller_config, &spec.options) {
-            Some(plugin) => plugin,
-            None => registry_controller(spec, &controller_config, profile)?,
-        };
-        let receiver = || Receiver::new(ReceiverConfig { streams, ..receiver_config(&receiver_host) });
-        let mut opening = Tcp::opening(Sender::new(config, controller), receiver());
-        let start = offset + Nanos(spec.start_ns.0);
-        let stop = spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0));
-        opening.stop_at(stop);
+        let transports = Transports::new(streams, spec, experiment, profile, offset, plugins)?;
         Ok(Self {
-            path: path as u32,
-            direction: spec.direction,
-            ends: [opening, Tcp::accepting(receiver())],
-            start,
-            stop,
+            ends: [FlowEnd::new(ends.sender), FlowEnd::new(ends.receiver)],
+            connections: Vec::new(),
+            opened: 0,
             completed: None,
             rtts: DelayHistogram::default(),
-            source: 0,
-            started: false,
-            application: spec.application.clone(),
-            next_write: start,
+            undelivered: 0,
+            is_finishing: false,
+            is_started: false,
+            start: offset + Nanos(spec.start_ns.0),
+            wake: offset + Nanos(spec.start_ns.0),
+            stop: transports.stop,
+            transports,
+            past: FlowTotals::default(),
         })
     }
 
-    /// Next time at which the host has work even if no packet arrives.
-    #[must_use]
-    pub fn wake_at(&self) -> Option<Time> {
-        if !self.started {
-            return Some(self.start);
-        }
-        let write = match self.application {
-            Application::Paced { .. } if self.next_write < self.stop => Some(self.next_write),
-            _ => None,
-        };
-        let mut wake = write.unwrap_or(Time::MAX);
-        for end in &self.ends {
-            if let Some(at) = end.wake_at() {
-                wake = wake.min(at);
-            }
-        }
-        (wake != Time::MAX).then_some(wake)
+    /// Update [`Self::wake`] after its applications' timers changed.
+    pub fn update_wake(&mut self) {
+        let timers = [self.ends[0].wake_at(), self.ends[1].wake_at()];
+        self.wake = timers.into_iter().flatten().min().filter(|&at| at < self.stop).unwrap_or(Time::MAX);
     }
 
-    /// Open the connection when its start has come, and write the application's data due by `now`.
-    pub fn run_application(&mut self, now: Time) {
-        if !self.started && self.start <= now {
-            self.started = true;
-            self.ends[0].open(now);
-            match self.application {
-                Application::Bulk => self.ends[0].write(now, Bytes::MAX),
-                Application::Bytes(bytes) => {
-                    self.ends[0].write(now, bytes);
-                    self.ends[0].close();
-                }
-                Application::Paced { .. } => {}
-            }
-        }
-        if let Application::Paced { write_bytes, every_ns } = self.application {
-            while self.started && self.next_write <= now && self.next_write < self.stop {
-                self.ends[0].write(now, Bytes(write_bytes.0));
-                self.next_write = self.next_write + every_ns;
-            }
+    /// Make a connection that the end `opener` opens; `flow`: number of this flow.
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
+    pub fn connect(&mut self, flow: usize, opener: usize, now: Time) -> Connection {
+        let streams = self.transports.streams_of(self.opened);
+        let (ends, path) = self.transports.connect(opener, streams);
+        let direction = if opener == 0 { self.transports.direction } else { self.transports.direction.reverse() };
+        let interests = [self.ends[opener].app.interest(), self.ends[1 - opener].app.interest()];
+        let id = StreamId(self.ends[opener].opened.len() as u32);
+        self.opened += 1;
+        Connection {
+            owner: Owner::Flow { flow, opener },
+            path,
+            direction,
+            counted_as: flow as u32,
+            opened: now,
+            completed: None,
+            random: streams,
+            ends,
+            streams: [Stream::new(Some(id), interests[0]), Stream::new(None, interests[1])],
         }
     }
 
-    /// Statistics of its sender.
-    ///
-    /// # Panics
-    /// Never: the end that opens a connection has a sender.
+    /// Direction of its data.
     #[must_use]
-    pub fn stats(&self) -> SenderStats {
-        self.ends[0].stats().expect("the opening end has a sender")
+    pub const fn direction(&self) -> Direction {
+        self.transports.direction
     }
 
-    /// Payload delivered in order so far.
+    /// Keep the totals of a connection that is over.
+    pub fn remember(&mut self, connection: &Connection) {
+        let (sending, receiving) = data_ends(connection);
+        self.past.add(sending.stats().as_ref(), receiving);
+    }
+
+    /// Return the totals and the sums of its `open` connections' sender statistics.
     #[must_use]
-    pub fn delivered(&self) -> Bytes {
-        self.ends[1].delivered()
+    pub fn totals<'a>(&self, open: impl Iterator<Item = &'a Connection>) -> (FlowTotals, Option<SenderStats>) {
+        let mut totals = self.past;
+        let mut sum: Option<SenderStats> = None;
+        for connection in open {
+            let (sending, receiving) = data_ends(connection);
+            let stats = sending.stats();
+            totals.add(stats.as_ref(), receiving);
+            // RTTs, windows and state are those of the newest connection; what is in flight and the rates add up.
+            sum = match (sum, stats) {
+                (Some(before), Some(stats)) => Some(SenderStats {
+                    cwnd: before.cwnd + stats.cwnd,
+                    in_flight: before.in_flight + stats.in_flight,
+                    pacing_rate: added(before.pacing_rate, stats.pacing_rate),
+                    delivery_rate: added(before.delivery_rate, stats.delivery_rate),
+                    ..stats
+                }),
+                (before, stats) => stats.or(before),
+            };
+        }
+        (totals, sum)
     }
 
     /// Return the figures that the summary needs.
     #[must_use]
-    pub fn facts(&self) -> FlowFacts {
-        let stats = self.stats();
+    pub fn facts<'a>(&self, open: impl Iterator<Item = &'a Connection>) -> FlowFacts {
+        let (totals, _) = self.totals(open);
         FlowFacts {
             start: self.start,
             stop: self.stop,
             completed: self.completed,
-            delivered_bytes: self.delivered().0,
-            retransmits: stats.retransmits,
-            losses: stats.lost,
-            timeouts: stats.timeouts,
-            marks: self.ends[1].marks(),
+            delivered_bytes: totals.delivered,
+            retransmits: totals.retransmits,
+            losses: totals.losses,
+            timeouts: totals.timeouts,
+            marks: totals.marks,
             rtt_median_ms: self.rtts.quantile_ms(50, 100),
             rtt_p95_ms: self.rtts.quantile_ms(95, 100),
         }
     }
+}
 
-    /// Whether the flow has started.
-    #[must_use]
-    pub const fn is_started(&self) -> bool {
-        self.started
+/// Return the transports that send and receive data in the flow's direction.
+fn data_ends(connection: &Connection) -> (&Tcp, &Tcp) {
+    let [opening, other] = &connection.ends;
+    match connection.owner {
+        Owner::Flow { opener: 1, .. } => (other, opening),
+        _ => (opening, other),
     }
 }
 
-/// Build a controller from the registry and give it the path hints that it needs.
-fn registry_controller(spec: &FlowSpec, config: &Config, profile: &Profile) -> Result<Box<dyn Controller>, SimError> {
-    let mut controller = registry::build(&spec.controller, config, &spec.options)?;
-    for hint in registry::path_hints(&spec.controller, &spec.options, config.streams, || facts(profile))? {
-        controller.on_path_hint(&hint);
+fn added(a: Option<Rate>, b: Option<Rate>) -> Option<Rate> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(Rate(a.0 + b.0)),
+        (a, b) => a.or(b),
     }
-    Ok(controller)
-}
-
-/// Return the facts behind path hints: handover times and the wall-clock start of the Profile.
-fn facts(profile: &Profile) -> Facts {
-    let handovers = profile.events().iter().filter(|event| matches!(event.kind, EventKind::Handover { .. }));
-    Facts { reconfigurations: handovers.map(|event| event.at_ns).collect(), start_unix_ns: profile.start().0 }
-}
-
-fn sender_config(host: &HostSpec) -> SenderConfig {
-    SenderConfig { wmem_max: host.wmem_max_bytes, wmem_segment: host.wmem_segment_bytes, fq: host.fq, ..SenderConfig::default() }
-}
-
-fn receiver_config(host: &HostSpec) -> ReceiverConfig {
-    ReceiverConfig { rmem_max: host.rmem_max_bytes, gro_segments: host.gro_segments, ecn: host.ecn, ..ReceiverConfig::default() }
 }

@@ -4,18 +4,26 @@
 //! |---|---|
 //! | [`simulation`] | the event loop |
 //! | [`batches`] | the packets that arrive at one instant, by endpoint |
-//! | [`flow`] | a flow: its application and the two ends of its connection |
+//! | [`flow`] | a flow: the applications at its ends |
+//! | [`connection`] | a connection: its transports, and the events of its streams |
+//! | [`transports`] | how the connections of a flow are made |
+//! | `hosts` | the part of the event loop that runs the applications |
+//! | [`items`] | the table of the applications |
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
 //! | [`pings`] | echo requests over a Profile, without flows |
 
 pub mod batches;
+pub mod connection;
 pub mod cross_traffic;
 mod error;
 pub mod flow;
+mod hosts;
+pub mod items;
 pub mod payloads;
 pub mod pings;
 pub mod simulation;
+pub mod transports;
 
 #[cfg(test)]
 mod testing;
@@ -24,4 +32,5 @@ mod tests;
 
 pub use error::SimError;
 pub use pings::ping;
-pub use simulation::{RunData, Simulation};
+pub use simulation::{AppPlugins, RunData, Simulation};
+pub use transports::{Plugins, no_plugins};

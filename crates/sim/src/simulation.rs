@@ -12,20 +12,24 @@
 mod setup;
 
 use crate::batches::{Batches, Receiving};
+use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
-use crate::error::SimError;
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowTotals};
+use crate::items::Items;
 use crate::payloads::Payloads;
+use bentpipe_apps::Ends;
+use bentpipe_cc::RecoveryState;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
-use bentpipe_profile::run::{RunTables, Summary};
-use bentpipe_profile::{Direction, Nanos, Profile, Time};
+use bentpipe_profile::run::{AppSummary, RunTables, Summary};
+use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -34,26 +38,33 @@ pub struct Simulation {
     experiment: Experiment,
     profiles: Vec<Arc<Profile>>,
     network: Network,
-    /// The Experiment's own flows, then those of cross traffic; `None` once a flow is removed.
-    flows: Vec<Option<Box<Flow>>>,
-    /// Number of the Experiment's own flows.
-    own_flows: usize,
+    /// The Experiment's flows.
+    pub(crate) flows: Vec<Flow>,
+    /// The first connection of each flow, then all others; `None`: not opened yet, or over.
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
     sources: Vec<Source>,
     payloads: Payloads,
     batches: Batches,
-    /// Hosts' timers as (time, tie-breaker, flow). An entry is valid only if its time equals that in `timer_due`.
+    /// Ends of connections that applications wrote to.
+    pub(crate) touched: VecDeque<(usize, usize)>,
+    /// Hosts' timers as (time, tie-breaker, connection). An entry is valid only if its time equals that in `timer_due`. The applications of a
+    /// flow share the entry of its first connection.
     timers: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    timer_due: Vec<Time>,
+    pub(crate) timer_due: Vec<Time>,
     timer_count: u64,
-    now: Time,
-    start: Time,
+    pub(crate) now: Time,
+    pub(crate) start: Time,
     end: Time,
     next_sample: Time,
     next_window: Time,
     outcomes: Vec<(Outcome, Packet)>,
     tables: RunTables,
+    pub(crate) items: Items,
     packets: u64,
 }
+
+/// Builds applications that are not in the registry, such as those in Python, with their options. `None`: no such application.
+pub type AppPlugins<'a> = dyn Fn(&AppSpec, Streams) -> Option<Ends> + 'a;
 
 /// A finished Run.
 #[derive(Debug)]
@@ -116,10 +127,13 @@ impl Simulation {
     #[must_use]
     pub fn finish(mut self) -> RunData {
         self.tables.events.sort();
-        let facts: Vec<_> = self.flows[..self.own_flows].iter().flatten().map(|flow| flow.facts()).collect();
+        let facts: Vec<_> = self.flows.iter().map(|flow| flow.facts(self.open_connections(flow))).collect();
         let mut summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
-        for flow in self.flows[self.own_flows..].iter().flatten() {
-            self.sources[flow.source].record_transfer(flow);
+        self.tables.applications = std::mem::take(&mut self.items.table);
+        let apps = AppSummary::of(&self.tables.applications, self.flows.len());
+        summary.flows.iter_mut().zip(apps).for_each(|(flow, app)| flow.app = app);
+        for index in self.flows.len()..self.connections.len() {
+            self.record_transfer(index);
         }
         summary.cross = self.sources.into_iter().map(|source| source.finish(self.experiment.duration_ns)).collect();
         for path in 0..self.profiles.len() {
@@ -139,54 +153,65 @@ impl Simulation {
         Time::MAX
     }
 
-    /// Schedule the flow's next timer. A timer that fires too early is scheduled once more, which is cheaper than moving it at every ACK.
-    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
-    fn schedule_timer(&mut self, flow: usize) {
-        let Some(wake) = self.flows[flow].as_ref().and_then(|flow| flow.wake_at()) else { return };
-        let wake = wake.max(self.now);
-        if wake < self.timer_due[flow] {
-            self.timer_due[flow] = wake;
+    /// Schedule the next timer of a connection, and of a flow whose first connection it is. A timer that fires too early is scheduled once more,
+    /// which is cheaper than moving it at every ACK.
+    pub(crate) fn schedule_timer(&mut self, index: usize) {
+        let mut wake = self.flows.get(index).map_or(Time::MAX, |flow| flow.wake);
+        if let Some(connection) = &self.connections[index] {
+            for end in &connection.ends {
+                if let Some(at) = end.wake_at() {
+                    wake = wake.min(at);
+                }
+            }
+        }
+        self.wake_at(index, wake.max(self.now));
+    }
+
+    fn wake_at(&mut self, index: usize, wake: Time) {
+        if wake < self.timer_due[index] {
+            self.timer_due[index] = wake;
             self.timer_count += 1;
-            self.timers.push(Reverse((wake, self.timer_count, flow as u32)));
+            self.timers.push(Reverse((wake, self.timer_count, index_u32(index))));
         }
     }
 
     fn run_host(&mut self) {
-        let Some(Reverse((at, _, flow))) = self.timers.pop() else { return };
-        let index = flow as usize;
+        let Some(Reverse((at, _, index))) = self.timers.pop() else { return };
+        let index = index as usize;
         self.timer_due[index] = Time::MAX;
-        if let Some(source) = self.sources.iter().position(|source| source.next_flow == index) {
-            // `new` has already built this source's controller without an error.
-            self.schedule_transfer(source).expect("the source's controller is known");
+        if let Some(source) = self.sources.iter().position(|source| source.next_connection == index) {
+            self.connections[index] = Some(Box::new(self.sources[source].begin(source, at)));
+            self.schedule_transfer(source);
         }
-        let Some(flow) = self.flows[index].as_mut() else { return };
-        flow.run_application(at);
-        flow.ends.iter_mut().for_each(|end| end.on_wake(at));
-        for end in [1, 0] {
-            self.transmit(index, end);
+        if index < self.flows.len() {
+            self.run_timers(index, at);
         }
+        self.wake_connection(index, at);
         self.schedule_timer(index);
+        self.flush();
     }
 
-    /// Add the source's next transfer to the flows, where it waits for its start time.
-    fn schedule_transfer(&mut self, source: usize) -> Result<(), SimError> {
-        let Some(mut flow) = self.sources[source].next_transfer(&self.experiment, &self.profiles, self.start)? else { return Ok(()) };
-        flow.source = source;
-        let index = self.flows.len();
-        self.sources[source].next_flow = index;
-        self.flows.push(Some(Box::new(flow)));
+    /// Reserve the connection of the source's next transfer, and wake it at the transfer's start.
+    fn schedule_transfer(&mut self, source: usize) {
+        if let Some(at) = self.sources[source].draw_next(self.connections.len()) {
+            let index = self.add_slot();
+            self.wake_at(index, at);
+        }
+    }
+
+    /// Add a place for a connection, and return its number.
+    pub(crate) fn add_slot(&mut self) -> usize {
+        self.connections.push(None);
         self.timer_due.push(Time::MAX);
-        self.schedule_timer(index);
-        Ok(())
+        self.connections.len() - 1
     }
 
-    /// Remove a transfer of cross traffic once its sender has everything acknowledged. Its packets still in the network are then ignored.
-    fn remove_if_done(&mut self, index: usize) {
-        if index >= self.own_flows
-            && let Some(flow) = self.flows[index].take_if(|flow| flow.ends[0].is_done())
+    /// Add a transfer of cross traffic to its source's summary.
+    pub(crate) fn record_transfer(&mut self, index: usize) {
+        if let Some(connection) = &self.connections[index]
+            && let Owner::Cross { source } = connection.owner
         {
-            self.sources[flow.source].record_transfer(&flow);
-            self.timer_due[index] = Time::MAX;
+            self.sources[source].record_transfer(connection);
         }
     }
 
@@ -219,42 +244,71 @@ impl Simulation {
 
     /// Let an endpoint process the packets that arrived, and send its answers.
     fn deliver(&mut self, at: Receiving, batch: &[Arrival<TcpPacket>], later: &[Arrival<TcpPacket>]) {
-        let index = at.flow as usize;
-        let Some(flow) = self.flows[index].as_mut() else { return };
-        let end = usize::from(at.is_up == (flow.direction == Direction::Up));
-        flow.ends[end].on_packets(self.now, batch, later);
-        if end == 1 && flow.completed.is_none() && flow.ends[1].is_closed() {
-            flow.completed = Some(self.now);
-        }
-        if flow.ends[end].may_transmit() {
+        let index = at.connection as usize;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let end = usize::from(at.is_up == (connection.direction == Direction::Up));
+        let transport = &mut connection.ends[end];
+        transport.on_packets(self.now, batch, later);
+        let has_event = connection.streams[end].has_event(transport);
+        if transport.may_transmit() {
             self.transmit(index, end);
         }
-        self.schedule_timer(index);
-        self.remove_if_done(index);
+        // The other end's timers are as they were.
+        if let Some(at) = self.connections[index].as_ref().and_then(|connection| connection.ends[end].wake_at()) {
+            self.wake_at(index, at.max(self.now));
+        }
+        if has_event {
+            self.run_events(index, end);
+            self.flush();
+        }
+        if self.flows.get(index).is_none_or(|flow| flow.opened > 1) {
+            self.complete(index);
+        }
     }
 
-    /// Send everything that an end of a flow may send now, and record its events.
-    fn transmit(&mut self, index: usize, end: usize) {
+    /// Note the completion of a transfer of cross traffic, and remove a connection that is over.
+    fn complete(&mut self, index: usize) {
         let now = self.now;
-        let Some(flow) = self.flows[index].as_mut() else { return };
-        let direction = if end == 0 { flow.direction } else { flow.direction.reverse() };
-        let endpoint = &mut flow.ends[end];
-        while let Some(content) = endpoint.poll_transmit(now) {
+        if let Some(connection) = &mut self.connections[index]
+            && connection.completed.is_none()
+            && connection.ends[1].is_closed()
+        {
+            connection.completed = Some(now);
+        }
+        self.remove_if_over(index);
+    }
+
+    /// Send everything that an end of a connection may send now, and record its events.
+    pub(crate) fn transmit(&mut self, index: usize, end: usize) {
+        let now = self.now;
+        let Some(connection) = self.connections[index].as_mut() else { return };
+        let direction = if end == 0 { connection.direction } else { connection.direction.reverse() };
+        let transport = &mut connection.ends[end];
+        while let Some(content) = transport.poll_transmit(now) {
             let (bytes, ecn) = (content.wire_bytes(), if content.is_ecn_capable() { Ecn::Ect } else { Ecn::NotEct });
             let body = self.payloads.put(content);
-            let packet = Packet { ecn, ..Packet::new(now, flow.path, direction, index_u32(index), bytes, body) };
+            let packet = Packet::new(now, connection.path, direction, connection.counted_as, bytes, body);
+            let packet = Packet { ecn, flow_hash: index_u32(index), ..packet };
             if self.network.send(packet).is_err() {
                 self.payloads.take(body);
             }
         }
-        if !endpoint.is_observed() {
+        if !transport.is_observed() {
             return;
         }
-        endpoint.rtt_samples().for_each(|rtt| flow.rtts.record(rtt));
-        let run_s = now.since(self.start).as_secs_f64();
-        while let Some((_, event)) = endpoint.next_event() {
-            self.tables.events.push(run_s, index_i64(index), event.kind(), event.detail());
+        if let Owner::Flow { flow, .. } = connection.owner {
+            let rtts = &mut self.flows[flow].rtts;
+            transport.rtt_samples().for_each(|rtt| rtts.record(rtt));
+            let run_s = now.since(self.start).as_secs_f64();
+            while let Some((_, event)) = transport.next_event() {
+                self.tables.events.push(run_s, index_i64(flow), event.kind(), event.detail());
+            }
         }
+    }
+
+    /// The connections of a flow that are not over, in the order in which they were opened.
+    fn open_connections(&self, flow: &Flow) -> impl Iterator<Item = &Connection> {
+        flow.connections.iter().filter_map(|&index| self.connections[index as usize].as_deref())
     }
 
     fn record(&mut self, at: Time) {
@@ -270,28 +324,29 @@ impl Simulation {
 
     fn sample(&mut self, t_s: f64) {
         let ms = |span: Option<Nanos>| span.map_or(f64::NAN, Nanos::as_millis_f64);
-        let started = self.flows[..self.own_flows].iter().flatten().enumerate();
-        for (index, flow) in started.filter(|(_, f)| f.is_started()) {
-            let stats = flow.stats();
+        for (index, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.is_started) {
+            let (totals, stats) = flow.totals(self.open_connections(flow));
+            let FlowTotals { delivered, retransmits, losses, echoed_marks, limited, .. } = totals;
+            let known = stats.as_ref();
             let s = &mut self.tables.samples;
             s.t_s.push(t_s);
             s.flow.push(index as u64);
-            s.goodput_bytes.push(flow.delivered().0);
-            s.rtt_latest_ms.push(ms(stats.rtt_latest));
-            s.rtt_smoothed_ms.push(ms(stats.srtt));
-            s.rtt_min_ms.push(ms(stats.min_rtt));
-            s.rtt_var_ms.push(ms(stats.rtt_var));
-            s.cwnd_bytes.push(stats.cwnd.0);
-            s.inflight_bytes.push(stats.in_flight.0);
-            s.pacing_bps.push(stats.pacing_rate.map_or(f64::NAN, |r| r.0 as f64));
-            s.delivery_bps.push(stats.delivery_rate.map_or(f64::NAN, |r| r.0 as f64));
-            s.retransmits.push(stats.retransmits);
-            s.losses.push(stats.lost);
-            s.marks.push(stats.ce_marks);
-            s.state.push(stats.state.name().to_owned());
-            s.cwnd_limited_s.push(stats.cwnd_limited.as_secs_f64());
-            s.receiver_limited_s.push(stats.receiver_limited.as_secs_f64());
-            s.sender_limited_s.push(stats.sender_limited.as_secs_f64());
+            s.goodput_bytes.push(delivered);
+            s.rtt_latest_ms.push(ms(known.and_then(|stats| stats.rtt_latest)));
+            s.rtt_smoothed_ms.push(ms(known.and_then(|stats| stats.srtt)));
+            s.rtt_min_ms.push(ms(known.and_then(|stats| stats.min_rtt)));
+            s.rtt_var_ms.push(ms(known.and_then(|stats| stats.rtt_var)));
+            s.cwnd_bytes.push(known.map_or(0, |stats| stats.cwnd.0));
+            s.inflight_bytes.push(known.map_or(0, |stats| stats.in_flight.0));
+            s.pacing_bps.push(known.and_then(|stats| stats.pacing_rate).map_or(f64::NAN, |r| r.0 as f64));
+            s.delivery_bps.push(known.and_then(|stats| stats.delivery_rate).map_or(f64::NAN, |r| r.0 as f64));
+            s.retransmits.push(retransmits);
+            s.losses.push(losses);
+            s.marks.push(echoed_marks);
+            s.state.push(known.map_or(RecoveryState::Open, |stats| stats.state).name().to_owned());
+            s.cwnd_limited_s.push(limited[0].as_secs_f64());
+            s.receiver_limited_s.push(limited[1].as_secs_f64());
+            s.sender_limited_s.push(limited[2].as_secs_f64());
         }
     }
 

@@ -1,6 +1,7 @@
 //! Paths and Experiments for this crate's tests.
 
-use bentpipe_profile::experiment::{Application, EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Nanos, OrderFate, Profile, Provenance, QueueDiscipline,
     QueueFate, QueueLimit, QueueSpec, RouteEntry, Series, Time, Utc,
@@ -77,7 +78,7 @@ pub fn handover_path(duration_s: u64, loss: u64) -> Arc<Profile> {
 }
 
 /// A flow with default hosts, from the start of the run to its end.
-pub fn flow(controller: &str, direction: Direction, application: Application) -> FlowSpec {
+pub fn flow(controller: &str, direction: Direction, app: AppSpec) -> FlowSpec {
     FlowSpec {
         profile: "path".to_owned(),
         direction,
@@ -85,7 +86,7 @@ pub fn flow(controller: &str, direction: Direction, application: Application) ->
         options: BTreeMap::new(),
         start_ns: Time::ZERO,
         stop_ns: None,
-        application,
+        app,
         sender: None,
         receiver: None,
         ecn: EcnMode::Off,

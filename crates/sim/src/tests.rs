@@ -2,8 +2,9 @@
 
 use crate::testing::{experiment, flow, handover_path};
 use crate::{RunData, SimError, Simulation};
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
-use bentpipe_profile::experiment::{Application, Experiment};
+use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::{
     Bytes, Direction, Event, EventKind, Fate, Nanos, NetworkSpec, Profile, QueueDiscipline, QueueRule, Rate, RouteEntry, Time,
 };
@@ -25,9 +26,9 @@ fn run_in_slices(experiment: Experiment, profile: &Arc<Profile>, slice: Nanos) -
 
 fn three_flows() -> Vec<bentpipe_profile::experiment::FlowSpec> {
     vec![
-        flow("cubic", Direction::Down, Application::Bulk),
-        flow("bbr", Direction::Down, Application::Bulk),
-        flow("reno", Direction::Up, Application::Bulk),
+        flow("cubic", Direction::Down, AppSpec::Bulk),
+        flow("bbr", Direction::Down, AppSpec::Bulk),
+        flow("reno", Direction::Up, AppSpec::Bulk),
     ]
 }
 
@@ -62,7 +63,7 @@ fn two_flows_share_the_capacity_and_do_not_exceed_it() {
 #[test]
 fn a_flow_of_a_given_size_completes_when_all_bytes_are_delivered() {
     let path = handover_path(10, 5_000_000);
-    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bytes(Bytes(500_000)))]), &path);
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, AppSpec::transfer(Bytes(500_000)))]), &path);
     let summary = &data.summary.flows[0];
     let duration_s = summary.completed_s.expect("half a megabyte fits into ten seconds");
     assert_eq!(data.tables.samples.goodput_bytes.last(), Some(&500_000));
@@ -72,7 +73,7 @@ fn a_flow_of_a_given_size_completes_when_all_bytes_are_delivered() {
 #[test]
 fn an_application_limited_flow_gets_the_rate_it_writes() {
     let path = handover_path(10, 0);
-    let paced = Application::Paced { write_bytes: Bytes(10_000), every_ns: Nanos::from_millis(20) };
+    let paced = AppSpec::Paced { write_bytes: Bytes(10_000), every_ns: Nanos::from_millis(20) };
     let data = run(experiment(10, 1, vec![flow("bbr", Direction::Down, paced)]), &path);
     let goodput = data.summary.flows[0].goodput_bps;
     assert!((goodput / 4e6 - 1.0).abs() < 0.02, "{goodput}");
@@ -82,7 +83,7 @@ fn an_application_limited_flow_gets_the_rate_it_writes() {
 #[test]
 fn flows_start_and_stop_at_their_configured_times() {
     let path = handover_path(10, 0);
-    let mut late = flow("cubic", Direction::Down, Application::Bulk);
+    let mut late = flow("cubic", Direction::Down, AppSpec::Bulk);
     late.start_ns = Time(2_000_000_000);
     late.stop_ns = Some(Time(4_000_000_000));
     let data = run(experiment(10, 1, vec![late]), &path);
@@ -132,7 +133,7 @@ fn interrupted_path() -> Arc<Profile> {
 
 #[test]
 fn no_route_drops_are_counted_in_links_and_summary() {
-    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bulk)]), &interrupted_path());
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, AppSpec::Bulk)]), &interrupted_path());
     let l = &data.tables.links;
     let rows: Vec<_> = (0..l.t_s.len()).filter(|&i| l.hop[i] == "no_route" && l.direction[i] == "down").collect();
     let counts: Vec<_> = rows.iter().map(|&i| l.drops_no_route[i]).collect();
@@ -179,7 +180,7 @@ fn an_outage_that_began_before_the_run_is_recorded() {
 #[test]
 fn the_links_table_accounts_for_delivered_bytes() {
     let path = handover_path(10, 0);
-    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, Application::Bulk)]), &path);
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, AppSpec::Bulk)]), &path);
     let l = &data.tables.links;
     let last = |hop: &str| (0..l.t_s.len()).rev().find(|&i| l.hop[i] == hop && l.direction[i] == "down" && l.flow[i] == -1);
     let carried: u64 = ["sat:a", "sat:b"].iter().filter_map(|hop| last(hop)).map(|i| l.delivered_bytes[i]).sum();
@@ -195,18 +196,18 @@ fn invalid_experiments_are_refused_before_they_run() {
     let fails = |e: Experiment, p: Vec<Arc<Profile>>| Simulation::new(e, p).err().expect("must be refused");
     assert!(matches!(fails(experiment(11, 1, three_flows()), vec![path.clone()]), SimError::TooLong { .. }));
     assert!(matches!(fails(experiment(10, 1, three_flows()), vec![]), SimError::ProfileCount { .. }));
-    let unknown = experiment(10, 1, vec![flow("qubic", Direction::Down, Application::Bulk)]);
+    let unknown = experiment(10, 1, vec![flow("qubic", Direction::Down, AppSpec::Bulk)]);
     assert!(fails(unknown, vec![path]).to_string().contains("did you mean `cubic`"));
 }
 
 #[test]
 fn the_warm_up_of_a_late_flow_begins_when_it_starts() {
     let path = handover_path(10, 0);
-    let mut late = flow("cubic", Direction::Down, Application::Bulk);
+    let mut late = flow("cubic", Direction::Down, AppSpec::Bulk);
     late.start_ns = Time(6_000_000_000);
     let summary = &run(experiment(10, 1, vec![late]), &path).summary.flows[0];
     assert!(summary.goodput_bps > 15e6, "{}", summary.goodput_bps);
-    let mut short = flow("cubic", Direction::Down, Application::Bulk);
+    let mut short = flow("cubic", Direction::Down, AppSpec::Bulk);
     short.start_ns = Time(9_500_000_000);
     let summary = &run(experiment(10, 1, vec![short]), &path).summary.flows[0];
     assert_eq!(summary.goodput_bps.to_bits(), summary.whole_run_bps.to_bits());
@@ -214,7 +215,7 @@ fn the_warm_up_of_a_late_flow_begins_when_it_starts() {
 
 /// Times at which a flow's controller with these options enters and leaves the state `handover` [s].
 fn handover_state_times(options: &[(&str, f64)]) -> Vec<f64> {
-    let mut spec = flow("satcp", Direction::Down, Application::Bulk);
+    let mut spec = flow("satcp", Direction::Down, AppSpec::Bulk);
     spec.options = options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
     let events = run(experiment(10, 3, vec![spec]), &handover_path(10, 0)).tables.events;
     let states: Vec<_> =
@@ -239,7 +240,7 @@ fn a_scheduled_controller_learns_the_handover_time_with_the_configured_error() {
 #[test]
 fn every_controller_fills_a_path_with_a_handover_and_is_deterministic() {
     for entry in bentpipe_cc::registry::CONTROLLERS {
-        let run_again = || run(experiment(15, 5, vec![flow(entry.name, Direction::Down, Application::Bulk)]), &handover_path(15, 100_000));
+        let run_again = || run(experiment(15, 5, vec![flow(entry.name, Direction::Down, AppSpec::Bulk)]), &handover_path(15, 100_000));
         let (first, second) = (run_again(), run_again());
         assert_eq!(first.content_hash(), second.content_hash(), "{}", entry.name);
         // 20 and 30 Mbit/s, one packet in 10,000 lost.

@@ -165,12 +165,14 @@ impl Receiver {
 
     /// Payload delivered in order.
     #[must_use]
+    #[inline]
     pub fn delivered(&self) -> Bytes {
         Bytes(self.data.next() - u64::from(self.is_closed()))
     }
 
     /// Whether everything up to the FIN arrived.
     #[must_use]
+    #[inline]
     pub fn is_closed(&self) -> bool {
         self.fin.is_some_and(|fin| self.data.next() > fin)
     }

@@ -127,18 +127,21 @@ impl Tcp {
 
     /// Whether the handshake is done.
     #[must_use]
+    #[inline]
     pub fn is_established(&self) -> bool {
         self.accepted.is_some() || self.sender.as_ref().is_some_and(|sender| sender.is_established())
     }
 
     /// The other end's data delivered in order so far.
     #[must_use]
+    #[inline]
     pub fn delivered(&self) -> Bytes {
         self.receiver.delivered()
     }
 
     /// Whether the other end closed and all its data arrived.
     #[must_use]
+    #[inline]
     pub fn is_closed(&self) -> bool {
         self.receiver.is_closed()
     }

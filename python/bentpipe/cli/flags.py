@@ -8,6 +8,7 @@ from bentpipe.errors import BentpipeError, UserError, one_line
 
 FLAGS = {
     "agreed": "--yes",
+    "app": "--app",
     "capacity": "--capacity",
     "capture": "--capture",
     "direction": "--direction",

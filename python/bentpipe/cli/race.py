@@ -64,6 +64,15 @@ Traffic = Annotated[
     str | None,
     typer.Option(help="Cross traffic on the path: peak or off-peak. [default: none]", show_default=False),
 ]
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        help="Application of every flow: bulk, transfers:SIZE[,every=TIME][,n=COUNT], paced:RATE, "
+        "request:SIZE/SIZE[,n=COUNT][,think=TIME], or a class in Python, ./FILE.py:CLASS. [default: bulk]",
+        show_default=False,
+    ),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -107,6 +116,7 @@ def race(
     phase: Phase = None,
     aqm: Aqm = None,
     traffic: Traffic = None,
+    app: AppOption = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     jobs: Jobs = None,
@@ -127,6 +137,9 @@ def race(
     On the kernel:
         bentpipe race P.parquet --cc reno,cubic,bbr --on-kernel --duration 60 -o out/kernel
 
+    Requests of 200 bytes for 100 kB each, instead of flows that always have data:
+        bentpipe race P.parquet --app request:200bytes/100kb --cc cubic,bbr -o out/requests
+
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
     """
@@ -146,6 +159,7 @@ def race(
                 "--phase": phase,
                 "--aqm": aqm,
                 "--traffic": traffic,
+                "--app": app,
             }
             if also := [name for name, value in conflicting.items() if value is not None and value != []]:
                 raise UserError(f"--experiment: the file defines the runs, so {also[0]} cannot be given with it")
@@ -158,6 +172,7 @@ def race(
             }
             settings["queues"] = aqm or []
             settings["traffic"] = traffic
+            settings["app"] = "bulk" if app is None else app
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings)
         else:
             raise UserError(

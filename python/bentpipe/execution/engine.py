@@ -218,8 +218,8 @@ def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None) 
     """
     paths = drawn.take(item.bases, item.seed)
     experiment = with_references(item.experiment, paths)
-    if controllers := list(plugins.python_controllers(experiment)):
-        data: Data = separate.simulate(experiment, paths, controllers, on_share or (lambda _: None))
+    if in_python := plugins.python_plugins(experiment):
+        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None))
     else:
         data = plugins.simulate(experiment, paths, on_share)
     return Simulated(item, experiment, paths, data)

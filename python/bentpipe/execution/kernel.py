@@ -14,6 +14,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
+from bentpipe.experiments.apps import App, Paced, Transfers, app_name
 from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.profiles.presets import preset_profile
 
@@ -81,6 +82,11 @@ def check(work: Sequence[Work]) -> None:
                 f"this kernel has no {missing[0]} (it has {', '.join(available)}); {linux.how_to_have(missing[0])}",
                 where="schemes",
             )
+        if other := [flow.app for flow in experiment.flows if not _runs_on_kernel(flow.app)]:
+            raise UserError(
+                f"--on-kernel: the application {app_name(other[0])}; expected bulk, paced or one transfer; "
+                "try the simulator"
+            )
         if experiment.cross:
             raise UserError("cross traffic", where="on_kernel", expected="none, only the simulator has it")
         if len(experiment.profiles) != 1:
@@ -115,6 +121,12 @@ def check(work: Sequence[Work]) -> None:
                 where="on_kernel",
                 expected="none, only the simulator can set it (`ecn` of a flow works in both)",
             )
+
+
+def _runs_on_kernel(app: App) -> bool:
+    """Tell whether the emulator's hosts can run an application."""
+    single = isinstance(app, Transfers) and app.transfers.count == 1
+    return app == "bulk" or isinstance(app, Paced) or single
 
 
 class Emulations:

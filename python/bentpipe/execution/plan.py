@@ -12,6 +12,7 @@ import numpy as np
 
 from bentpipe.errors import UserError
 from bentpipe.experiments import experiment as ex
+from bentpipe.experiments.apps import App, app_name
 from bentpipe.experiments.schemes import parse_scheme, scheme_of
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.path import PathView
@@ -58,10 +59,11 @@ def plan_race(
     world: World = "simulated",
     queues: tuple[QueueRule, ...] = (),
     traffic: str | None = None,
+    app: App = "bulk",
 ) -> list[Work]:
     """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
 
-    `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`.
+    `app` is the application of every flow; `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`.
     """
     parsed = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
     if not bases or not parsed:
@@ -76,10 +78,12 @@ def plan_race(
         raise UserError(
             f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; expected at least {least_s:g} s"
         )
+    named = [*([] if app == "bulk" else [app_name(app)]), *([] if traffic is None else [traffic])]
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
-        check_capacity(base, [direction])
+        if app == "bulk":
+            check_capacity(base, [direction])
         rules = json.dumps([rule.to_dict() for rule in queues])
         base.profile.with_queues(base.role, rules)  # checks the rules before anything is written
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
@@ -96,7 +100,8 @@ def plan_race(
                     offset_ns=offset_ns,
                     queues=queues,
                     cross=cross,
-                    name=f"race-{direction}" if traffic is None else f"race-{direction}-{traffic}",
+                    app=app,
+                    name="-".join(["race", direction, *named]),
                 )
                 run = f"{base.label}.{scheme}.seed{seed}"
                 folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
@@ -112,7 +117,7 @@ def plan_experiment(
     check_seeds(seeds)
     for base in bases:
         check_span(base, experiment.duration_ns, experiment.offset_ns)
-        bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.application == "bulk"]
+        bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.app == "bulk"]
         check_capacity(base, [flow.direction for flow in bulk])
     references = tuple(ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash) for base in bases)
     flows = [(flow.controller, flow.options) for flow in experiment.flows]

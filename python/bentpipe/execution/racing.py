@@ -21,6 +21,7 @@ from bentpipe.execution.pools import on_threads
 from bentpipe.execution.service import check_service, warn_of_paths
 from bentpipe.execution.sinks.folder import FolderSink, KernelWarning
 from bentpipe.execution.sinks.memory import MemorySink
+from bentpipe.experiments.apps import parse_app
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failures
 from bentpipe.runs import record, store
@@ -73,6 +74,7 @@ def race(
     phase_s: float | None = None,
     queues: Sequence[str] = (),
     traffic: str | None = None,
+    app: str = "bulk",
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -94,6 +96,7 @@ def race(
         phase_s: Offset in the Profile at which each Run begins [s]; None: drawn from the seed, uniform in the first
             15 s slot, or in the remainder of the Profile if that is less.
         traffic: Cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: none.
+        app: Application of every flow, in the syntax of `bentpipe.experiments.apps.parse_app`.
         queues: Queue disciplines that replace the Profiles' own, in the syntax of `bentpipe.profiles.queues`; of
             several rules for one queue the last one holds.
         on_kernel: Use this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -117,7 +120,9 @@ def race(
     world = _world(on_kernel)
     folder = None if out is None else Path(out)
     root = folder or Path()
-    work = planning.plan_race(bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic)
+    work = planning.plan_race(
+        bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app)
+    )
     return _execute(bases, work, folder, jobs, fresh, capture, on_progress, careful)
 
 

@@ -1,6 +1,6 @@
-"""Simulation of a Run with Python controllers in a separate process.
+"""Simulation of a Run with Python controllers or applications in a separate process.
 
-A controller that ends its process, with ``os._exit`` or a crash in native code, then ends only its own Run. Each
+A plugin that ends its process, with ``os._exit`` or a crash in native code, then ends only its own Run. Each
 process has a fresh interpreter, so no module state passes from one Run to another.
 """
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
+    from bentpipe.experiments.plugins import PythonPlugin
 
 POLL_S = 0.1
 """Interval at which the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
@@ -53,6 +54,10 @@ class SeparateRun:
         """Return the columns of `events`."""
         return self.tables["events"]
 
+    def applications(self) -> dict[str, Any]:
+        """Return the columns of `applications`."""
+        return self.tables["applications"]
+
     def summary_json(self) -> str:
         """Return the summary, with `valid` and `why_invalid`."""
         return self.summary
@@ -63,13 +68,16 @@ class SeparateRun:
 
 
 def simulate(
-    experiment: Experiment, paths: Sequence[Profile], controllers: Sequence[str], on_progress: Callable[[float], None]
+    experiment: Experiment,
+    paths: Sequence[Profile],
+    plugins: Sequence[PythonPlugin],
+    on_progress: Callable[[float], None],
 ) -> SeparateRun:
-    """Simulate one Run with these Python `controllers`; `on_progress` may raise to stop it.
+    """Simulate one Run with these `plugins` in Python; `on_progress` may raise to stop it.
 
     Raises:
         UserError: The Experiment cannot be run.
-        ControllerError: A controller in Python failed, or its process ended.
+        ControllerError: A plugin failed, or its process ended.
     """
     ours, theirs = Pipe()
     # The process has the same module search path; it does not run the caller's script again.
@@ -81,7 +89,7 @@ def simulate(
         )
         try:
             theirs.close()
-            return _result(ours, process, experiment, paths, controllers, on_progress)
+            return _result(ours, process, experiment, paths, plugins, on_progress)
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # in the kernel, for example on a dead network file system
@@ -93,15 +101,14 @@ def _result(
     process: subprocess.Popen[bytes],
     experiment: Experiment,
     paths: Sequence[Profile],
-    controllers: Sequence[str],
+    plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
 ) -> SeparateRun:
     share = 0.0
-    named = " or ".join(controllers)
+    named = " or ".join(f"{plugin.role} {plugin.name}" for plugin in plugins)
     try:
-        channel.send(
-            (experiment.to_json(), list(controllers), [(path.metadata_json(), path.table()) for path in paths])
-        )
+        names = [(plugin.role, plugin.name) for plugin in plugins]
+        channel.send((experiment.to_json(), names, [(path.metadata_json(), path.table()) for path in paths]))
         while True:
             # Before the poll: what the process sent before its end is then received. Its end alone does not close the
             # channel if a controller started other processes.
@@ -124,7 +131,7 @@ def _result(
             how = f"ended its process {exit_text(process.wait(END_S))}"
         except subprocess.TimeoutExpired:
             how = "closed a file of its process that it did not open"
-        raise ControllerError(f"controller {named}: {how}; expected methods that return or raise") from None
+        raise ControllerError(f"{named}: {how}; expected methods that return or raise") from None
 
 
 def main() -> None:
@@ -137,19 +144,20 @@ def main() -> None:
 
     channel = Connection(int(sys.argv[1]))
     os.register_at_fork(after_in_child=channel.close)  # a process that a controller forks sends no results
-    experiment, controllers, tables = channel.recv()
+    experiment, names, tables = channel.recv()
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
     paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
     try:
-        run = simulate_json(experiment, controllers, paths, lambda share: channel.send(("share", share)))
+        run = simulate_json(experiment, names, paths, lambda share: channel.send(("share", share)))
     except ControllerError as error:
         channel.send(("controller", str(error)))
     except UserError as error:
         channel.send(("user", str(error)))
     except OSError as error:  # of `channel`: a controller's own is a ControllerError
-        sys.exit(f"controller {' or '.join(controllers)}: the connection to the race is lost: {error}")
+        sys.exit(f"{' or '.join(name for _, name in names)}: the connection to the race is lost: {error}")
     else:
         parts = {"samples": run.samples(), "links": run.links(), "events": run.events()}
+        parts["applications"] = run.applications()
         channel.send(("run", (parts, run.summary_json(), run.content_hash())))
 
 

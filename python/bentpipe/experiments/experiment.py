@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from bentpipe.experiments.apps import App, app_name
 from bentpipe.experiments.schemes import EcnMode, ecn_of, flows_of
 from bentpipe.profiles.queue_rules import QueueRule
 from bentpipe.records import Items, Record
@@ -85,35 +86,11 @@ class Host(Record):
     """Highest ECN mode that the host accepts."""
 
 
-class Transfer(Record):
-    """An application that writes a number of bytes at the start and then closes."""
-
-    bytes: Count
-
-
-class Writes(Record):
-    """Writes of equal size at a constant rate."""
-
-    write_bytes: Count
-    every_ns: Count
-    """Time between writes [ns]."""
-
-
-class Paced(Record):
-    """An application that writes at a constant rate: an application-limited flow."""
-
-    paced: Writes
-
-
-Application = Literal["bulk"] | Transfer | Paced
-"""A sending application; ``"bulk"`` always has data."""
-
-
 class Flow(Record):
     """One flow.
 
     Example:
-        >>> Flow(controller="cubic", direction="up").to_dict()["application"]
+        >>> Flow(controller="cubic", direction="up").to_dict()["app"]
         'bulk'
     """
 
@@ -129,8 +106,8 @@ class Flow(Record):
     """Start [ns since the start of the run]."""
     stop_ns: Count | None = None
     """When it stops sending [ns since the start of the run]; None: at the end, or when its application is done."""
-    application: Application = "bulk"
-    """The sending application."""
+    app: App = "bulk"
+    """Its application."""
     sender: str | None = None
     """Name of the sending host in the Experiment's `hosts`; None: the default host."""
     receiver: str | None = None
@@ -225,18 +202,19 @@ def for_scheme(
     sample_step_ns: int = SAMPLE_STEP_NS,
     queues: tuple[QueueRule, ...] = (),
     cross: tuple[CrossTraffic, ...] = (),
+    app: App = "bulk",
     name: str | None = None,
 ) -> Experiment:
-    """Make the Experiment of one scheme of a race: bulk flows that start together and share the path to the end.
+    """Make the Experiment of one scheme of a race: flows of one application that start together and share the path.
 
-    `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``.
+    `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``, with the application if it is not bulk.
     """
     flows = tuple(
-        Flow(controller=controller, direction=direction, profile=profile.role, options=options, ecn=ecn)
+        Flow(controller=controller, direction=direction, profile=profile.role, options=options, ecn=ecn, app=app)
         for (controller, options), ecn in zip(flows_of(scheme), ecn_of(scheme), strict=True)
     )
     return Experiment(
-        name=name or f"race-{direction}",
+        name=name or f"race-{direction}" + ("" if app == "bulk" else f"-{app_name(app)}"),
         seed=seed,
         duration_ns=duration_ns,
         sample_step_ns=sample_step_ns,

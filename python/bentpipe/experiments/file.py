@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.experiments.apps import parse_app
 from bentpipe.experiments.experiment import (
     NS_PER_S,
-    Application,
     CrossTraffic,
     Direction,
     Experiment,
     Flow,
     Host,
-    Paced,
     ProfileRef,
     Size,
-    Transfer,
     TransferSizes,
-    Writes,
 )
 from bentpipe.experiments.plugins import is_python_controller
 from bentpipe.experiments.schemes import EcnMode, known_controllers, read_tunable
@@ -68,38 +65,16 @@ class FlowFields(Record):
 
 
 class FlowEntry(FlowFields):
-    """A flow of the file. It always has data, unless `bytes`, or `write_bytes` with `every_s`, is given."""
+    """A flow of the file."""
 
     start_s: Seconds = 0.0
     """Start [s since the start of the run]."""
     stop_s: PositiveSeconds | None = None
     """When it stops sending [s since the start of the run]."""
-    bytes: Size | None = None
-    """Size of the transfer."""
-    write_bytes: Size | None = None
-    """Size of one write."""
-    every_s: PositiveSeconds | None = None
-    """Time between writes [s]."""
+    app: Text = "bulk"
+    """Its application, in the syntax of ``race --app``."""
     ecn: EcnMode = "off"
     """Requested ECN mode."""
-
-    @model_validator(mode="after")
-    def _check_application(self) -> Self:
-        if self.bytes is not None and (self.write_bytes is not None or self.every_s is not None):
-            raise UserError("bytes beside write_bytes or every_s", expected="one of the two applications")
-        for key, other in (("write_bytes", self.every_s), ("every_s", self.write_bytes)):
-            if getattr(self, key) is None and other is not None:
-                raise UserError(f"key {key!r} is missing", expected="write_bytes with every_s", code="missing_key")
-        return self
-
-    @property
-    def application(self) -> Application:
-        """The sending application."""
-        if self.bytes is not None:
-            return Transfer(bytes=self.bytes)
-        if self.write_bytes is not None and self.every_s is not None:
-            return Paced(paced=Writes(write_bytes=self.write_bytes, every_ns=_ns(self.every_s)))
-        return "bulk"
 
 
 class CrossEntry(FlowFields):
@@ -193,7 +168,7 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
             Flow(
                 start_ns=_ns(flow.start_s),
                 stop_ns=None if flow.stop_s is None else _ns(flow.stop_s),
-                application=flow.application,
+                app=parse_app(flow.app, f"{where}: flows[{i}].app"),
                 ecn=flow.ecn,
                 **names.checked(flow, f"{where}: flows[{i}]"),
             )

@@ -1,4 +1,4 @@
-"""Plugin registry: Python controllers in a user's file or in an installed package.
+"""Plugin registry: Python controllers and applications in a user's file or in an installed package.
 
 ``./mine.py:Mine`` names a class in a file; a name of the entry points' group `GROUP` names one in a package. A Run's
 identity includes the SHA-256 of the file, so an edited controller is another one.
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bentpipe import _native
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.files import read_bytes
-from bentpipe.plugin import HOOKS, make, tunables, unknown_hooks
+from bentpipe.plugin import APP_HOOKS, HOOKS, App, make, make_ends, tunables, unknown_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,22 +39,32 @@ GROUP = "bentpipe.controllers"
 LOADED = 77
 """Exit code of the process that tries to load a controller, if loading returns. Chosen here: no usual exit code."""
 
+Role = Literal["controller", "app"]
+
+_OPTION: dict[Role, str] = {"controller": "schemes", "app": "app"}
+
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
 
 
 @dataclass(frozen=True)
-class PythonController:
-    """A Python controller: its class, its tunables with defaults, and the hash of its file."""
+class PythonPlugin:
+    """A controller or an application in Python: its class, its tunables with defaults, and the hash of its file."""
 
     name: str
     kind: type
     tunables: dict[str, float]
     sha256: str
+    role: Role = "controller"
+
+
+def is_in_file(name: str) -> bool:
+    """Tell whether a name is that of a class in a Python file."""
+    return _IN_FILE.match(name) is not None
 
 
 def is_python_controller(name: str) -> bool:
     """Tell whether a name is that of a Python controller."""
-    return _IN_FILE.match(name) is not None or name in plugin_names()
+    return is_in_file(name) or name in plugin_names()
 
 
 @cache
@@ -63,23 +73,23 @@ def plugin_names() -> list[str]:
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
-def find_python_controller(name: str) -> PythonController:
+def find_python_controller(name: str) -> PythonPlugin:
     """Load the controller with this name, first in a separate process: a module may end the process that loads it.
 
     Raises:
         UserError: Its file, class or required method is missing, or its module ends the process.
     """
     match = _IN_FILE.match(name)
-    _try_to_load(name, b"" if match is None else read_bytes(match["file"]))
+    _try_to_load(name, b"" if match is None else read_bytes(match["file"]), "controller")
     return _load(name)
 
 
 @cache
-def _try_to_load(name: str, _content: bytes) -> None:
+def _try_to_load(name: str, _content: bytes, role: Role) -> None:
     """Load a controller in a separate process, once for each content of its file. Raises `UserError` if that fails."""
     # Without pipes: a process that the module starts would keep them open. `main` ends the process in any case.
     code = subprocess.run(
-        [sys.executable, "-P", "-m", __name__, name],
+        [sys.executable, "-P", "-m", __name__, name, role],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -88,14 +98,14 @@ def _try_to_load(name: str, _content: bytes) -> None:
     ).returncode
     if code != LOADED:
         raise UserError(
-            f"{name} cannot be loaded: it ended its process {exit_text(code)}", where="schemes", expected="a class"
+            f"{name} cannot be loaded: it ended its process {exit_text(code)}", where=_OPTION[role], expected="a class"
         )
 
 
 def main() -> None:
     """Load the controller that is the argument, and end with `LOADED`, also if it cannot be loaded."""
     with suppress(UserError):
-        _load(sys.argv[1])
+        _load(sys.argv[1], "app" if sys.argv[2] == "app" else "controller")
     os._exit(LOADED)
 
 
@@ -107,64 +117,81 @@ def exit_text(code: int) -> str:
     return f"by signal {-code}{name}"
 
 
-def _load(name: str) -> PythonController:
-    """Load the controller with this name in this process. Raises as `find_python_controller` does."""
+def _load(name: str, role: Role = "controller") -> PythonPlugin:
+    """Load the controller or application with this name in this process. Raises as `find_python_controller` does."""
     match = _IN_FILE.match(name)
     if match is None:
         return _of_package(name)
     data = read_bytes(match["file"])
-    return _of_file(name, match["file"], match["kind"], hashlib.sha256(data).hexdigest())
+    return _of_file(name, match["file"], match["kind"], hashlib.sha256(data).hexdigest(), role)
 
 
 def read_python_tunable(name: str, tunable: str, text: str) -> float:
     """Parse the value of a tunable. Raises `UserError`."""
-    known = find_python_controller(name).tunables
+    return tunable_value(find_python_controller(name), tunable, text)
+
+
+def tunable_value(plugin: PythonPlugin, tunable: str, text: str) -> float:
+    """Parse the value of a plugin's tunable. Raises `UserError`."""
+    known, who = plugin.tunables, f"{plugin.role} {plugin.name}"
     if tunable not in known:
         listed = ", ".join(known) or "none; a tunable is a numeric attribute of the class"
-        raise UserError(
-            f"controller {name} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {listed}"
-        )
+        raise UserError(f"{who} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {listed}")
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not math.isfinite(value):
-        raise UserError(f"controller {name}: option {tunable} is {shown(text)}; it must be a number")
+        raise UserError(f"{who}: option {tunable} is {shown(text)}; it must be a number")
     return value
 
 
-def python_controllers(experiment: Experiment) -> dict[str, PythonController]:
-    """Return the Python controllers of an Experiment's flows, by name."""
-    names = dict.fromkeys(flow.controller for flow in experiment.flows)
-    return {name: find_python_controller(name) for name in names if is_python_controller(name)}
+def find_python_app(name: str) -> PythonPlugin:
+    """Load the application ``FILE.py:CLASS``, first in a separate process. Raises as `find_python_controller` does."""
+    match = _IN_FILE.match(name)
+    assert match is not None  # `is_in_file`
+    _try_to_load(name, read_bytes(match["file"]), "app")
+    return _load(name, "app")
+
+
+def python_plugins(experiment: Experiment) -> list[PythonPlugin]:
+    """Return the Python controllers and applications of an Experiment's flows."""
+    controllers = dict.fromkeys(flow.controller for flow in experiment.flows)
+    apps = dict.fromkeys(app.name for flow in experiment.flows if (app := getattr(flow.app, "plugin", None)))
+    return [
+        *(find_python_controller(name) for name in controllers if is_python_controller(name)),
+        *(find_python_app(name) for name in apps),
+    ]
 
 
 def simulate(
     experiment: Experiment, paths: Sequence[Profile], on_progress: Callable[[float], None] | None = None
 ) -> RunData:
-    """Simulate one Run, with controllers in Rust and in Python.
+    """Simulate one Run, with controllers and applications in Rust and in Python.
 
     Raises:
         UserError: The Experiment cannot be run.
-        ControllerError: A Python controller failed; the message has its name, the time and the reason.
+        ControllerError: A Python controller or application failed; the message has its name, the time and the reason.
     """
-    return simulate_json(experiment.to_json(), list(python_controllers(experiment)), paths, on_progress)
+    names = [(plugin.role, plugin.name) for plugin in python_plugins(experiment)]
+    return simulate_json(experiment.to_json(), names, paths, on_progress)
 
 
 def simulate_json(
     experiment: str,
-    controllers: Sequence[str],
+    names: Sequence[tuple[Role, str]],
     paths: Sequence[Profile],
     on_progress: Callable[[float], None] | None = None,
 ) -> RunData:
-    """Simulate an Experiment given as JSON with these Python `controllers`. Raises as `simulate` does."""
-    makers = {name: partial(make, _load(name).kind) for name in controllers}
-    return _native.simulate(experiment, paths, on_progress, makers)
+    """Simulate an Experiment given as JSON with these controllers and apps in Python. Raises as `simulate` does."""
+    controllers = {name: partial(make, _load(name).kind) for role, name in names if role == "controller"}
+    apps = {name: partial(make_ends, _load(name, role).kind) for role, name in names if role == "app"}
+    return _native.simulate(experiment, paths, on_progress, controllers, apps)
 
 
 @cache
-def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
-    """Load a controller from a file, once for each content of the file."""
+def _of_file(name: str, file: str, kind: str, sha256: str, role: Role) -> PythonPlugin:
+    """Load a class from a file, once for each content of the file."""
     module_name = f"bentpipe_plugin_{sha256[:16]}"
     spec = importlib.util.spec_from_file_location(module_name, file)
     assert spec is not None  # its name ends in .py
@@ -175,7 +202,7 @@ def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
-        raise UserError(f"{file} cannot be loaded: {type(error).__name__}: {error}", where="schemes") from error
+        raise UserError(f"{file} cannot be loaded: {type(error).__name__}: {error}", where=_OPTION[role]) from error
     loaded = getattr(module, kind, None)
     if not isinstance(loaded, type):
         classes = [
@@ -183,13 +210,13 @@ def _of_file(name: str, file: str, kind: str, sha256: str) -> PythonController:
         ]
         raise UserError(
             f"{file} has no class {kind}{did_you_mean(kind, classes)} (it has {', '.join(classes) or 'none'})",
-            where="schemes",
+            where=_OPTION[role],
         )
-    return _checked(name, loaded, sha256)
+    return _checked_app(name, loaded, sha256) if role == "app" else _checked(name, loaded, sha256)
 
 
 @cache
-def _of_package(name: str) -> PythonController:
+def _of_package(name: str) -> PythonPlugin:
     for point in entry_points(group=GROUP):
         if point.name == name:
             try:
@@ -207,7 +234,7 @@ def _of_package(name: str) -> PythonController:
     raise UserError(f"no controller {shown(name)}", where="schemes")
 
 
-def _checked(name: str, kind: type, sha256: str) -> PythonController:
+def _checked(name: str, kind: type, sha256: str) -> PythonPlugin:
     if not callable(getattr(kind, "on_ack", None)):
         raise UserError(
             f"{name} has no method on_ack", where="schemes", expected="a class like bentpipe.plugin.Controller"
@@ -219,7 +246,21 @@ def _checked(name: str, kind: type, sha256: str) -> PythonController:
             expected=f"{', '.join(HOOKS)}",
             hint="on_congestion for reacting to loss, or a helper's name without on_",
         )
-    return PythonController(name, kind, tunables(kind), sha256)
+    return PythonPlugin(name, kind, tunables(kind), sha256)
+
+
+def _checked_app(name: str, kind: type, sha256: str) -> PythonPlugin:
+    if not issubclass(kind, App):
+        raise UserError(f"app: {name} is no application; expected a subclass of bentpipe.plugin.App")
+    for each in (kind, *([kind.peer] if kind.peer is not None else [])):
+        if unknown := unknown_hooks(each, APP_HOOKS):
+            raise UserError(
+                f"app: {name} has a method {unknown[0]}, which the simulator never calls"
+                f"{did_you_mean(unknown[0], APP_HOOKS)}; expected {', '.join(APP_HOOKS)}; try a name without on_"
+            )
+    if kind.end not in ("sender", "receiver"):
+        raise UserError(f"app: {name}.end is {shown(kind.end)}; expected 'sender' or 'receiver'")
+    return PythonPlugin(name, kind, tunables(kind), sha256, "app")
 
 
 if __name__ == "__main__":

@@ -386,12 +386,13 @@ class Experiment:
 
     def _repr_html_(self) -> str:
         """Return a table and a small figure of its first path for notebooks."""
+        from bentpipe.experiments.apps import app_name
         from bentpipe.objects import html
 
         flows = () if self._file is None else self._file.experiment.flows
-        heads = ("flow", "direction", "path", "start [s]", "data")
+        heads = ("flow", "direction", "path", "start [s]", "app")
         rows = [
-            (each.controller, each.direction, each.profile, each.start_ns / 1e9, each.application) for each in flows
+            (each.controller, each.direction, each.profile, each.start_ns / 1e9, app_name(each.app)) for each in flows
         ]
         pairs = [
             ("Profiles", ", ".join(path.name for path in self._paths)),

@@ -1,4 +1,4 @@
-"""A flow of an Experiment: a controller over a path, with its start, its end and its data."""
+"""A flow of an Experiment: a controller over a path, with its start, its end and its application."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import UserError, shown
 from bentpipe.execution.plan import seconds_to_ns
+from bentpipe.experiments import apps
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.schemes import ECN_MODES, ecn_of, flows_of
 from bentpipe.objects import arguments
-from bentpipe.objects.schemes import scheme_name
+from bentpipe.objects.schemes import class_name, scheme_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.objects.arguments import DurationLike
+    from bentpipe.plugin import App
     from bentpipe.profiles.table import Direction
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow: always with data to send, unless it has `size` or writes at a constant rate.
+    """A flow: a controller under an application.
 
     Attributes:
         controller: A name of `bentpipe.controllers` with tunables (``bbr:min_rtt_win_s=20``), or a class of your own.
@@ -29,16 +31,14 @@ class Flow:
         direction: ``down`` (to the terminal) or ``up``.
         start: Start, since the run's start.
         stop: End; default: the run's end.
-        size: Bytes to transfer.
-        write: Bytes of each write of an application with a constant rate; with `every`.
-        every: Interval between writes.
+        app: Application, as for ``race --app`` (``transfers:20mb,n=1``), or a class of your own; default: always data.
         ecn: Requested ECN mode: ``off``, ``classic`` or ``accurate``; default: that in the controller's text.
         sender: Name of the sending host in the Experiment's `hosts`; default: a Linux server.
         receiver: Name of the receiving host.
 
     Example:
         >>> import bentpipe as bp
-        >>> bp.Flow("cubic", direction="up", start="5s", size=20_000_000).direction
+        >>> bp.Flow("cubic", direction="up", start="5s", app="transfers:20mb,n=1").direction
         'up'
     """
 
@@ -48,9 +48,7 @@ class Flow:
     direction: Direction = "down"
     start: DurationLike = 0.0
     stop: DurationLike | None = None
-    size: int | None = None
-    write: int | None = None
-    every: DurationLike | None = None
+    app: str | type[App] = "bulk"
     ecn: Literal["off", "classic", "accurate"] | None = None
     sender: str | None = None
     receiver: str | None = None
@@ -72,23 +70,18 @@ class Flow:
             options=options,
             start_ns=_nanoseconds(self.start, "start"),
             stop_ns=None if self.stop is None else _nanoseconds(self.stop, "stop"),
-            application=self._application(),
+            app=self._app(),
             sender=None if self.sender is None else arguments.choice(self.sender, "sender", hosts),
             receiver=None if self.receiver is None else arguments.choice(self.receiver, "receiver", hosts),
             ecn=ecn_of(scheme)[0] if self.ecn is None else arguments.choice(self.ecn, "ecn", ECN_MODES),
         )
 
-    def _application(self) -> ex.Application:
-        if self.size is not None:
-            if self.write is not None or self.every is not None:
-                raise UserError("size: given with write or every; expected a size, or writes at a constant rate")
-            return ex.Transfer(bytes=arguments.integer(self.size, "size", 1))
-        if self.write is None and self.every is None:
-            return "bulk"
-        if self.write is None or self.every is None:
-            raise UserError("write, every: only one is given; expected both, such as write=1200, every='20ms'")
-        every_ns = _nanoseconds(self.every, "every", least_s=1e-9)
-        return ex.Paced(paced=ex.Writes(write_bytes=arguments.integer(self.write, "write", 1), every_ns=every_ns))
+    def _app(self) -> apps.App:
+        if isinstance(self.app, str):
+            return apps.parse_app(self.app, "app")
+        if isinstance(self.app, type):
+            return apps.parse_app(class_name(self.app, "app"), "app")
+        raise UserError(f"app: {shown(self.app)}; expected text such as 'paced:2mbit', or an application's class")
 
 
 def _nanoseconds(value: DurationLike, where: str, least_s: float = 0.0) -> int:

@@ -160,6 +160,10 @@ class Run:
         """Return handovers, outages, losses and changes of the controllers' state."""
         return self._stored.events()
 
+    def applications(self) -> pl.DataFrame | None:
+        """Return the items of the applications: transfers, messages, requests; None: there are none."""
+        return self._stored.applications()
+
     def to_polars(self, table: TableName = "samples") -> pl.DataFrame:
         """Return a table by its name."""
         name = arguments.choice(table, "table", get_args(TableName))

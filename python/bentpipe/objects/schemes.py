@@ -23,7 +23,7 @@ def scheme_name(value: SchemeLike, where: str) -> str:
         UserError: An unknown controller or tunable, or a class that is defined in no file.
     """
     if isinstance(value, type):
-        return parse_scheme(_class_name(value, where))
+        return parse_scheme(class_name(value, where))
     if isinstance(value, str):
         return parse_scheme(value)
     raise UserError(f"{where}: {shown(value)}; expected a controller's name or class")
@@ -43,8 +43,8 @@ def scheme_names(values: SchemeLike | Sequence[SchemeLike], where: str) -> list[
     return names
 
 
-def _class_name(kind: type, where: str) -> str:
-    """Return ``FILE:CLASS``, which names a controller in another process too."""
+def class_name(kind: type, where: str) -> str:
+    """Return ``FILE:CLASS``, which names a class in another process too."""
     try:
         file = inspect.getsourcefile(kind)
     except (TypeError, OSError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.runs.profiles import store_profiles
-from bentpipe.runs.store import Run, check_folder, write_run
+from bentpipe.runs.store import APPLICATIONS, Run, check_folder, write_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,12 +23,16 @@ class MemoryRun(Run):
     """A Run that is not on disk; `path` is its place below the folder that it would be written to.
 
     Attributes:
-        tables: `samples`, `links` and `events`.
+        tables: `samples`, `links` and `events`, and `applications` if the Run has items.
         bases: The given Profiles; the Run's seed realises them.
     """
 
     tables: Mapping[str, pl.DataFrame] = field(repr=False)
     bases: tuple[Base, ...] = field(repr=False)
+
+    def applications(self) -> pl.DataFrame | None:
+        """Return the table `applications`; None: no application of the Run has items."""
+        return self.tables.get(APPLICATIONS)
 
     def _table(self, name: str) -> pl.DataFrame:
         return self.tables[name]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
-    from bentpipe.experiments.plugins import PythonController
+    from bentpipe.experiments.plugins import PythonPlugin
     from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
     from bentpipe.runs.work import Base, Work
@@ -30,8 +30,8 @@ ROW_KEYS = ("controller", "goodput_bps", "rtt_median_ms", "rtt_p95_ms", "retrans
 """Keys of each flow in ``race --json`` that are stable, first and in this order."""
 
 
-PYTHON_CONTROLLER = "controller "
-"""Prefix of the entries of Python controllers in `versions`."""
+PLUGINS = ("controller ", "app ")
+"""Prefixes of the entries of plugins in Python in `versions`."""
 
 
 @cache
@@ -56,6 +56,9 @@ class Data(Protocol):
     def events(self) -> dict[str, Any]:
         """Return the columns of `events`."""
 
+    def applications(self) -> dict[str, Any]:
+        """Return the columns of `applications`."""
+
     def summary_json(self) -> str:
         """Return the summary, with `valid` and `why_invalid`."""
 
@@ -64,7 +67,10 @@ class Data(Protocol):
 
 
 def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataFrame]:
-    """Return `samples`, `links` and `events`; samples get the `direction` and `controller` of their flow."""
+    """Return the tables of a Run; samples get the `direction` and `controller` of their flow.
+
+    Without items of an application there is no table `applications`.
+    """
     samples = store.frame(data.samples())
     samples = samples.with_columns(pl.col("losses").cast(pl.UInt64))  # null if the kernel does not count them
     flows_table = pl.DataFrame(
@@ -78,12 +84,14 @@ def tables(flows: Sequence[Mapping[str, Any]], data: Data) -> dict[str, pl.DataF
     first = ["t_s", "flow", "direction", "controller"]
     named = samples.join(flows_table, on="flow", how="left", maintain_order="left")
     ordered = named.select(first + [column for column in samples.columns if column not in first])
-    return {"samples": ordered, "links": store.frame(data.links()), "events": store.frame(data.events())}
+    run = {"samples": ordered, "links": store.frame(data.links()), "events": store.frame(data.events())}
+    items = data.applications()
+    return {**run, "applications": store.frame(items)} if len(items["flow"]) else run
 
 
 def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], data: Data) -> RunRecord:
     """Return `run.json` without the files' hashes; `paths` are the Profiles as realised with the Run's seed."""
-    from bentpipe.experiments.plugins import python_controllers
+    from bentpipe.experiments.plugins import python_plugins
 
     summary = json.loads(data.summary_json())
     return RunRecord(
@@ -97,7 +105,7 @@ def run_record(item: Work, experiment: Experiment, paths: Sequence[Profile], dat
             for base, path, reference in zip(item.bases, paths, experiment.profiles, strict=True)
         ),
         experiment=experiment,
-        versions=versions(item.world, python_controllers(experiment)),
+        versions=versions(item.world, python_plugins(experiment)),
         valid=summary.pop("valid"),
         why_invalid=summary.pop("why_invalid"),
         summary=summary,
@@ -119,17 +127,17 @@ def profile_record(base: Base, path: Profile, drawn_hash: str) -> ProfileRecord:
     )
 
 
-def versions(world: World, plugins: Mapping[str, PythonController] | None = None) -> dict[str, str]:
+def versions(world: World, plugins: Iterable[PythonPlugin] = ()) -> dict[str, str]:
     """Return the versions of the software that made a Run.
 
     `build` of an emulated Run identifies only the emulator, as the simulator's TCP has no effect on it; kernel and
-    processor are added. A simulated Run does not depend on the machine's TCP. Each Python controller has the SHA-256 of
-    its file, because an edited controller is another one.
+    processor are added. A simulated Run does not depend on the machine's TCP. Each plugin in Python has the SHA-256 of
+    its file, because an edited one is another one.
     """
-    controllers = {f"{PYTHON_CONTROLLER}{name}": plugin.sha256 for name, plugin in (plugins or {}).items()}
+    files = {f"{plugin.role} {plugin.name}": plugin.sha256 for plugin in plugins}
     if world == "simulated":
-        return {"bentpipe": _native.__version__, "build": build(), **controllers}
-    software = {"bentpipe": _native.__version__, "build": _native.__emulator__, **controllers}
+        return {"bentpipe": _native.__version__, "build": build(), **files}
+    software = {"bentpipe": _native.__version__, "build": _native.__emulator__, **files}
     return {**software, **machine()}
 
 
@@ -158,12 +166,13 @@ def race_row(run: Run) -> dict[str, Any]:
 
 
 def results_table(runs: Iterable[Run]) -> pl.DataFrame:
-    """Return one row per flow of every Run: its identity and summary; nested fields are ``startup_…``."""
+    """Return one row per flow of every Run: its identity and summary; nested fields are ``startup_…`` and ``app_…``."""
     rows = []
     for run in runs:
         for i, flow in zip(run.flow_numbers, run.flows, strict=True):
             plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
             start = {f"startup_{key}": value for key, value in flow["startup"].items()}
+            app = {f"app_{key}": value for key, value in flow.get("app", {}).items()}
             identity = {
                 "experiment": run.experiment,
                 "profile": run.label,
@@ -172,7 +181,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
                 "flow": i,
             }
             validity = {"valid": run.record.valid, "content_hash": run.record.content_hash}
-            row = {**identity, **plain, **start, **validity}
+            row = {**identity, **plain, **start, **app, **validity}
             # A lone surrogate of a run.json fits no file.
             rows.append({key: printable(value) if isinstance(value, str) else value for key, value in row.items()})
     return pl.DataFrame(rows, infer_schema_length=None)

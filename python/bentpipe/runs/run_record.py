@@ -81,6 +81,7 @@ class FlowFigures(TypedDict):
     marks: NotRequired[int | None]
     startup: StartUpFigures
     completed_s: NotRequired[float | None]
+    app: NotRequired[dict[str, float | None]]
 
 
 @with_config(_FIGURES)

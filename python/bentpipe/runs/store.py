@@ -36,6 +36,9 @@ R = TypeVar("R", bound=Record)
 
 TABLES = ("samples", "links", "events")
 
+APPLICATIONS = "applications"
+"""Table of a Run whose applications have items: transfers, messages, requests."""
+
 LONGEST_NAME = 120
 """Largest number of characters of a path component. Chosen here: every file system takes twice as many bytes."""
 
@@ -132,6 +135,11 @@ class Run:
         """Read `events.parquet`."""
         return self._table("events")
 
+    def applications(self) -> pl.DataFrame | None:
+        """Read `applications.parquet`; None: no application of the Run has items."""
+        has_items = f"{APPLICATIONS}.parquet" in self.record.files
+        return self._table(APPLICATIONS) if has_items else None
+
     def _table(self, name: str) -> pl.DataFrame:
         return read_table(self.path, self.record.files, name, "running the race again with `fresh`")
 
@@ -178,12 +186,12 @@ def frame(columns: Mapping[str, Any]) -> pl.DataFrame:
 def write_run(folder: Path, record: RunRecord, tables: Mapping[str, pl.DataFrame]) -> Run:
     """Write a Run to a temporary folder and move it to its place in one step, replacing an existing one.
 
-    `tables` has the three of `TABLES`.
+    `tables` has the three of `TABLES`, and `APPLICATIONS` if the Run has items.
 
     Raises:
         StoreError: The disk cannot be written; the temporary folder is removed.
     """
-    files = write_folder(folder, record.to_dict(), {name: tables[name] for name in TABLES})
+    files = write_folder(folder, record.to_dict(), tables)
     return Run(folder, record.replace(files=files))
 
 

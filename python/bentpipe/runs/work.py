@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.experiments import experiment as ex
-from bentpipe.experiments.plugins import python_controllers
+from bentpipe.experiments.plugins import python_plugins
 from bentpipe.runs import record
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Work:
     @property
     def identity(self) -> dict[str, Any]:
         """Properties that a finished Run must share to count as this work."""
-        versions = record.versions(self.world, python_controllers(self.experiment))
+        versions = record.versions(self.world, python_plugins(self.experiment))
         return identity(self.experiment, [base.hash for base in self.bases], versions)
 
 
@@ -76,7 +76,7 @@ def identity(experiment: ex.Experiment, base_hashes: Sequence[str], versions: Ma
     """
     profiles = [{**each.to_dict(), "hash": base} for each, base in zip(experiment.profiles, base_hashes, strict=True)]
     ran = {key: versions.get(key) for key in ("bentpipe", "build", "kernel", "machine")} | {
-        key: value for key, value in versions.items() if key.startswith(record.PYTHON_CONTROLLER)
+        key: value for key, value in versions.items() if key.startswith(record.PLUGINS)
     }
     whole: dict[str, Any] = json.loads(json.dumps({**experiment.to_dict(), "profiles": profiles, "versions": ran}))
     return whole

@@ -16,11 +16,14 @@ from bentpipe.errors import UserError, did_you_mean, shown
 _RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _BYTES = {"bytes": 1, "kb": 10**3, "mb": 10**6}
+_SIZES = {**_BYTES, "gb": 10**9}
 
 #: Largest rate accepted [bit/s]: 1 Tbit/s. Chosen here: beyond any link a transport study uses.
 MAX_RATE_BPS = 10**12
 #: Longest time accepted [ns]: 60 s. Chosen here: longer than any RTT or queue on the Earth.
 MAX_TIME_NS = 60 * 10**9
+#: Largest size accepted [bytes]: 1 PB. Chosen here: more than any path carries in a Run.
+MAX_SIZE_BYTES = 10**15
 #: Largest queue accepted [bytes]: 1 TB, and [packets] and [bdp]: a million. Chosen here, to catch slips.
 MAX_QUEUE_BYTES = 10**12
 MAX_QUEUE_COUNT = 10**6
@@ -59,6 +62,12 @@ def parse_time_ns(text: str, where: str) -> int:
     """Read a time such as ``19.5ms`` as nanoseconds; otherwise as `parse_rate_bps`."""
     amount, unit = _split(text, where, _TIMES, "a time such as 40ms")
     return _whole(amount * _TIMES[unit], MAX_TIME_NS, text, where, "1ns to 60s")
+
+
+def parse_size_bytes(text: str, where: str) -> int:
+    """Read a size such as ``100kb`` as bytes; otherwise as `parse_rate_bps`."""
+    amount, unit = _split(text, where, _SIZES, "a size such as 100kb")
+    return _whole(amount * _SIZES[unit], MAX_SIZE_BYTES, text, where, "1bytes to 1000000gb")
 
 
 def parse_probability(text: str, where: str) -> float:

@@ -5,7 +5,8 @@ use crate::race_flows::{self, Progress};
 use crate::result::FlowResult;
 use crate::sampler::{ObservedFlow, Sampler};
 use crate::spec::Spec;
-use bentpipe_profile::experiment::{Application, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::experiment::{Experiment, FlowSpec, ProfileRef};
 use bentpipe_profile::{Nanos, Profile, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub fn race_results(experiment: &Experiment, progress: &[Arc<Progress>], sampler
             number: seen.map(|(number, _)| *number),
             start: start + Nanos(flow.start_ns.0),
             stop: flow.stop_ns.map_or(Time::MAX, |stop| start + Nanos(stop.0)),
-            completed: progress.completed().filter(|_| matches!(flow.application, Application::Bytes(_))),
+            completed: progress.completed().filter(|_| matches!(flow.app, AppSpec::Transfers { .. })),
             delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
             is_complete: true,
             retransmits: seen.map_or(0, |(_, s)| s.retransmits),

@@ -3,5 +3,5 @@
 pub mod summary;
 pub mod tables;
 
-pub use summary::{CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
-pub use tables::{CA_STATES, Column, Events, Links, NO_ROUTE, RunTables, Samples};
+pub use summary::{AppSummary, CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
+pub use tables::{Applications, CA_STATES, Column, Events, Links, NO_ROUTE, RunTables, Samples};

@@ -1,7 +1,7 @@
 //! The summary of a Run.
 
 use crate::experiment::Experiment;
-use crate::run::Samples;
+use crate::run::{Applications, Samples};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +106,59 @@ pub struct FlowSummary {
     pub startup: Startup,
     /// Flow completion time, from its start [s]; `None`: not complete, or unlimited.
     pub completed_s: Option<f64>,
+    /// Items of its application; `None`: it has none, as a bulk flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppSummary>,
+}
+
+/// Summary of the items of a flow's application. Durations are from the start of an item to its completion, over the complete ones.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AppSummary {
+    /// Items that began.
+    pub items: u64,
+    /// Items that were complete at the end.
+    pub completed: u64,
+    /// Mean duration [s]; `None`: no item was complete.
+    pub mean_s: Option<f64>,
+    /// Median duration [s].
+    pub median_s: Option<f64>,
+    /// 95th percentile of the duration [s].
+    pub p95_s: Option<f64>,
+    /// Median time to the first byte [s].
+    pub first_byte_median_s: Option<f64>,
+}
+
+impl AppSummary {
+    /// Summarise the items of each of `flows` flows.
+    #[must_use]
+    pub fn of(items: &Applications, flows: usize) -> Vec<Option<Self>> {
+        let mut rows = vec![Vec::new(); flows];
+        for row in 0..items.flow.len() {
+            if let Some(flow) = usize::try_from(items.flow[row]).ok().and_then(|flow| rows.get_mut(flow)) {
+                flow.push(row);
+            }
+        }
+        rows.iter().map(|rows| (!rows.is_empty()).then(|| Self::of_rows(items, rows))).collect()
+    }
+
+    fn of_rows(items: &Applications, rows: &[usize]) -> Self {
+        let spans = |ends: &[f64]| {
+            let mut spans: Vec<f64> = rows.iter().map(|&row| ends[row] - items.start_s[row]).filter(|span| span.is_finite()).collect();
+            spans.sort_by(f64::total_cmp);
+            spans
+        };
+        // The smallest value that at least this share of the values does not exceed.
+        let quantile = |sorted: &[f64], percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        let durations = spans(&items.completed_s);
+        Self {
+            items: rows.len() as u64,
+            completed: rows.iter().filter(|&&row| items.completed_s[row].is_finite()).count() as u64,
+            mean_s: (!durations.is_empty()).then(|| durations.iter().sum::<f64>() / durations.len() as f64),
+            median_s: quantile(&durations, 50),
+            p95_s: quantile(&durations, 95),
+            first_byte_median_s: quantile(&spans(&items.first_byte_s), 50),
+        }
+    }
 }
 
 /// Summary of a flow's start-up phase: from its start to the end of its warm-up.
@@ -120,7 +173,7 @@ pub struct Startup {
 }
 
 impl Summary {
-    /// Summarise a run from its flows' totals and samples. `start`, `end`: of the run, on the Profile's clock.
+    /// Summarise a run from its flows' totals and samples, without its applications. `start`, `end`: of the run, on the Profile's clock.
     #[must_use]
     pub fn of(experiment: &Experiment, flows: &[FlowFacts], samples: &Samples, start: Time, end: Time, packets: u64) -> Self {
         let flows = flows
@@ -182,6 +235,7 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
             retransmits: split_retransmits,
         },
         completed_s: flow.completed.map(|at| at.since(flow.start).as_secs_f64()),
+        app: None,
     }
 }
 

@@ -148,6 +148,40 @@ table! {
     }
 }
 
+table! {
+    /// Items of the applications: transfers, messages, requests. One row per item, in the order in which they began.
+    Applications {
+        /// Number of the flow.
+        flow: U64(u64),
+        /// Kind of the item: `transfer`, `message`, `request`, or the name that an application in Python gives; empty: unknown.
+        kind: Text(String),
+        /// Number of the item in its flow.
+        id: U64(u64),
+        /// When it began, since the beginning of the run [s]; NaN: unknown.
+        start_s: F64(f64),
+        /// When its first byte arrived [s]; NaN: not known, or not complete.
+        first_byte_s: F64(f64),
+        /// When it was complete [s]; NaN: it was not.
+        completed_s: F64(f64),
+        /// Its size [bytes]; 0: unknown.
+        bytes: U64(u64),
+    }
+}
+
+impl Applications {
+    /// Append the row of a new item of a flow, with nothing known. Returns its index.
+    pub fn push(&mut self, flow: u64, id: u64) -> usize {
+        self.flow.push(flow);
+        self.kind.push(String::new());
+        self.id.push(id);
+        self.start_s.push(f64::NAN);
+        self.first_byte_s.push(f64::NAN);
+        self.completed_s.push(f64::NAN);
+        self.bytes.push(0);
+        self.flow.len() - 1
+    }
+}
+
 impl Events {
     /// Append the Profile's events between `start` and `end`. An interruption that began earlier and lasts beyond `start` counts from `start`.
     pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
@@ -204,7 +238,7 @@ pub fn hash_columns(hash: &mut Sha256, columns: &[(&'static str, Column<'_>)]) {
     }
 }
 
-/// The three tables of a Run.
+/// The tables of a Run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTables {
     /// State of the senders over time.
@@ -213,12 +247,19 @@ pub struct RunTables {
     pub links: Links,
     /// Events of the path and of the flows.
     pub events: Events,
+    /// Items of the applications.
+    pub applications: Applications,
 }
 
 impl RunTables {
     /// Return all tables by name.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 3] {
-        [("samples", self.samples.columns()), ("links", self.links.columns()), ("events", self.events.columns())]
+    pub fn named(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 4] {
+        [
+            ("samples", self.samples.columns()),
+            ("links", self.links.columns()),
+            ("events", self.events.columns()),
+            ("applications", self.applications.columns()),
+        ]
     }
 }

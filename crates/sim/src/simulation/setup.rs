@@ -1,18 +1,19 @@
 //! How an Experiment is set up.
 
-use super::{Simulation, index_u32};
+use super::{AppPlugins, Simulation, index_u32};
 use crate::batches::Batches;
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::items::Items;
 use crate::payloads::Payloads;
-use bentpipe_cc::registry::Plugins;
+use crate::transports::{Plugins, no_plugins};
 use bentpipe_link::Network;
 use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::RunTables;
 use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 impl Simulation {
@@ -21,14 +22,19 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
-        Self::with_plugins(experiment, profiles, &|_, _, _| None)
+        Self::with_plugins(experiment, profiles, &no_plugins(), &|_, _| None)
     }
 
-    /// Set up an Experiment with `plugins`, which build controllers that are not in the registry.
+    /// Set up an Experiment with `plugins` and `apps`, which build controllers and applications that are not in the registries.
     ///
     /// # Errors
     /// [`SimError`].
-    pub fn with_plugins(experiment: Experiment, profiles: Vec<Arc<Profile>>, plugins: &Plugins<'_>) -> Result<Self, SimError> {
+    pub fn with_plugins(
+        experiment: Experiment,
+        profiles: Vec<Arc<Profile>>,
+        plugins: &Plugins,
+        apps: &AppPlugins<'_>,
+    ) -> Result<Self, SimError> {
         experiment.check()?;
         if profiles.len() != experiment.profiles.len() {
             return Err(SimError::ProfileCount { expected: experiment.profiles.len(), given: profiles.len() });
@@ -38,7 +44,7 @@ impl Simulation {
         let profiles = paths.collect::<Result<Vec<_>, _>>()?;
         let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
         let network = NetworkSpec::from_profiles(&refs)?;
-        Self::on(experiment, profiles, &network, plugins)
+        Self::on(experiment, profiles, &network, plugins, apps)
     }
 
     /// Set up an Experiment on a network. The roles of its Profiles are the names of the network's paths, in the same order; it has no queue rules.
@@ -63,11 +69,17 @@ impl Simulation {
             }
         }
         let profiles = (0..expected).map(|path| network.profile(path).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        Self::on(experiment, profiles, network, &|_, _, _| None)
+        Self::on(experiment, profiles, network, &no_plugins(), &|_, _| None)
     }
 
     /// Set up a checked Experiment. `profiles`: the network's paths.
-    fn on(experiment: Experiment, profiles: Vec<Arc<Profile>>, network: &NetworkSpec, plugins: &Plugins<'_>) -> Result<Self, SimError> {
+    fn on(
+        experiment: Experiment,
+        profiles: Vec<Arc<Profile>>,
+        network: &NetworkSpec,
+        plugins: &Plugins,
+        apps: &AppPlugins<'_>,
+    ) -> Result<Self, SimError> {
         let start = Time::ZERO + experiment.offset_ns;
         let end = start + experiment.duration_ns;
         if let Some(short) = profiles.iter().find(|p| p.duration().0 < end.0) {
@@ -84,16 +96,14 @@ impl Simulation {
             .iter()
             .enumerate()
             .map(|(i, spec)| {
-                let path = experiment.path_of(&spec.profile);
                 let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
-                let mut flow = Flow::new(streams, path, spec, &experiment, &profiles[path], start, plugins)?;
-                flow.ends[0].observe();
-                Ok(Some(Box::new(flow)))
+                let ends = apps(&spec.app, streams).or_else(|| bentpipe_apps::build(&spec.app, streams));
+                let ends = ends.ok_or_else(|| SimError::unknown_app(i, &spec.app))?;
+                Flow::new(streams, spec, ends, &experiment, &profiles[experiment.path_of(&spec.profile)], start, plugins)
             })
             .collect::<Result<Vec<_>, SimError>>()?;
-        let own_flows = flows.len();
-        network.set_separate_flows(index_u32(own_flows));
-        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment)).collect();
+        network.set_separate_flows(index_u32(flows.len()));
+        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
         let mut simulation = Self {
@@ -104,9 +114,10 @@ impl Simulation {
             experiment,
             profiles,
             network,
+            connections: (0..flows.len()).map(|_| None).collect(),
             flows,
-            own_flows,
             sources,
+            touched: VecDeque::new(),
             payloads: Payloads::default(),
             timers: BinaryHeap::new(),
             timer_count: 0,
@@ -115,13 +126,14 @@ impl Simulation {
             end,
             outcomes,
             tables: RunTables::default(),
+            items: Items::default(),
             packets: 0,
         };
-        for flow in 0..own_flows {
+        for flow in 0..simulation.flows.len() {
             simulation.schedule_timer(flow);
         }
         for source in 0..simulation.sources.len() {
-            simulation.schedule_transfer(source)?;
+            simulation.schedule_transfer(source);
         }
         for profile in &simulation.profiles {
             simulation.tables.events.push_path(profile, start, end);

@@ -252,6 +252,10 @@ class EmulationResult:
         """Return the `events` table's columns."""
         return self._table("events")
 
+    def applications(self) -> dict[str, Any]:
+        """Return the `applications` table's columns."""
+        return self._table("applications")
+
     def summary_json(self) -> str:
         """Return the summary, with the emulator's measurements of itself, as JSON."""
         done = self.done or {}

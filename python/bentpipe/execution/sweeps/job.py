@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
-from bentpipe.experiments.plugins import is_python_controller
+from bentpipe.experiments.plugins import python_plugins
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record
 from bentpipe.runs.work import Base, Work
@@ -105,7 +105,7 @@ class Job:
     @property
     def in_python(self) -> bool:
         """Whether it has a Python controller, which holds the interpreter's lock."""
-        return any(is_python_controller(flow.controller) for flow in self.work.experiment.flows)
+        return bool(python_plugins(self.work.experiment))
 
 
 def race_jobs(

@@ -1,0 +1,79 @@
+//! The trait of an application, and what it sees.
+
+use crate::actions::Actions;
+use bentpipe_profile::{Bytes, Time};
+
+/// A stream, which is a connection, as one end knows it. Each end numbers its streams by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamId(pub u32);
+
+impl StreamId {
+    /// Number of the first stream that the other end opened; below are those that this end opened.
+    pub const ACCEPTED: u32 = 1 << 31;
+}
+
+/// A message on a stream. Its first bytes are a header with the three numbers; the rest has no meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Size with the header; at least [`bentpipe_profile::app::MESSAGE_HEADER`]. [`Bytes::MAX`]: it never ends.
+    pub bytes: Bytes,
+    /// Number given by the application, such as that of a request.
+    pub id: u64,
+    /// Size of the answer that the sender of the message wants [bytes]; 0: none.
+    pub answer_bytes: u64,
+}
+
+/// Something that happened at this end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The flow starts. The first event.
+    Started,
+    /// The connection is established; this end may have opened it, or the other.
+    Opened(StreamId),
+    /// New data in order arrived (only with [`Interest::readable`]).
+    Readable {
+        /// The stream.
+        stream: StreamId,
+        /// Bytes since the last event.
+        bytes: Bytes,
+    },
+    /// A whole message arrived.
+    Message {
+        /// The stream.
+        stream: StreamId,
+        /// The message.
+        message: Message,
+        /// When its first byte arrived.
+        first_byte: Time,
+    },
+    /// The other end's transport has acknowledged everything written so far (only with [`Interest::delivered`]).
+    Delivered(StreamId),
+    /// The send buffer has accepted everything written so far (only with [`Interest::writable`]).
+    Writable(StreamId),
+    /// The other end closed the stream, and all its data arrived.
+    Closed(StreamId),
+    /// A timer that this end set is due.
+    Timer(u64),
+}
+
+/// The frequent events that an application wants to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// [`Event::Readable`].
+    pub readable: bool,
+    /// [`Event::Delivered`].
+    pub delivered: bool,
+    /// [`Event::Writable`].
+    pub writable: bool,
+}
+
+/// One end of an application. It never waits and reads no clock.
+pub trait App: Send {
+    /// Return the frequent events that it wants to see.
+    fn interest(&self) -> Interest {
+        Interest::default()
+    }
+
+    /// Handle an event at `now`, a time since the beginning of the run, and add what follows from it to `actions`.
+    fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions);
+}

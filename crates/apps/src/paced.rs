@@ -1,0 +1,36 @@
+//! A sender with a constant rate.
+
+use crate::actions::{Actions, Item};
+use crate::app::{App, Event, Message, StreamId};
+use bentpipe_profile::{Bytes, Nanos, Time};
+
+/// Messages of one size at equal intervals on one connection. Each is an item, so that its delay is known.
+pub struct Paced {
+    bytes: Bytes,
+    every: Nanos,
+    stream: StreamId,
+    next: u64,
+}
+
+impl Paced {
+    /// Create a sender of `bytes` each `every`.
+    #[must_use]
+    pub const fn new(bytes: Bytes, every: Nanos) -> Self {
+        Self { bytes, every, stream: StreamId(0), next: 0 }
+    }
+}
+
+impl App for Paced {
+    fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
+        match event {
+            Event::Started => self.stream = actions.open(),
+            Event::Timer(_) => {}
+            _ => return,
+        }
+        let id = self.next;
+        self.next += 1;
+        actions.write(self.stream, Message { bytes: self.bytes, id, answer_bytes: 0 });
+        actions.record(Item { id, kind: Some("message".into()), start: Some(now), bytes: Some(self.bytes), ..Item::default() });
+        actions.set_timer(now + self.every, self.next);
+    }
+}

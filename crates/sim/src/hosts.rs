@@ -1,0 +1,171 @@
+//! The part of the event loop that runs the applications: it tells them what happened, and does what they want.
+
+use crate::simulation::Simulation;
+use bentpipe_apps::{Action, Actions, Event};
+use bentpipe_profile::{Nanos, Time};
+use bentpipe_transport::Endpoint;
+
+impl Simulation {
+    /// Start a flow when its time has come, and run its applications' timers that are due.
+    pub(crate) fn run_timers(&mut self, flow: usize, now: Time) {
+        if !self.flows[flow].is_started && self.flows[flow].start <= now {
+            self.flows[flow].is_started = true;
+            for end in 0..2 {
+                self.tell(flow, end, Event::Started);
+            }
+        }
+        for end in 0..2 {
+            while now < self.flows[flow].stop
+                && let Some(timer) = self.flows[flow].ends[end].take_due(now)
+            {
+                self.tell(flow, end, Event::Timer(timer));
+            }
+        }
+        self.flows[flow].update_wake();
+    }
+
+    /// Tell an application everything that happened at its end of a connection.
+    pub(crate) fn run_events(&mut self, index: usize, end: usize) {
+        let now = self.run_time();
+        while let Some(connection) = self.connections[index].as_mut() {
+            let Some((flow, flow_end)) = connection.flow_end(end) else { return };
+            let stream = &mut connection.streams[end];
+            if stream.id.is_none() {
+                stream.id = Some(self.flows[flow].ends[flow_end].accept(index_u32(index)));
+            }
+            let Some(event) = stream.next_event(now, &connection.ends[end]) else { return };
+            if flow_end == 1 && matches!(event, Event::Message { .. }) {
+                self.flows[flow].undelivered -= 1;
+            }
+            if self.now < self.flows[flow].stop {
+                self.tell(flow, flow_end, event);
+            }
+            let flow = &mut self.flows[flow];
+            if flow.is_finishing && flow.undelivered == 0 && flow.completed.is_none() {
+                flow.completed = Some(self.now);
+            }
+        }
+    }
+
+    /// Send what the applications wrote, and tell them what follows from it.
+    pub(crate) fn flush(&mut self) {
+        while let Some((index, end)) = self.touched.pop_front() {
+            self.transmit(index, end);
+            let has_event = |connection: &crate::connection::Connection| connection.streams[end].has_event(&connection.ends[end]);
+            if self.connections[index].as_deref().is_some_and(has_event) {
+                self.run_events(index, end);
+            }
+            self.schedule_timer(index);
+            self.remove_if_over(index);
+        }
+    }
+
+    /// Time since the beginning of the run.
+    fn run_time(&self) -> Time {
+        Time(self.now.since(self.start).0)
+    }
+
+    fn tell(&mut self, flow: usize, end: usize, event: Event) {
+        let now = self.run_time();
+        let flow_end = &mut self.flows[flow].ends[end];
+        flow_end.app.on_event(now, &event, &mut flow_end.actions);
+        if !flow_end.actions.is_empty() {
+            let mut actions = std::mem::take(&mut flow_end.actions);
+            self.apply(flow, end, &mut actions);
+            self.flows[flow].ends[end].actions = actions;
+        }
+    }
+
+    /// Do what an application wants. What it writes is sent by [`Self::flush`].
+    fn apply(&mut self, index: usize, end: usize, actions: &mut Actions) {
+        for action in actions.drain() {
+            let flow = &mut self.flows[index];
+            match action {
+                Action::Open(_) => self.open(index, end),
+                Action::SetTimer { at, timer } => {
+                    flow.ends[end].set_timer(self.start + Nanos(at.0), timer);
+                    flow.update_wake();
+                    self.schedule_timer(index);
+                }
+                Action::Record(item) => self.items.record(index, item),
+                Action::Finish => flow.is_finishing = true,
+                Action::Write(stream, message) => {
+                    let Some(number) = flow.ends[end].connection(stream) else { continue };
+                    let Some(connection) = self.connections[number as usize].as_mut() else { continue };
+                    let own = usize::from(connection.flow_end(0) != Some((index, end)));
+                    if connection.streams[own].is_closed {
+                        continue; // as a write on a socket that is shut down
+                    }
+                    let transport = &mut connection.ends[own];
+                    if !transport.has_sender() {
+                        transport.set_sender(self.now, flow.transports.accepting_sender(end, connection.random));
+                    }
+                    transport.write(self.now, message.bytes);
+                    connection.streams[own].on_written(&message);
+                    connection.streams[1 - own].expect(message);
+                    flow.undelivered += u64::from(end == 0);
+                    self.touched.push_back((number as usize, own));
+                }
+                Action::Close(stream) => {
+                    let Some(number) = flow.ends[end].connection(stream) else { continue };
+                    let Some(connection) = self.connections[number as usize].as_mut() else { continue };
+                    let own = usize::from(connection.flow_end(0) != Some((index, end)));
+                    connection.streams[own].is_closed = true;
+                    connection.ends[own].close();
+                    self.touched.push_back((number as usize, own));
+                }
+            }
+        }
+    }
+
+    /// Open a connection. The first one of a flow has the flow's number.
+    fn open(&mut self, flow: usize, end: usize) {
+        let index = if self.flows[flow].opened == 0 { flow } else { self.add_slot() };
+        let mut connection = self.flows[flow].connect(flow, end, self.now);
+        connection.ends[0].open(self.now);
+        self.connections[index] = Some(Box::new(connection));
+        let before = self.flows[flow].connections.last().copied();
+        self.flows[flow].connections.push(index_u32(index));
+        self.flows[flow].ends[end].open(index_u32(index));
+        if let Some(before) = before {
+            self.remove_if_over(before as usize); // it was kept as the newest
+        }
+        self.touched.push_back((index, 0));
+    }
+
+    /// Remove a connection once both ends have closed and everything is acknowledged. Its packets in the network are then ignored. The newest
+    /// connection of a flow stays: samples show it.
+    pub(crate) fn remove_if_over(&mut self, index: usize) {
+        let Some(connection) = self.connections[index].as_deref().filter(|connection| connection.is_over()) else { return };
+        match connection.flow_end(0) {
+            Some((flow, _)) => {
+                let flow = &mut self.flows[flow];
+                if flow.connections.last() == Some(&index_u32(index)) {
+                    return;
+                }
+                flow.remember(connection);
+                flow.connections.retain(|&each| each as usize != index);
+            }
+            None => self.record_transfer(index),
+        }
+        self.connections[index] = None;
+        self.timer_due[index] = Time::MAX;
+        if index < self.flows.len() {
+            self.schedule_timer(index); // the slot also has the flow's timers
+        }
+    }
+
+    /// Wake both ends of a connection, and send what is due.
+    pub(crate) fn wake_connection(&mut self, index: usize, now: Time) {
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.ends.iter_mut().for_each(|end| end.on_wake(now));
+            self.transmit(index, 1);
+            self.transmit(index, 0);
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 connections
+const fn index_u32(index: usize) -> u32 {
+    index as u32
+}

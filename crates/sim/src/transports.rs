@@ -1,0 +1,143 @@
+//! How the connections of a flow are made: hosts, controllers and random streams.
+
+use crate::error::SimError;
+use bentpipe_cc::Controller;
+use bentpipe_cc::hints::Facts;
+use bentpipe_cc::registry::{self, Config};
+use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
+use std::sync::Arc;
+
+/// Builds controllers that are not in the registry, such as Python controllers, for as long as a run lasts.
+pub type Plugins = Arc<dyn Fn(&str, &Config, &OptionValues) -> Option<Box<dyn Controller>> + Send + Sync>;
+
+/// No controllers besides those in the registry.
+#[must_use]
+pub fn no_plugins() -> Plugins {
+    Arc::new(|_, _, _| None)
+}
+
+/// Makes the connections of one flow.
+pub struct Transports {
+    /// Direction of the flow's data.
+    pub direction: Direction,
+    /// Time from which its senders transmit nothing.
+    pub stop: Time,
+    path: u32,
+    streams: Streams,
+    /// Settings of the host that sends the flow's data, and of the other one.
+    senders: [SenderConfig; 2],
+    receivers: [ReceiverConfig; 2],
+    controller: String,
+    options: OptionValues,
+    facts: Facts,
+    plugins: Plugins,
+    /// The controller that was built to check its name and options, for the sender of the flow's data on the first connection.
+    first: Option<Box<dyn Controller>>,
+    /// Whether events and RTT samples of data in the flow's direction are kept.
+    is_observed: bool,
+}
+
+impl Transports {
+    /// Prepare connections. Times are the Profile's; `offset` is the start of the run.
+    ///
+    /// # Errors
+    /// An unknown controller or option.
+    #[allow(clippy::cast_possible_truncation)] // the network refuses more than 2^32 paths
+    pub fn new(
+        streams: Streams,
+        spec: &FlowSpec,
+        experiment: &Experiment,
+        profile: &Profile,
+        offset: Time,
+        plugins: &Plugins,
+    ) -> Result<Self, SimError> {
+        let hosts = [experiment.host(spec.sender.as_ref()), experiment.host(spec.receiver.as_ref())];
+        let mut transports = Self {
+            direction: spec.direction,
+            stop: spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0)),
+            path: experiment.path_of(&spec.profile) as u32,
+            streams,
+            senders: [0, 1].map(|end| SenderConfig { ecn: spec.ecn.min(hosts[end].ecn), ..sender_config(&hosts[end]) }),
+            receivers: [0, 1].map(|end| receiver_config(&hosts[end])),
+            controller: spec.controller.clone(),
+            options: spec.options.clone(),
+            facts: facts(profile),
+            plugins: Arc::clone(plugins),
+            first: None,
+            is_observed: true,
+        };
+        transports.first = Some(transports.controller(&transports.senders[0].controller_config(streams), streams)?);
+        Ok(transports)
+    }
+
+    /// Keep no events and RTT samples.
+    pub const fn ignore(&mut self) {
+        self.is_observed = false;
+    }
+
+    /// Make the transports of a connection that the end `opener` opens, and return them with their path. The first connection of a flow has
+    /// the flow's own random streams.
+    pub fn connect(&mut self, opener: usize, streams: Streams) -> ([Tcp; 2], u32) {
+        let receiver = |end: usize, streams| Receiver::new(ReceiverConfig { streams, ..self.receivers[end] });
+        let (own, other) = (receiver(opener, streams.child("back")), receiver(1 - opener, streams));
+        let mut opening = Tcp::opening(self.sender(opener, streams), own);
+        let mut accepting = Tcp::accepting(other);
+        for tcp in [&mut opening, &mut accepting] {
+            tcp.stop_at(self.stop);
+        }
+        if self.is_observed {
+            let sending = if opener == 0 { &mut opening } else { &mut accepting };
+            sending.observe();
+        }
+        ([opening, accepting], self.path)
+    }
+
+    /// Make the sender of the end that accepted a connection; `end`: that end of the flow, `streams`: those of the connection.
+    pub fn accepting_sender(&mut self, end: usize, streams: Streams) -> Sender {
+        self.sender(end, streams.child("back"))
+    }
+
+    /// Random streams of connection number `number`.
+    #[must_use]
+    pub fn streams_of(&self, number: u64) -> Streams {
+        if number == 0 { self.streams } else { self.streams.child(&format!("connection/{number}")) }
+    }
+
+    fn sender(&mut self, end: usize, streams: Streams) -> Sender {
+        let config = SenderConfig { host_times: Some(streams), ..self.senders[end] };
+        let first = self.first.take().filter(|_| end == 0 && streams == self.streams);
+        let controller = first.unwrap_or_else(|| {
+            self.controller(&config.controller_config(streams), streams).expect("`new` has built this controller already")
+        });
+        Sender::new(config, controller)
+    }
+
+    /// Build a controller and give it the path hints that it needs.
+    fn controller(&self, config: &Config, streams: Streams) -> Result<Box<dyn Controller>, SimError> {
+        if let Some(plugin) = (self.plugins)(&self.controller, config, &self.options) {
+            return Ok(plugin);
+        }
+        let mut controller = registry::build(&self.controller, config, &self.options)?;
+        for hint in registry::path_hints(&self.controller, &self.options, streams, || self.facts.clone())? {
+            controller.on_path_hint(&hint);
+        }
+        Ok(controller)
+    }
+}
+
+/// Return the facts behind path hints: handover times and the wall-clock start of the Profile.
+fn facts(profile: &Profile) -> Facts {
+    let handovers = profile.events().iter().filter(|event| matches!(event.kind, EventKind::Handover { .. }));
+    Facts { reconfigurations: handovers.map(|event| event.at_ns).collect(), start_unix_ns: profile.start().0 }
+}
+
+fn sender_config(host: &HostSpec) -> SenderConfig {
+    SenderConfig { wmem_max: host.wmem_max_bytes, wmem_segment: host.wmem_segment_bytes, fq: host.fq, ..SenderConfig::default() }
+}
+
+fn receiver_config(host: &HostSpec) -> ReceiverConfig {
+    ReceiverConfig { rmem_max: host.rmem_max_bytes, gro_segments: host.gro_segments, ecn: host.ecn, ..ReceiverConfig::default() }
+}

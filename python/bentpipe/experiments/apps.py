@@ -1,0 +1,215 @@
+"""Applications of flows: their records, and the syntax of ``race --app`` and of Experiment files.
+
+``bulk``, ``transfers:1mb,every=2s``, ``paced:2mbit``, ``request:200bytes/100kb,n=50``, ``./mine.py:Mine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.experiments import plugins
+from bentpipe.experiments.flow_names import split_flow
+from bentpipe.records import LARGEST, Items, Record
+from bentpipe.scenarios.units import parse_rate_bps, parse_size_bytes, parse_time_ns
+
+LEAST_BYTES = 24
+"""Size of a message's header, and so of the smallest message."""
+
+PACED_EVERY = "20ms"
+"""Default time between the writes of a paced application: that of the frames of a call's audio."""
+
+MessageSize = Annotated[int, Field(ge=0, le=LARGEST)]
+"""At least `LEAST_BYTES` in a simulation; a flow of a program may have had less."""
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+
+
+class TransfersApp(Record):
+    """The sender makes transfers, each over a connection of its own."""
+
+    sizes_bytes: Annotated[Items[MessageSize], Field(min_length=1)]
+    """Sizes, used in turn."""
+    count: Positive | None = None
+    """Number of transfers; None: until the flow stops."""
+    every_ns: Positive | None = None
+    """Time between starts [ns]; None: each starts when the one before it is delivered."""
+    poisson: bool = False
+    """Whether `every_ns` is the mean of a Poisson process."""
+
+
+class PacedApp(Record):
+    """The sender writes messages at a constant rate."""
+
+    write_bytes: MessageSize
+    """Size of a message."""
+    every_ns: Positive
+    """Time between messages [ns]."""
+
+
+class RequestApp(Record):
+    """The receiver makes requests, one after the other, over one connection."""
+
+    request_bytes: MessageSize
+    """Size of a request."""
+    response_bytes: MessageSize
+    """Size of a response."""
+    count: Positive | None = None
+    """Number of requests; None: until the flow stops."""
+    think_ns: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Time that the sender takes to answer [ns]."""
+
+
+class PluginApp(Record):
+    """An application in Python (`bentpipe.plugin.App`)."""
+
+    name: str
+    """File and class."""
+    options: Mapping[str, float] = Field(default_factory=dict)
+    """Values of its tunables."""
+
+
+class Transfers(Record):
+    """``{"transfers": {…}}``."""
+
+    transfers: TransfersApp
+
+
+class Paced(Record):
+    """``{"paced": {…}}``."""
+
+    paced: PacedApp
+
+
+class Request(Record):
+    """``{"request": {…}}``."""
+
+    request: RequestApp
+
+
+class Plugin(Record):
+    """``{"plugin": {…}}``."""
+
+    plugin: PluginApp
+
+
+App = Literal["bulk"] | Transfers | Paced | Request | Plugin
+"""An application of a flow; ``"bulk"``: the sender always has data."""
+
+KINDS = ("bulk", "transfers", "paced", "request")
+"""Built-in applications."""
+
+EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE or ./FILE.py:CLASS"
+
+
+def parse_app(text: str, where: str = "--app") -> App:
+    """Parse an application; `where` names it in messages. Raises `UserError`.
+
+    Example:
+        >>> parse_app("request:200bytes/100kb,n=50").request.response_bytes
+        100000
+        >>> parse_app("transfers:1mb,every=2s").transfers.every_ns
+        2000000000
+    """
+    name, rest = split_flow(text)
+    if plugins.is_in_file(name):
+        found = plugins.find_python_app(name)
+        values = {key: plugins.tunable_value(found, key, value) for key, value in _options(rest or "", where).items()}
+        return Plugin(plugin=PluginApp(name=name, options=values))
+    kind = name.lower()
+    if kind not in KINDS:
+        raise UserError(f"{where}: no application {shown(name)}{did_you_mean(kind, KINDS)}; expected {EXPECTED}")
+    first, _, more = (rest or "").partition(",")
+    options = _options(more, where)
+    if kind == "bulk":
+        if rest is not None:
+            raise UserError(f"{where}: {shown(text)}; expected bulk alone, as it takes nothing")
+        return "bulk"
+    if not first:
+        raise UserError(f"{where}: {shown(text)} has no size or rate; expected {EXPECTED}")
+    readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request]] = {
+        "transfers": _transfers,
+        "paced": _paced,
+        "request": _request,
+    }
+    app = readers[kind](first, options, where)
+    if options:
+        raise UserError(f"{where}: {kind} takes no {shown(next(iter(options)))}; see docs/reference/race.md")
+    return app
+
+
+def app_name(app: App) -> str:
+    """Return the short name of an application: its kind, or its class."""
+    if isinstance(app, str):
+        return app
+    if isinstance(app, Plugin):
+        return app.plugin.name.rpartition(":")[2]
+    return next(iter(app.to_dict()))
+
+
+def _transfers(sizes: str, options: dict[str, str], where: str) -> Transfers:
+    every, poisson = options.pop("every", None), options.pop("poisson", None)
+    if every is not None and poisson is not None:
+        raise UserError(f"{where}: transfers with every and poisson; expected one of them")
+    gap = every or poisson
+    return Transfers(
+        transfers=TransfersApp(
+            sizes_bytes=tuple(_size(size, where) for size in sizes.split("+")),
+            count=_count(options, where),
+            every_ns=None if gap is None else parse_time_ns(gap, where),
+            poisson=poisson is not None,
+        )
+    )
+
+
+def _paced(rate: str, options: dict[str, str], where: str) -> Paced:
+    every_ns = parse_time_ns(options.pop("every", PACED_EVERY), where)
+    write_bytes = parse_rate_bps(rate, where) * every_ns // (8 * 10**9)
+    if write_bytes < LEAST_BYTES:
+        raise UserError(
+            f"{where}: {shown(rate)} is {write_bytes} bytes each {every_ns / 1e6:g} ms; expected at least "
+            f"{LEAST_BYTES} bytes; try a longer every"
+        )
+    return Paced(paced=PacedApp(write_bytes=write_bytes, every_ns=every_ns))
+
+
+def _request(sizes: str, options: dict[str, str], where: str) -> Request:
+    request, slash, response = sizes.partition("/")
+    if not slash:
+        raise UserError(f"{where}: request:{sizes}; expected two sizes, for example request:200bytes/100kb")
+    return Request(
+        request=RequestApp(
+            request_bytes=_size(request, where),
+            response_bytes=_size(response, where),
+            count=_count(options, where),
+            think_ns=parse_time_ns(options.pop("think"), where) if "think" in options else 0,
+        )
+    )
+
+
+def _size(text: str, where: str) -> int:
+    size = parse_size_bytes(text, where)
+    if size < LEAST_BYTES:
+        raise UserError(f"{where}: {shown(text)}; expected at least {LEAST_BYTES} bytes, the header of a message")
+    return size
+
+
+def _count(options: dict[str, str], where: str) -> int | None:
+    text = options.pop("n", None)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise UserError(f"{where}: n is {shown(text)}; expected a whole number from 1 on")
+    return int(text)
+
+
+def _options(text: str, where: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for part in text.split(",") if text else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value) or key in options:
+            raise UserError(f"{where}: {shown(part)}; expected name=value, each name once")
+        options[key] = value
+    return options
