@@ -1,6 +1,6 @@
 //! One CUBIC and one BBR flow on 100 Mbit/s, 40 ms and a drop-tail queue of one BDP, which `benchmarks/dumbbell.py` compares with ns-3.
 //!
-//! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers]`
+//! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers] [app]`, `app` as JSON (`"bulk"`)
 
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds: u64 = args.next().map_or(Ok(60), |a| a.parse())?;
     let seed: u64 = args.next().map_or(Ok(0), |a| a.parse())?;
     let controllers = args.next().unwrap_or_else(|| "cubic,bbr".to_owned());
+    let app: AppSpec = args.next().map_or(Ok(AppSpec::Bulk), |a| serde_json::from_str(&a))?;
     let rate = Rate::from_mbps(100);
     let packets = rate.bytes_in(Nanos::from_millis(40)).0 / 1500;
     let side = HopDirection {
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options: BTreeMap::new(),
         start_ns: Time::ZERO,
         stop_ns: None,
-        app: AppSpec::Bulk,
+        app: app.clone(),
         sender: None,
         receiver: None,
         ecn: EcnMode::Off,
