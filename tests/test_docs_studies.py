@@ -1,0 +1,27 @@
+"""The tables of the studies' page are those of the stored results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.json"))
+
+
+def test_the_studies_page_shows_the_stored_results():
+    command = [sys.executable, ROOT / "tools/docs/study_tables.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
+def test_a_stored_result_says_where_it_was_made(file):
+    result = json.loads(file.read_text(encoding="utf-8"))
+    assert result["study"] == file.stem
+    assert result["rows"]
+    assert result["verdicts"]
+    assert {"commit", "machine", "processor", "kernel", "bentpipe"} <= result["made_on"].keys()
+    assert not result["made_on"]["commit"].endswith("-dirty")
