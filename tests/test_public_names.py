@@ -46,6 +46,7 @@ COMMANDS = {
     "profile show": "Profile.summary",
     "race": "Experiment.simulate",
     "read": "read",
+    "replay": "replay",
     "report": "RunSet.report",
     "route": "route",
     "run": "Profile.run",

@@ -8,6 +8,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
+- `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line.
 
 Names are loaded on first use, so importing bentpipe is cheap.
@@ -22,6 +23,7 @@ from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
     from bentpipe._native import __version__, controllers
+    from bentpipe.experiments.hook_traces import replay
     from bentpipe.measurements.probing.reflector import Reflector
     from bentpipe.objects.catalogue import constellations, policies, presets, sites
     from bentpipe.objects.comparison import Comparison
@@ -61,6 +63,7 @@ _HOMES = {
     "presets": "bentpipe.objects.catalogue",
     "probe": "bentpipe.objects.probing",
     "read": "bentpipe.objects.measurement",
+    "replay": "bentpipe.experiments.hook_traces",
     "route": "bentpipe.objects.satellites",
     "run_demo": "bentpipe.objects.workflows",
     "run_study": "bentpipe.objects.workflows",
@@ -93,6 +96,7 @@ __all__ = [
     "presets",
     "probe",
     "read",
+    "replay",
     "route",
     "run_demo",
     "run_study",

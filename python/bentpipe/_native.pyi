@@ -1,7 +1,7 @@
 """Types of the native half. Units and errors: docstrings of the Python modules that wrap it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,21 @@ def simulate(
     on_progress: Callable[[float], object] | None = None,
     plugins: Mapping[str, Callable[[int, int, dict[str, float]], object]] | None = None,
     apps: Mapping[str, Callable[[dict[str, float], int], tuple[object, object]]] | None = None,
+    on_hooks: Callable[[int, bytes], object] | None = None,
 ) -> RunData: ...
+def traced_controller(start: bytes) -> str: ...
+
+@final
+class HookReplay:
+    def __new__(
+        cls,
+        controller: str,
+        options_json: str | None,
+        plugins: Mapping[str, Callable[[int, int, dict[str, float]], object]],
+    ) -> Self: ...
+    def feed(self, part: bytes) -> str | None: ...
+    def finish(self) -> int: ...
+
 def ping(
     profile: Profile,
     sent_s: NDArray[np.float64],

@@ -9,12 +9,13 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
 from bentpipe.errors import DiskFullError, StoreError, UserError
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 #: Errors of the disk, not of the file's name.
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -89,6 +90,22 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     Raises:
         UserError: It is missing, not an ordinary file, larger than `limit` [bytes] or unreadable.
     """
+    with open_input(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise UserError(f"{path}: is too large ({size} bytes); expected at most {limit} bytes")
+        try:
+            return file.read()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {reason_of(error)}") from error
+
+
+def open_input(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a file for reading after checking its type: a device or a pipe may never end.
+
+    Raises:
+        UserError: It is missing, not an ordinary file or unreadable.
+    """
     source = Path(path)
     try:
         status = source.stat()
@@ -96,9 +113,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
             raise UserError(f"{path}: is a directory; expected a file")
         if not stat.S_ISREG(status.st_mode):
             raise UserError(f"{path}: is not an ordinary file; expected a file")
-        if status.st_size > limit:
-            raise UserError(f"{path}: is too large ({status.st_size} bytes); expected at most {limit} bytes")
-        return source.read_bytes()
+        return source.open("rb")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
@@ -130,7 +145,7 @@ def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
     Raises:
         UserError: The gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
     """
-    if not data.startswith(_GZIP_MAGIC):
+    if not data.startswith(GZIP_MAGIC):
         return data
     parts: list[bytes] = []
     total = 0

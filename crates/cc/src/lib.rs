@@ -3,10 +3,12 @@
 //! | module | content |
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables; its list declares their modules |
+//! | [`controllers`] | where a Run's controllers come from: the registry, plug-ins, a recorder around them |
 //! | [`options`] | options as typed values; how a controller declares its own |
 //! | the modules of that list ([`new_reno`], [`cubic`], …) | one controller each |
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
+//! | [`hook_trace`] | every call of a controller recorded, and replayed without a network |
 //! | `delegate` | forwarding of methods to an inner controller |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | parts that controllers share |
 
@@ -18,11 +20,13 @@ pub mod options;
 pub mod registry;
 
 mod bbr_parts;
+pub mod controllers;
 pub mod error;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
 pub mod hints;
+pub mod hook_trace;
 pub mod hystart;
 pub mod hystart_pp;
 mod leo;

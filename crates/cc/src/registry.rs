@@ -68,9 +68,6 @@ pub struct Entry {
     pub build: fn(&Config, &Values) -> Box<dyn Controller>,
 }
 
-/// Builds a controller that is not in the registry, such as a Python controller. `None`: no such controller.
-pub type Plugins<'a> = dyn Fn(&str, &Config, &OptionValues) -> Option<Box<dyn Controller>> + 'a;
-
 impl Entry {
     /// Returns the option called `name`.
     ///

@@ -4,6 +4,7 @@ mod access;
 mod app;
 mod emu;
 mod error;
+mod hooks;
 mod logs;
 mod orbit;
 mod plugin;
@@ -22,8 +23,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_loss_processes, module)?)?;
     module.add_class::<sim::PyRunData>()?;
+    module.add_class::<hooks::HookReplay>()?;
     module.add_class::<plugin::Ack>()?;
     module.add_class::<app::PyMessage>()?;
+    module.add_function(wrap_pyfunction!(hooks::traced_controller, module)?)?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;

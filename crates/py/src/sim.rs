@@ -4,16 +4,18 @@ use crate::app::AppRegistry;
 use crate::error::user_error;
 use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
+use bentpipe_cc::controllers::Controllers;
+use bentpipe_cc::hook_trace::Traces;
 use bentpipe_cc::options::{Allowed, OptionSpec, Value};
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::Column;
 use bentpipe_profile::{Nanos, Time};
-use bentpipe_sim::{Plugins, RunData, Simulation};
+use bentpipe_sim::{RunData, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,9 +55,10 @@ impl PyRunData {
 
 /// Run an Experiment. Releases the GIL. Every half second of simulated time it checks for Ctrl-C and calls `on_progress` with the fraction done.
 /// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options. `apps`: Python applications by
-/// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver.
+/// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver. `on_hooks`: receives the
+/// index of a flow and the next bytes of its hook trace, as often.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None))]
 pub fn simulate(
     py: Python<'_>,
     experiment_json: &str,
@@ -63,13 +66,18 @@ pub fn simulate(
     on_progress: Option<Py<PyAny>>,
     plugins: Option<BTreeMap<String, Py<PyAny>>>,
     apps: Option<BTreeMap<String, Py<PyAny>>>,
+    on_hooks: Option<Py<PyAny>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
     let plugins = Arc::new(PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns));
     let apps = AppRegistry::new(apps.unwrap_or_default(), plugins.failure());
-    let controllers = Arc::clone(&plugins);
-    let controllers: Plugins = Arc::new(move |name, config, options| controllers.create(name, config, options));
+    let create = Arc::clone(&plugins);
+    let traces = on_hooks.map(|receiver| (Arc::new(Traces::default()), receiver));
+    let controllers = Controllers {
+        plugins: Some(Arc::new(move |name, config, options| create.create(name, config, options))),
+        traces: traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
+    };
     let mut simulation = py
         .detach(|| Simulation::with_plugins(experiment, profiles, &controllers, &|spec, streams| apps.create(spec, streams)))
         .map_err(user_error)?;
@@ -78,6 +86,11 @@ pub fn simulate(
     loop {
         let more = py.detach(|| simulation.run_until(until));
         plugins.check(py)?;
+        if let Some((traces, receiver)) = &traces {
+            for (flow, part) in traces.take().iter().enumerate() {
+                receiver.call1(py, (flow, PyBytes::new(py, part)))?;
+            }
+        }
         if !more {
             break;
         }

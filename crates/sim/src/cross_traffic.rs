@@ -2,7 +2,8 @@
 
 use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
-use crate::transports::{Transports, no_plugins};
+use crate::transports::Transports;
+use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::Arrivals;
 use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec};
@@ -48,7 +49,7 @@ impl Source {
         };
         let profile = &profiles[experiment.path_of(&cross.profile)];
         let own = streams.child(&format!("cross/{index}"));
-        let mut transports = Transports::new(own, &spec, experiment, profile, offset, &no_plugins())?;
+        let mut transports = Transports::new(own, &spec, experiment, profile, offset, &Controllers::default())?;
         transports.ignore();
         Ok(Self {
             arrivals: cross.arrivals(&index.to_string(), streams),

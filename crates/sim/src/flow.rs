@@ -2,8 +2,9 @@
 
 use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
-use crate::transports::{Plugins, Transports};
+use crate::transports::Transports;
 use bentpipe_apps::{Actions, App, Ends, StreamId};
+use bentpipe_cc::controllers::Controllers;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::FlowFacts;
@@ -148,9 +149,9 @@ impl Flow {
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
-        plugins: &Plugins,
+        controllers: &Controllers,
     ) -> Result<Self, SimError> {
-        let transports = Transports::new(streams, spec, experiment, profile, offset, plugins)?;
+        let transports = Transports::new(streams, spec, experiment, profile, offset, controllers)?;
         Ok(Self {
             ends: [FlowEnd::new(ends.sender), FlowEnd::new(ends.receiver)],
             connections: Vec::new(),

@@ -33,4 +33,3 @@ mod tests;
 pub use error::SimError;
 pub use pings::ping;
 pub use simulation::{AppPlugins, RunData, Simulation};
-pub use transports::{Plugins, no_plugins};

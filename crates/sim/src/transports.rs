@@ -1,23 +1,15 @@
 //! How the connections of a flow are made: hosts, controllers and random streams.
 
 use crate::error::SimError;
-use bentpipe_cc::Controller;
+use bentpipe_cc::controllers::{Built, Controllers};
+use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hints::Facts;
-use bentpipe_cc::registry::{self, Config};
+use bentpipe_cc::hook_trace::{Header, Trace};
+use bentpipe_cc::registry::Config;
 use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
-use std::sync::Arc;
-
-/// Builds controllers that are not in the registry, such as Python controllers, for as long as a run lasts.
-pub type Plugins = Arc<dyn Fn(&str, &Config, &OptionValues) -> Option<Box<dyn Controller>> + Send + Sync>;
-
-/// No controllers besides those in the registry.
-#[must_use]
-pub fn no_plugins() -> Plugins {
-    Arc::new(|_, _, _| None)
-}
 
 /// Makes the connections of one flow.
 pub struct Transports {
@@ -33,9 +25,11 @@ pub struct Transports {
     controller: String,
     options: OptionValues,
     facts: Facts,
-    plugins: Plugins,
+    controllers: Controllers,
     /// The controller that was built to check its name and options, for the sender of the flow's data on the first connection.
-    first: Option<Box<dyn Controller>>,
+    first: Option<Built>,
+    /// Where the first controller of the end that sends the flow's data is recorded.
+    trace: Option<Trace>,
     /// Whether events and RTT samples of data in the flow's direction are kept.
     is_observed: bool,
 }
@@ -52,7 +46,7 @@ impl Transports {
         experiment: &Experiment,
         profile: &Profile,
         offset: Time,
-        plugins: &Plugins,
+        controllers: &Controllers,
     ) -> Result<Self, SimError> {
         let hosts = [experiment.host(spec.sender.as_ref()), experiment.host(spec.receiver.as_ref())];
         let mut transports = Self {
@@ -65,11 +59,12 @@ impl Transports {
             controller: spec.controller.clone(),
             options: spec.options.clone(),
             facts: facts(profile),
-            plugins: Arc::clone(plugins),
+            controllers: controllers.clone(),
             first: None,
+            trace: controllers.traces.as_ref().map(|traces| traces.next_flow()),
             is_observed: true,
         };
-        transports.first = Some(transports.controller(&transports.senders[0].controller_config(streams), streams)?);
+        transports.first = Some(transports.build(&transports.senders[0].controller_config(streams))?);
         Ok(transports)
     }
 
@@ -108,23 +103,18 @@ impl Transports {
 
     fn sender(&mut self, end: usize, streams: Streams) -> Sender {
         let config = SenderConfig { host_times: Some(streams), ..self.senders[end] };
+        let controller_config = config.controller_config(streams);
         let first = self.first.take().filter(|_| end == 0 && streams == self.streams);
-        let controller = first.unwrap_or_else(|| {
-            self.controller(&config.controller_config(streams), streams).expect("`new` has built this controller already")
-        });
+        let built = first.unwrap_or_else(|| self.build(&controller_config).expect("`new` has built this controller already"));
+        let controller = match self.trace.take_if(|_| end == 0) {
+            Some(trace) => built.start_recorded(trace, &Header::new(&self.controller, &self.options, &controller_config)),
+            None => built.start(),
+        };
         Sender::new(config, controller)
     }
 
-    /// Build a controller and give it the path hints that it needs.
-    fn controller(&self, config: &Config, streams: Streams) -> Result<Box<dyn Controller>, SimError> {
-        if let Some(plugin) = (self.plugins)(&self.controller, config, &self.options) {
-            return Ok(plugin);
-        }
-        let mut controller = registry::build(&self.controller, config, &self.options)?;
-        for hint in registry::path_hints(&self.controller, &self.options, streams, || self.facts.clone())? {
-            controller.on_path_hint(&hint);
-        }
-        Ok(controller)
+    fn build(&self, config: &Config) -> Result<Built, RegistryError> {
+        self.controllers.build(&self.controller, &self.options, config, || self.facts.clone())
     }
 }
 

@@ -16,6 +16,7 @@ from bentpipe.cli.errors import ReportingGroup
 from bentpipe.cli.options import PlaceCommand, ProgramCommand
 from bentpipe.cli.race import race
 from bentpipe.cli.read import read
+from bentpipe.cli.replay import replay
 from bentpipe.cli.report import report
 from bentpipe.cli.route import route
 from bentpipe.cli.run import run, shell
@@ -74,6 +75,7 @@ app.command(cls=PlaceCommand)(shell)
 app.command()(race)
 app.command()(tune)
 app.command()(fairness)
+app.command()(replay)
 app.command()(report)
 app.command()(compare)
 app.command()(read)

@@ -88,6 +88,13 @@ Capture = Annotated[
         help="With --on-kernel: store the packets of both ends in each Run, as pcapng, each with its fate on the path.",
     ),
 ]
+HookTrace = Annotated[
+    bool,
+    typer.Option(
+        "--hook-trace",
+        help="Store every call of each flow's controller, on its first connection, in each Run, for `bentpipe replay`.",
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -119,6 +126,7 @@ def race(
     app: AppOption = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
+    hook_trace: HookTrace = False,
     jobs: Jobs = None,
     experiment: ExperimentOption = None,
     fresh: Fresh = False,
@@ -148,7 +156,7 @@ def race(
     # A fresh race that has not begun has no Runs of its own: without --fresh it would count earlier Runs as its own.
     with reporting_interrupts(out, "the same command starts over" if fresh else "the same command runs the rest"):
         settings = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
-        settings["capture"] = capture
+        settings |= {"capture": capture, "hook_trace": hook_trace}
         if experiment is not None:
             conflicting = {
                 "PROFILES": profiles,

@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bentpipe.errors import UserError
 from bentpipe.execution.emulation.spec import CAPTURES
+from bentpipe.experiments import hook_traces
 from bentpipe.runs import store
 
 if TYPE_CHECKING:
@@ -22,6 +25,31 @@ if TYPE_CHECKING:
     from bentpipe.runs.store import Run
 
 PREFIX = ".unfinished-"
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Files that each Run of a race holds besides its tables: packet captures, hook traces."""
+
+    capture: bool = False
+    hook_trace: bool = False
+
+    def check(self, *, on_kernel: bool, has_folder: bool) -> None:
+        """Refuse what the Runs' world does not have, and files without a folder."""
+        if self.capture and not on_kernel:
+            raise UserError("the simulator's packets have no content", where="capture", expected="`on_kernel` with it")
+        if self.hook_trace and on_kernel:
+            raise UserError("only the simulator is recorded", where="hook_trace", expected="no `on_kernel` with it")
+        for name in ("capture", "hook_trace"):
+            if getattr(self, name) and not has_folder:
+                raise UserError("no folder for the Runs", where=name, expected="`out`")
+
+    def are_stored(self, run: Run) -> bool:
+        """Tell whether the Run has them."""
+        has_captures = not self.capture or are_stored(run.path)
+        return has_captures and (
+            not self.hook_trace or hook_traces.are_stored(run.path, len(run.record.experiment.flows))
+        )
 
 
 def new_folder(out: Path) -> Path:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -24,10 +24,12 @@ from bentpipe.execution.emulation.spec import EmulationError
 from bentpipe.execution.interrupts import ctrl_c_ignored
 from bentpipe.execution.pools import ClusterError, Finished, Message
 from bentpipe.experiments import plugins
+from bentpipe.experiments.hook_traces import HookRecorder
 from bentpipe.runs.failed import FailedRun, of_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe._native import Profile
     from bentpipe.execution.drawn import DrawnProfiles
@@ -209,8 +211,10 @@ def cost_s(item: Work) -> float:
     return item.experiment.duration_ns / 1e9 * max(1, len(item.experiment.flows))
 
 
-def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None) -> Simulated:
+def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None, hooks: Path | None = None) -> Simulated:
     """Simulate one Run; with Python controllers in a process of its own, which may then end without harm to others.
+
+    `hooks` is a folder for the hook traces of the flows.
 
     Raises:
         UserError: The Experiment cannot be run.
@@ -219,7 +223,8 @@ def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None) 
     paths = drawn.take(item.bases, item.seed)
     experiment = with_references(item.experiment, paths)
     if in_python := plugins.python_plugins(experiment):
-        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None))
+        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None), hooks)
     else:
-        data = plugins.simulate(experiment, paths, on_share)
+        with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
+            data = plugins.simulate(experiment, paths, on_share, on_hooks)
     return Simulated(item, experiment, paths, data)

@@ -78,6 +78,7 @@ def race(
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
+    hook_trace: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -104,6 +105,8 @@ def race(
             `kernel.TRIES` times in all.
         capture: With `on_kernel`: store the packets at both ends in each Run, as `client.pcapng` and `server.pcapng`.
             An existing Run without them is run again.
+        hook_trace: In the simulator: store the calls of each flow's controller in each Run, as ``flow-0.hooks.gz``, …
+            (`bentpipe.experiments.hook_traces`). An existing Run without them is run again.
         jobs: Number of threads; None: the number of this process's cores. It does not affect results.
         fresh: Run again and replace existing Runs.
         on_progress: Called from this thread, about ten times a second.
@@ -123,7 +126,7 @@ def race(
     work = planning.plan_race(
         bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app)
     )
-    return _execute(bases, work, folder, jobs, fresh, capture, on_progress, careful)
+    return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
 
 
 def run_experiment(
@@ -135,6 +138,7 @@ def run_experiment(
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
+    hook_trace: bool = False,
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
@@ -147,7 +151,7 @@ def run_experiment(
     bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
     folder = None if out is None else Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, folder or Path(), _world(on_kernel))
-    return _execute(bases, work, folder, jobs, fresh, capture, on_progress, careful)
+    return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
 
 
 def _world(on_kernel: bool) -> World:
@@ -160,22 +164,20 @@ def _execute(
     out: Path | None,
     jobs: int | None,
     fresh: bool,
-    capture: bool,
+    extras: captures.Extras,
     on_progress: OnProgress | None,
     careful: bool,
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
         raise UserError(str(jobs), where="jobs", expected="at least 1")
-    if any(item.world == "emulated" for item in work):
+    on_kernel = any(item.world == "emulated" for item in work)
+    extras.check(on_kernel=on_kernel, has_folder=out is not None)
+    if on_kernel:
         if jobs not in (None, 1):
             problem = "1: runs on the kernel are in real time and share the machine"
             raise UserError(str(jobs), where="jobs", expected=problem)
         kernel.check(work)
         jobs = 1
-    elif capture:
-        raise UserError("the simulator's packets have no content", where="capture", expected="`on_kernel` with it")
-    if capture and out is None:
-        raise UserError("no folder for the Runs", where="capture", expected="`out`")
     check_service(work)
     threads = jobs or len(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack:
@@ -186,7 +188,7 @@ def _execute(
             store.check_folder(out)
             busy = "another race writes there; wait for its end, or choose another folder (`out`)"
             stack.enter_context(holding(out, busy))
-            sink = FolderSink(work, out, fresh=fresh, capture=capture)
+            sink = FolderSink(work, out, fresh=fresh, extras=extras)
         execution: Execution[store.Run] = Execution(work, sink.pending, sink, KernelWarning, on_progress)
         pending = [work[i] for i in sink.pending]
         careful = careful and any(item.world == "emulated" for item in pending)
@@ -197,7 +199,7 @@ def _execute(
                 if careful:
                     _warn_of_machine()
                 tries = kernel.TRIES if careful else 1
-                worker = _Worker(pending, sink, tries, threads=threads, capture=capture)
+                worker = _Worker(pending, sink, tries, threads=threads, extras=extras)
                 execution.take(on_threads(worker, len(pending), threads))
         finally:
             sink.end(execution.failed)
@@ -212,17 +214,23 @@ class _Worker:
     """Executes one Run of a race in a thread, and hands it to the sink."""
 
     def __init__(
-        self, pending: Sequence[Work], sink: FolderSink | MemorySink, tries: int, *, threads: int, capture: bool
+        self,
+        pending: Sequence[Work],
+        sink: FolderSink | MemorySink,
+        tries: int,
+        *,
+        threads: int,
+        extras: captures.Extras,
     ) -> None:
-        self._pending, self._sink, self._capture = pending, sink, capture
+        self._pending, self._sink, self._extras = pending, sink, extras
         self._emulations = kernel.Emulations(tries)
         self._drawn = DrawnProfiles((threads + 1) * max((len(item.bases) for item in pending), default=1))
 
     def __call__(self, number: int, on_share: OnShare, tell: Tell) -> store.Run:
         item = self._pending[number]
-        if item.world == "simulated":
-            return self._sink.keep(simulate(item, self._drawn, on_share))
-        with captures.temporary_folder(item.folder.parent if self._capture else None) as captured:
+        with captures.temporary_folder(item.folder.parent if self._extras != captures.Extras() else None) as captured:
+            if item.world == "simulated":
+                return self._sink.keep(simulate(item, self._drawn, on_share, captured), captured)
             return self._sink.keep(self._emulations.run(item, self._drawn, on_share, tell, captured), captured)
 
 

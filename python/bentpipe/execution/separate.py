@@ -12,16 +12,17 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.errors import ControllerError, UserError
+from bentpipe.errors import ControllerError, StoreError, UserError
 from bentpipe.experiments.plugins import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
@@ -32,6 +33,9 @@ POLL_S = 0.1
 
 END_S = 5.0
 """Time within which a process that no longer sends must end before it is killed [s]. Chosen here."""
+
+_ERRORS = {"controller": ControllerError, "store": StoreError, "user": UserError}
+"""Errors of the process, by the name under which it sends them."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,16 @@ def simulate(
     paths: Sequence[Profile],
     plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
+    hooks: Path | None = None,
 ) -> SeparateRun:
     """Simulate one Run with these `plugins` in Python; `on_progress` may raise to stop it.
+
+    `hooks` is a folder for the hook traces of the flows.
 
     Raises:
         UserError: The Experiment cannot be run.
         ControllerError: A plugin failed, or its process ended.
+        StoreError: A hook trace cannot be written.
     """
     ours, theirs = Pipe()
     # The process has the same module search path; it does not run the caller's script again.
@@ -89,7 +97,7 @@ def simulate(
         )
         try:
             theirs.close()
-            return _result(ours, process, experiment, paths, plugins, on_progress)
+            return _result(ours, process, experiment, paths, plugins, on_progress, hooks)
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # in the kernel, for example on a dead network file system
@@ -103,12 +111,14 @@ def _result(
     paths: Sequence[Profile],
     plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
+    hooks: Path | None,
 ) -> SeparateRun:
     share = 0.0
     named = " or ".join(f"{plugin.role} {plugin.name}" for plugin in plugins)
     try:
         names = [(plugin.role, plugin.name) for plugin in plugins]
-        channel.send((experiment.to_json(), names, [(path.metadata_json(), path.table()) for path in paths]))
+        tables = [(path.metadata_json(), path.table()) for path in paths]
+        channel.send((experiment.to_json(), names, tables, hooks))
         while True:
             # Before the poll: what the process sent before its end is then received. Its end alone does not close the
             # channel if a controller started other processes.
@@ -125,7 +135,7 @@ def _result(
             elif kind == "run":
                 return SeparateRun(*value)
             else:
-                raise (ControllerError if kind == "controller" else UserError)(value)
+                raise _ERRORS[kind](value)
     except (EOFError, OSError, pickle.UnpicklingError):
         try:
             how = f"ended its process {exit_text(process.wait(END_S))}"
@@ -140,19 +150,23 @@ def main() -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # a terminal sends Ctrl-C to all its processes; the parent ends this one
     from bentpipe._native import Profile
+    from bentpipe.experiments.hook_traces import HookRecorder
     from bentpipe.experiments.plugins import simulate_json
 
     channel = Connection(int(sys.argv[1]))
     os.register_at_fork(after_in_child=channel.close)  # a process that a controller forks sends no results
-    experiment, names, tables = channel.recv()
+    experiment, names, tables, hooks = channel.recv()
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
     paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
     try:
-        run = simulate_json(experiment, names, paths, lambda share: channel.send(("share", share)))
+        with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
+            run = simulate_json(experiment, names, paths, lambda share: channel.send(("share", share)), on_hooks)
     except ControllerError as error:
         channel.send(("controller", str(error)))
     except UserError as error:
         channel.send(("user", str(error)))
+    except StoreError as error:
+        channel.send(("store", str(error)))
     except OSError as error:  # of `channel`: a controller's own is a ControllerError
         sys.exit(f"{' or '.join(name for _, name in names)}: the connection to the race is lost: {error}")
     else:

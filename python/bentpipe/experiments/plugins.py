@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile, RunData
     from bentpipe.experiments.experiment import Experiment
 
+    OnHooks = Callable[[int, bytes], object]
+    """Called with a flow's index and the next part of its hook trace."""
+
 GROUP = "bentpipe.controllers"
 """Group of entry points of packages with controllers."""
 
@@ -165,16 +168,19 @@ def python_plugins(experiment: Experiment) -> list[PythonPlugin]:
 
 
 def simulate(
-    experiment: Experiment, paths: Sequence[Profile], on_progress: Callable[[float], None] | None = None
+    experiment: Experiment,
+    paths: Sequence[Profile],
+    on_progress: Callable[[float], None] | None = None,
+    on_hooks: OnHooks | None = None,
 ) -> RunData:
-    """Simulate one Run, with controllers and applications in Rust and in Python.
+    """Simulate one Run, with controllers and applications in Rust and in Python; `on_hooks` receives the hook traces.
 
     Raises:
         UserError: The Experiment cannot be run.
         ControllerError: A Python controller or application failed; the message has its name, the time and the reason.
     """
     names = [(plugin.role, plugin.name) for plugin in python_plugins(experiment)]
-    return simulate_json(experiment.to_json(), names, paths, on_progress)
+    return simulate_json(experiment.to_json(), names, paths, on_progress, on_hooks)
 
 
 def simulate_json(
@@ -182,11 +188,12 @@ def simulate_json(
     names: Sequence[tuple[Role, str]],
     paths: Sequence[Profile],
     on_progress: Callable[[float], None] | None = None,
+    on_hooks: OnHooks | None = None,
 ) -> RunData:
     """Simulate an Experiment given as JSON with these controllers and apps in Python. Raises as `simulate` does."""
     controllers = {name: partial(make, _load(name).kind) for role, name in names if role == "controller"}
     apps = {name: partial(make_ends, _load(name, role).kind) for role, name in names if role == "app"}
-    return _native.simulate(experiment, paths, on_progress, controllers, apps)
+    return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks)
 
 
 @cache

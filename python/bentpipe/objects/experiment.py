@@ -194,6 +194,7 @@ class Experiment:
         self,
         out: FileLike | None = None,
         *,
+        hook_trace: bool = False,
         jobs: int | None = None,
         fresh: bool = False,
         on_progress: OnProgress | None = None,
@@ -203,6 +204,7 @@ class Experiment:
         Args:
             out: Folder for the Runs, each stored as soon as it is finished; a second call runs the rest only.
                 Default: the Runs stay in memory.
+            hook_trace: Store the calls of each flow's controller in each Run, for `bentpipe.replay`; needs `out`.
             jobs: Number of parallel Runs; it does not affect results. Default: all cores.
             fresh: Run again and replace the Runs in `out`.
             on_progress: Called with the share done, 0 to 1.
@@ -220,7 +222,7 @@ class Experiment:
         """
         threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
         folder = None if out is None else arguments.file(out, "out")
-        return self._race(folder, on_progress, jobs=threads, fresh=fresh)
+        return self._race(folder, on_progress, jobs=threads, fresh=fresh, hook_trace=hook_trace)
 
     def emulate(
         self,

@@ -7,7 +7,7 @@ use crate::error::SimError;
 use crate::flow::Flow;
 use crate::items::Items;
 use crate::payloads::Payloads;
-use crate::transports::{Plugins, no_plugins};
+use bentpipe_cc::controllers::Controllers;
 use bentpipe_link::Network;
 use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_profile::experiment::Experiment;
@@ -22,17 +22,17 @@ impl Simulation {
     /// # Errors
     /// [`SimError`].
     pub fn new(experiment: Experiment, profiles: Vec<Arc<Profile>>) -> Result<Self, SimError> {
-        Self::with_plugins(experiment, profiles, &no_plugins(), &|_, _| None)
+        Self::with_plugins(experiment, profiles, &Controllers::default(), &|_, _| None)
     }
 
-    /// Set up an Experiment with `plugins` and `apps`, which build controllers and applications that are not in the registries.
+    /// Set up an Experiment whose flows' controllers come from `controllers`, and applications that are not in the registry from `apps`.
     ///
     /// # Errors
     /// [`SimError`].
     pub fn with_plugins(
         experiment: Experiment,
         profiles: Vec<Arc<Profile>>,
-        plugins: &Plugins,
+        controllers: &Controllers,
         apps: &AppPlugins<'_>,
     ) -> Result<Self, SimError> {
         experiment.check()?;
@@ -44,7 +44,7 @@ impl Simulation {
         let profiles = paths.collect::<Result<Vec<_>, _>>()?;
         let refs: Vec<&Profile> = profiles.iter().map(AsRef::as_ref).collect();
         let network = NetworkSpec::from_profiles(&refs)?;
-        Self::on(experiment, profiles, &network, plugins, apps)
+        Self::on(experiment, profiles, &network, controllers, apps)
     }
 
     /// Set up an Experiment on a network. The roles of its Profiles are the names of the network's paths, in the same order; it has no queue rules.
@@ -69,7 +69,7 @@ impl Simulation {
             }
         }
         let profiles = (0..expected).map(|path| network.profile(path).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        Self::on(experiment, profiles, network, &no_plugins(), &|_, _| None)
+        Self::on(experiment, profiles, network, &Controllers::default(), &|_, _| None)
     }
 
     /// Set up a checked Experiment. `profiles`: the network's paths.
@@ -77,7 +77,7 @@ impl Simulation {
         experiment: Experiment,
         profiles: Vec<Arc<Profile>>,
         network: &NetworkSpec,
-        plugins: &Plugins,
+        controllers: &Controllers,
         apps: &AppPlugins<'_>,
     ) -> Result<Self, SimError> {
         let start = Time::ZERO + experiment.offset_ns;
@@ -99,7 +99,7 @@ impl Simulation {
                 let streams = Streams::new(experiment.seed).child(&format!("flow/{i}"));
                 let ends = apps(&spec.app, streams).or_else(|| bentpipe_apps::build(&spec.app, streams));
                 let ends = ends.ok_or_else(|| SimError::unknown_app(i, &spec.app))?;
-                Flow::new(streams, spec, ends, &experiment, &profiles[experiment.path_of(&spec.profile)], start, plugins)
+                Flow::new(streams, spec, ends, &experiment, &profiles[experiment.path_of(&spec.profile)], start, controllers)
             })
             .collect::<Result<Vec<_>, SimError>>()?;
         network.set_separate_flows(index_u32(flows.len()));

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from bentpipe.execution.captures import Extras
     from bentpipe.execution.engine import Simulated
     from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.work import Base, Work
@@ -45,18 +46,18 @@ class FolderSink:
 
     survives = ControllerError
 
-    def __init__(self, work: Sequence[Work], out: Path, *, fresh: bool, capture: bool) -> None:
+    def __init__(self, work: Sequence[Work], out: Path, *, fresh: bool, extras: Extras) -> None:
         """Read the Runs that exist and count; `fresh`: none does.
 
         Raises:
             OtherRunError: The place of a Run holds another Run.
         """
-        self._work, self._out, self._fresh, self._capture = work, out, fresh, capture
+        self._work, self._out, self._fresh = work, out, fresh
         self.runs: dict[Path, store.Run] = {}
         store.remove_partial(item.folder.parent for item in work)
         if not fresh:
             existing = _reusable(work, out)
-            self.runs = {folder: run for folder, run in existing.items() if not capture or captures.are_stored(folder)}
+            self.runs = {folder: run for folder, run in existing.items() if extras.are_stored(run)}
         self.resumed = len(self.runs)
         self.pending = [i for i, item in enumerate(work) if item.folder not in self.runs]
 

@@ -1,0 +1,102 @@
+//! Recording of hook traces.
+
+use super::format::{Call, Header, State, write_call};
+use crate::{AckSample, Congestion, Controller, LostPacket, PathHint};
+use bentpipe_profile::{Bytes, Nanos, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The traces of a Run's flows.
+#[derive(Debug, Default)]
+pub struct Traces(Mutex<Vec<Buffer>>);
+
+/// Bytes of one trace that were not taken yet.
+type Buffer = Arc<Mutex<Vec<u8>>>;
+
+/// Bytes stay whole when another thread panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Traces {
+    /// Returns the trace of the next flow, which is empty until a controller is recorded.
+    #[must_use]
+    pub fn next_flow(&self) -> Trace {
+        let buffer = Buffer::default();
+        lock(&self.0).push(buffer.clone());
+        Trace(buffer)
+    }
+
+    /// Returns the bytes recorded of each flow since the last call: the next part of its file.
+    #[must_use]
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        lock(&self.0).iter().map(|buffer| std::mem::take(&mut *lock(buffer))).collect()
+    }
+}
+
+/// The trace of a flow, of one of its controllers.
+#[derive(Debug)]
+pub struct Trace(Buffer);
+
+impl Trace {
+    /// Returns a controller that behaves as `controller` and records every call from now on.
+    #[must_use]
+    pub fn record(self, header: &Header, controller: Box<dyn Controller>) -> Box<dyn Controller> {
+        header.write(&mut lock(&self.0));
+        Box::new(Recorder { controller, buffer: self.0, calls: 0 })
+    }
+}
+
+/// A controller whose calls are recorded.
+struct Recorder {
+    controller: Box<dyn Controller>,
+    buffer: Buffer,
+    calls: u64,
+}
+
+impl Recorder {
+    fn call(&mut self, call: &Call) {
+        call.make(&mut *self.controller);
+        write_call(&mut lock(&self.buffer), self.calls, call, State::of(&*self.controller));
+        self.calls += 1;
+    }
+}
+
+impl Controller for Recorder {
+    delegate!(controller: cwnd, ssthresh, pacing_rate, controls_recovery, sndbuf_factor, min_tso_segments, observe);
+
+    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
+        self.call(&Call::Established { now, rtt });
+    }
+
+    fn on_acked(&mut self, ack: &AckSample) {
+        self.call(&Call::Acked(*ack));
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.call(&Call::Ack(*ack));
+    }
+
+    fn on_packet_lost(&mut self, lost: &LostPacket) {
+        self.call(&Call::PacketLost(*lost));
+    }
+
+    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
+        self.call(&Call::Congestion { now, event, in_flight });
+    }
+
+    fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
+        self.call(&Call::Sent { now, in_flight, app_limited });
+    }
+
+    fn on_path_hint(&mut self, hint: &PathHint) {
+        self.call(&Call::PathHint(*hint));
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.call(&Call::SetCwnd(cwnd));
+    }
+
+    fn set_ssthresh(&mut self, ssthresh: Bytes) {
+        self.call(&Call::SetSsthresh(ssthresh));
+    }
+}
