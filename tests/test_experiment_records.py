@@ -8,6 +8,7 @@ import pytest
 
 from bentpipe import _native
 from bentpipe.errors import UserError
+from bentpipe.experiments import apps
 from bentpipe.experiments import experiment as ex
 from bentpipe.profiles import queue_rules
 from bentpipe.profiles.presets import preset_profile
@@ -39,9 +40,7 @@ def test_a_record_has_the_fields_of_its_struct(record, struct):
     assert set(re.findall(r"^    pub (\w+):", body[1], re.MULTILINE)) == set(record.model_fields)
 
 
-@pytest.mark.parametrize(
-    ("union", "enum"), [(ex.Application, "Application"), (queue_rules.QueueDiscipline, "QueueDiscipline")]
-)
+@pytest.mark.parametrize(("union", "enum"), [(apps.App, "AppSpec"), (queue_rules.QueueDiscipline, "QueueDiscipline")])
 def test_a_union_has_the_variants_of_its_enum(union, enum):
     body = re.search(rf"^pub enum {enum} \{{\n(.*?)^}}", RUST, re.MULTILINE | re.DOTALL)
     variants = {
@@ -70,11 +69,11 @@ def full(path):
         hosts=hosts,
         flows=(
             ex.Flow(controller="cubic", options={"hystart": "pp"}, ecn="accurate", stop_ns=S, **ends),
-            ex.Flow(controller="bbr", direction="up", application=ex.Transfer(bytes=5000)),
+            ex.Flow(controller="bbr", direction="up", app=apps.parse_app("transfers:5kb,n=1")),
             ex.Flow(
                 controller="reno",
                 start_ns=S // 2,
-                application=ex.Paced(paced=ex.Writes(write_bytes=1000, every_ns=S // 10)),
+                app=apps.parse_app("paced:80kbit,every=100ms"),
             ),
         ),
         cross=(ex.CrossTraffic(offered_bps=100_000, sizes=sizes, **ends),),

@@ -148,9 +148,9 @@ def test_maps_may_have_more_values_than_rows(tmp_path):
 def test_a_table_of_a_run_with_an_edited_run_json_is_refused(tmp_path):
     data = packed(many(t_s=0.0))
     (tmp_path / "samples.parquet").write_bytes(data)
-    record = {"files": {"samples.parquet": hashlib.sha256(data).hexdigest()}}
-    with pytest.raises(UserError, match=rf"samples\.parquet: does not read \({MANY} rows .*; run it again"):
-        store.read_table(tmp_path, record, "samples", "run it again")
+    files = {"samples.parquet": hashlib.sha256(data).hexdigest()}
+    with pytest.raises(UserError, match=rf"samples\.parquet: does not read \({MANY} rows .*run it again"):
+        store.read_table(tmp_path, files, "samples", "run it again")
 
 
 def test_gzip_behind_a_heading_of_ping_is_bounded(tmp_path):

@@ -286,7 +286,7 @@ def test_an_experiment_file_is_run_for_each_seed(tmp_path):
     write_profile(dumbbell(), tmp_path / "p.parquet")
     (tmp_path / "e.toml").write_text(
         'name = "late"\nseed = 4\nduration_s = 3\n[[profiles]]\nrole = "access"\nfile = "p.parquet"\n'
-        '[[flows]]\ncontroller = "cubic"\n[[flows]]\ncontroller = "bbr"\nstart_s = 1\nbytes = 100000\n',
+        '[[flows]]\ncontroller = "cubic"\n[[flows]]\ncontroller = "bbr"\nstart_s = 1\napp = "transfers:100kb,n=1"\n',
         encoding="utf-8",
     )
     file = read_experiment(tmp_path / "e.toml")

@@ -17,7 +17,7 @@ from bentpipe.execution.sinks import folder as folder_sink
 from bentpipe.profiles import parquet
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.report import build
+from bentpipe.report import drawing
 from bentpipe.runs import store
 from bentpipe.runs.store import find_runs
 from bentpipe.runs.summary import summarise
@@ -208,7 +208,7 @@ def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, 
 def test_ctrl_c_while_the_report_is_written_reports_stored_runs(path, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
-    monkeypatch.setattr(build, "plot_overview", interrupt)
+    monkeypatch.setattr(drawing, "plot_overview", interrupt)
     done = bentpipe("report", out)
     assert done.exit_code == 130
     assert done.stderr == (
@@ -223,7 +223,7 @@ def test_ctrl_c_in_the_demo_reports_stored_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "SEEDS", 1)
     out = tmp_path / "demo"
     with monkeypatch.context() as late:
-        late.setattr(build, "plot_overview", interrupt)
+        late.setattr(drawing, "plot_overview", interrupt)
         done = bentpipe("demo", "-o", out)
     assert done.exit_code == 130
     assert f"error: interrupted: the page is not written; 8 Runs stored in {out}; " in done.stderr
@@ -250,7 +250,7 @@ def test_a_bulk_flow_over_a_path_without_capacity_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
     (tmp_path / "e.toml").write_text(
         f'name = "page"\nduration_s = 2\n[[profiles]]\nrole = "path"\nfile = "{file.name}"\n'
-        '[[flows]]\ncontroller = "cubic"\nbytes = 50000\n',
+        '[[flows]]\ncontroller = "cubic"\napp = "transfers:50kb,n=1"\n',
         encoding="utf-8",
     )
     done = bentpipe("race", "-x", tmp_path / "e.toml", "-o", tmp_path / "out")

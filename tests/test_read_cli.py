@@ -146,7 +146,7 @@ def test_commands_do_not_import_unneeded_modules(tmp_path):
     out = str(tmp_path / "out")
     log = str(tmp_path / "ping.log")
     for arguments, needless in (
-        (["read", log, "-o", out], ("readers.curl", "runs.plugins", "scenarios", "analysis.period")),
+        (["read", log, "-o", out], ("readers.curl", "scenarios.sites", "scenarios.services", "analysis.period")),
         (["analyze", "latency", out], ("readers.ping", "dish.dumps.tables", "runs.measured.importing", "runs.record")),
     ):
         code = (

@@ -61,7 +61,7 @@ def test_a_queue_with_half_the_delay_and_equal_goodput_is_reported_so():
 def test_queues_and_schemes_of_the_study_are_valid():
     queues = study.parameters().table("queues")
     for name in study.NAMES:
-        assert parse_queue(queues.text(name))["discipline"]
+        assert parse_queue(queues.text(name)).discipline
     for queue in (study.OWN, "CoDel"):
         assert all(schemes.parse_schemes(scheme) == (scheme,) for scheme in study._schemes(queue))
 

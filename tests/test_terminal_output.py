@@ -107,6 +107,8 @@ def test_a_standard_output_on_a_full_disk_is_one_line(words):
         done = command(*words, stdout=full)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
+    if "--json" in words:
+        line = "error: " + json.loads(line)["error"]["message"]
     assert line.startswith("error: standard output")
     assert "the disk is full" in line
 

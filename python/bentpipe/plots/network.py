@@ -27,6 +27,10 @@ def plot_network(paths: Mapping[str, Profile], *, ax: AxesLike = None) -> Figure
     Args:
         paths: The Profiles by name.
         ax: Axes to draw into; None: a new figure.
+
+    Example:
+        >>> from bentpipe.profiles.presets import preset_profile
+        >>> figure = plot_network({"near": preset_profile("dumbbell:rtt=20ms", 10.0)})
     """
     with canvas(ax, size_in=(9.2, 3.4)) as drawing:
         (axis,) = drawing.axes

@@ -8,13 +8,30 @@
 
 from __future__ import annotations
 
-from bentpipe._native import Profile
-from bentpipe.profiles.make import make_profile
-from bentpipe.profiles.parquet import read_profile, write_profile
-from bentpipe.profiles.path import PathView
-from bentpipe.profiles.presets import preset_profile
-from bentpipe.profiles.show import summarise
-from bentpipe.profiles.table import profile_from_frame, profile_to_frame
+from typing import TYPE_CHECKING
+
+from bentpipe import lazy
+
+if TYPE_CHECKING:
+    from bentpipe._native import Profile
+    from bentpipe.profiles.make import make_profile
+    from bentpipe.profiles.parquet import read_profile, write_profile
+    from bentpipe.profiles.path import PathView
+    from bentpipe.profiles.presets import preset_profile
+    from bentpipe.profiles.show import summarise
+    from bentpipe.profiles.table import profile_from_frame, profile_to_frame
+
+_HOMES = {
+    "PathView": "bentpipe.profiles.path",
+    "Profile": "bentpipe._native",
+    "make_profile": "bentpipe.profiles.make",
+    "preset_profile": "bentpipe.profiles.presets",
+    "profile_from_frame": "bentpipe.profiles.table",
+    "profile_to_frame": "bentpipe.profiles.table",
+    "read_profile": "bentpipe.profiles.parquet",
+    "summarise": "bentpipe.profiles.show",
+    "write_profile": "bentpipe.profiles.parquet",
+}
 
 __all__ = [
     "PathView",
@@ -27,3 +44,5 @@ __all__ = [
     "summarise",
     "write_profile",
 ]
+
+__getattr__ = lazy.names_of(__name__, _HOMES)

@@ -93,6 +93,8 @@ class FolderSink:
     def end(self, failed: Mapping[int, FailedRun]) -> None:
         """Store which Runs failed, in place of what an earlier execution stored about the Runs that were tried."""
         tried = [i for i in self.pending if i in failed or self._work[i].folder in self.runs]
+        if not tried:
+            return  # such as in a folder of a newer bentpipe, which was refused
         failures.store_failed(self._out, [self._work[i] for i in tried], [failed[i] for i in tried if i in failed])
 
     def stored(self) -> Stored:
