@@ -81,12 +81,12 @@ def log_of(rtt_ms: Floats) -> Floats:
 
 
 def evidence(t_s: Floats, rtt_ms: Floats, spacing: float) -> Evidence:
-    """Compute the change over a series.
+    """Compute at each point of a grid how much the mean of ln(RTT) changes there, as ranks (see the module).
 
     Args:
         t_s: Send times of the answered probes [s], increasing; shape (n,).
         rtt_ms: Their RTTs [ms], 0 or more; shape (n,).
-        spacing: Median spacing of successive probes [s].
+        spacing: Median spacing of successive probes [s]; it sets the shortest window.
     """
     level = log_of(rtt_ms)
     low, high = np.quantile(level, CUT)

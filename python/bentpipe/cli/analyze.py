@@ -20,7 +20,7 @@ app = typer.Typer(
 Table = Annotated[
     Path,
     typer.Argument(
-        metavar="OUT", help="A measured Run, a folder of Runs, a Parquet table, or a raw log (ping, irtt, …)."
+        metavar="OUT", help="A measured Run, a folder of Runs, a Parquet table, or a raw log with such data."
     ),
 ]
 Site = Annotated[str | None, typer.Option(help="Only probes from this site. [default: all]")]
@@ -73,7 +73,7 @@ def spikes(
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
-    """List latency spikes above twice the median that last for a slot or more.
+    """List latency spikes: RTT above twice the median for 13 s (about a slot) or more; --json lists shorter ones too.
 
     Example: bentpipe analyze spikes pings.parquet --target 8.8.8.8
     """

@@ -33,7 +33,9 @@ def watch(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per sample.")] = False,
 ) -> None:
-    """Show a terminal live: latency, drops, throughput, alignment, obstruction, next slot edge, serving satellite.
+    """Show a terminal live: latency, drops, throughput, alignment, obstruction, next slot edge.
+
+    With --elements also the serving satellite.
 
     In a pipe, prints a line per sample. Waits for a terminal that does not answer. Ctrl-C ends it.
 

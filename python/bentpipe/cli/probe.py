@@ -20,7 +20,7 @@ app = typer.Typer(
 
 Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Names or addresses; probed in turn.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Run.", show_default=False)]
-Every = Annotated[str, typer.Option(help="Interval between probes to one target: 0.01, 10ms, 1s.")]
+Every = Annotated[str, typer.Option(help="Interval between probes to one target: 0.01 (seconds), 10ms, 1s.")]
 For = Annotated[
     str | None,
     typer.Option("--for", help="Duration: 90, 90s, 15m, 2h, 7d. [default: until Ctrl-C]", show_default=False),

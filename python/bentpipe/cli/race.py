@@ -106,7 +106,12 @@ Jobs = Annotated[
 ]
 ExperimentOption = Annotated[
     Path | None,
-    typer.Option("-x", "--experiment", help="An Experiment (TOML) in place of Profiles and --cc.", show_default=False),
+    typer.Option(
+        "-x",
+        "--experiment",
+        help="An Experiment (TOML) in place of Profiles, --cc and other options that define a Run.",
+        show_default=False,
+    ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again and replace the Runs in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")]

@@ -79,13 +79,13 @@ GatewayCc = Annotated[
 ]
 NoInternet = Annotated[
     bool,
-    typer.Option("--no-internet", help="Let PROGRAM reach only the server at the other end."),
+    typer.Option("--no-internet", help="Allow only the server at the other end."),
 ]
 AllowLocal = Annotated[
     bool,
     typer.Option(
         "--allow-local",
-        help="Let PROGRAM reach private addresses and this machine's networks too, with your access. [default: public "
+        help="Allow private addresses and this machine's networks too, with your access. [default: public "
         "addresses only]",
     ),
 ]

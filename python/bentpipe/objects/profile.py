@@ -1,7 +1,5 @@
 """The Profile: a time-varying path between two hosts."""
 
-# Over 500 lines: one class, the whole public interface of a Profile, mostly docstrings with examples that run.
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """The serving satellite of each slot.
+    """The serving satellite of each slot with usable data.
 
     Attributes:
-        answers: One for each slot, in order.
+        answers: One for each slot with usable data, in order.
         notes: Facts about the data, one line each.
     """
 

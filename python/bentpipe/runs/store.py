@@ -184,8 +184,9 @@ def frame(columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def write_run(folder: Path, record: RunRecord, tables: Mapping[str, pl.DataFrame]) -> Run:
-    """Write a Run to a temporary folder and move it to its place in one step, replacing an existing one.
+    """Write a Run to a temporary folder and rename it to its place.
 
+    An existing Run is replaced. It is put back if the rename fails, and by `remove_partial` if the process is killed.
     `tables` has the three of `TABLES`, and `APPLICATIONS` if the Run has items.
 
     Raises:

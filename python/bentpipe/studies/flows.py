@@ -127,7 +127,7 @@ def on_day(preset: str, duration_s: float, day: int, parameters: Mapping[str, An
 
 
 def as_drawn(paths: Sequence[Profile]) -> list[Profile]:
-    """Draw each path anew as its Runs do: the first with seed 0, the next with seed 1, and so on."""
+    """Return each path as its Run uses it: path number i drawn with seed i, so the first is unchanged."""
     return [Base("path", path.name, path, "").drawn(seed) for seed, path in enumerate(paths)]
 
 

@@ -106,9 +106,15 @@ def check_kernel(trial: Profile) -> KernelReport:
 
 @dataclass(frozen=True)
 class Lateness:
-    """Lateness of a trial's packets: `part` of them at most, and the `rest` at least `ms` late; None: no packets.
+    """Lateness of a trial's packets: their 99th percentile, or the median of fewer than `ENOUGH` packets.
 
-    With fewer than `ENOUGH` packets it is the median, since a 99th percentile would be nearly the maximum.
+    The 99th percentile of so few would be nearly the maximum.
+
+    Attributes:
+        ms: The percentile [ms]; None: no packets.
+        packets: Number of packets delivered.
+        part: Share of packets that are at most `ms` late, as text: "99 %" or "half".
+        rest: The share of the others, as text: "1 %" or "half".
     """
 
     ms: float | None

@@ -168,7 +168,7 @@ def stream(seconds: float, controller: str, port: int) -> None:
 
 
 def drain(file: str, port: int) -> None:
-    """Receive one TCP connection until SIGTERM; write (seconds since its start, bytes so far), about every 0.1 s."""
+    """Receive one TCP connection; on SIGTERM write its progress: [seconds since its start, bytes], each 0.1 s or so."""
     seen: list[tuple[float, int]] = [(0.0, 0)]
 
     def finish(*_: Any) -> None:  # noqa: ANN401 - signature of signal handlers

@@ -48,7 +48,7 @@ LOSS: Sequence[Quantity] = (
 
 
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Make Profiles of the campaigns below `data`, or of a generated series, and ping over them; seconds each."""
+    """Compare pings over Profiles with their source: a generated series, and the campaigns below `data`."""
     rows: list[Row] = []
     notes = []
     found = list(_campaigns(data)) if data is not None else []

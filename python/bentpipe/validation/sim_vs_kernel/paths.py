@@ -38,11 +38,11 @@ GENERATED_SEED = 1
 
 
 def make_paths(duration_s: float, data: Path | None, scratch: Path) -> tuple[dict[str, Profile], list[str]]:
-    """Make the Profiles, by name, and notes on them.
+    """Make `fibre`, `geo`, `leo-computed` and `leo-measured`, by name, and a note on the origin of the last.
 
     Args:
-        duration_s: Duration of a Run [s]; the Profiles are `SLACK_S` longer.
-        data: Folder that contains the measurement's folder; None: a trace is generated.
+        duration_s: Duration of a Run [s]; the Profiles are `SLACK_S` longer, but a measurement has its own duration.
+        data: Folder that contains the folder `TRACE`; without it `leo-measured` is made from a generated trace.
         scratch: Folder for the generated trace.
     """
     span_s = duration_s + SLACK_S

@@ -42,8 +42,8 @@ class Pings:
 
     A ping passes every hop from the terminal to the PoP (not hops ``pop:…``, from there to the server) and returns at
     once. It waits while a hop's grant schedule is closed or the hop is interrupted, takes the hop's delay, and is lost
-    with the hop's probability. The draws depend only on the seed and the number of the ping. In gaps
-    of a measured Profile the last known values hold.
+    with the hop's probability. A ping without a route, or slower than `LOST_AFTER_S`, is lost too. The draws depend
+    only on the seed and the number of the ping. In gaps of a measured Profile the last known values hold.
     """
 
     def __init__(self, view: PathView, seconds: int, seed: int) -> None:
