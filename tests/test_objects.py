@@ -111,6 +111,27 @@ def test_a_run_is_chosen_by_scheme_and_seed(lossy):
     assert two[dumbbell(), "cubic", 0].label == "dumbbell"
 
 
+def test_a_profile_selects_its_own_runs_among_profiles_of_one_name():
+    slow, fast = (bp.Profile.preset(f"dumbbell:rate={rate}mbit", duration=2, name="home") for rate in (5, 20))
+    race = bp.Experiment([slow, fast], schemes=["cubic"])
+    runs = race.simulate()
+    assert runs.labels == ["home", "home~2"]
+    for path, label in ((slow, "home"), (fast, "home~2")):
+        assert runs.filter(profile=path).labels == [label]
+        assert runs[path, "cubic", 0].profile == path
+        assert runs[label, "cubic", 0].profile == path
+    assert runs.plot.goodput(profile=fast).axes[0].get_ylim()[1] > runs.plot.goodput(profile=slow).axes[0].get_ylim()[1]
+    pair = bp.Comparison(runs, race.simulate())
+    assert pair.plot(profile=fast).axes[0].get_ylim()[1] > pair.plot(profile=slow).axes[0].get_ylim()[1]
+    other = dumbbell(name="home")
+    assert len(runs.filter(profile=other)) == 0
+    for plot in (runs.plot.goodput, pair.plot):
+        with pytest.raises(bp.UserError, match=r"profile: <Profile .*; expected one of home, home~2"):
+            plot(profile=other)
+        with pytest.raises(bp.UserError, match="profile: 'homr'; did you mean 'home'"):
+            plot(profile="homr")
+
+
 def test_the_summary_has_means_with_confidence_intervals(lossy):
     summary = lossy.summary()
     assert summary["scheme"].to_list() == ["cubic", "bbr", "cubic+bbr", "cubic+bbr"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
 from bentpipe.objects import arguments
-from bentpipe.objects.profile import Profile, label_of
+from bentpipe.objects.profile import Profile, is_over, no_such_profile
 from bentpipe.objects.run_set import RunSet
 from bentpipe.report import compare
 from bentpipe.runs.pairing import pair_up
@@ -107,12 +107,14 @@ class Comparison:
         known = [each.name for each in self._pairing.schemes]
         labels = [each.label for each in self._pairing.schemes]
         name = None if scheme is None else arguments.choice(scheme, "scheme", known)
-        label = None if profile is None else arguments.choice(label_of(profile, "profile"), "profile", labels)
+        over = None if profile is None else is_over(profile, "profile")
+        if over is not None and not any(over(each.pairs[0].runs[0]) for each in self._pairing.schemes):
+            raise no_such_profile(profile, list(dict.fromkeys(labels)))
         match = next(
             (
                 each
                 for each in self._pairing.schemes
-                if (name is None or each.name == name) and (label is None or each.label == label)
+                if (name is None or each.name == name) and (over is None or over(each.pairs[0].runs[0]))
             ),
             None,
         )

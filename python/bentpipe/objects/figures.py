@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.objects import arguments
-from bentpipe.objects.profile import label_of
+from bentpipe.objects.profile import is_over, no_such_profile
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
@@ -104,8 +104,11 @@ class RunPlots:
             if len(labels) > 1:
                 raise UserError(f"profile: none given; expected one of {', '.join(labels)}")
             return valid
-        label = arguments.choice(label_of(profile, "profile"), "profile", labels)
-        return [run for run in valid if run.label == label]
+        over = is_over(profile, "profile")
+        chosen = [run for run in valid if over(run)]
+        if not chosen:
+            raise no_such_profile(profile, labels)
+        return chosen
 
     def _of_seed(self, runs: Sequence[store.Run], seed: int | None) -> list[store.Run]:
         known = sorted({run.seed for run in runs})

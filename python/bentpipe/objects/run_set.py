@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.objects import arguments
-from bentpipe.objects.profile import Profile, label_of
+from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
 from bentpipe.runs.summary import summarise
@@ -150,7 +150,7 @@ class RunSet:
             where: A function of a Run.
             scheme: The scheme.
             seed: The seed.
-            profile: The Profile, or its name.
+            profile: The Profile, which is compared by its content, or its name in `labels`.
             world: ``simulated`` or ``emulated``.
             valid: Whether the Run is valid.
 
@@ -160,16 +160,17 @@ class RunSet:
         conditions: dict[str, object] = {
             "scheme": arguments.optional_text(scheme, "scheme"),
             "seed": None if seed is None else arguments.integer(seed, "seed"),
-            "label": None if profile is None else label_of(profile, "profile"),
             "world": None if world is None else arguments.choice(world, "world", ("simulated", "emulated")),
             "valid": valid,
         }
+        over = None if profile is None else is_over(profile, "profile")
         if where is not None and not callable(where):
             raise UserError(f"where: {shown(where)}; expected a function of a Run")
         return RunSet(
             run
             for run in self._runs
             if all(value is None or getattr(run, name) == value for name, value in conditions.items())
+            and (over is None or over(run.stored))
             and (where is None or where(run))
         )
 
