@@ -105,19 +105,15 @@ class Comparison:
         from bentpipe.plots.worlds import plot_worlds
 
         known = [each.name for each in self._pairing.schemes]
-        labels = [each.label for each in self._pairing.schemes]
+        labels = list(dict.fromkeys(each.label for each in self._pairing.schemes))
         name = None if scheme is None else arguments.choice(scheme, "scheme", known)
-        over = None if profile is None else is_over(profile, "profile")
-        if over is not None and not any(over(each.pairs[0].runs[0]) for each in self._pairing.schemes):
-            raise no_such_profile(profile, list(dict.fromkeys(labels)))
-        match = next(
-            (
-                each
-                for each in self._pairing.schemes
-                if (name is None or each.name == name) and (over is None or over(each.pairs[0].runs[0]))
-            ),
-            None,
-        )
+        schemes = self._pairing.schemes
+        if profile is not None:
+            over = is_over(profile, "profile")
+            schemes = tuple(each for each in schemes if over(each.pairs[0].runs[0]))
+            if not schemes:
+                raise no_such_profile(profile, labels)
+        match = next((each for each in schemes if name is None or each.name == name), None)
         if match is None:
             raise UserError(f"plot: {scheme} was not compared over {profile}; see to_polars()")
         runs = match.pairs[0].runs
