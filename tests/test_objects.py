@@ -85,6 +85,21 @@ def test_runs_in_memory_can_be_stored_once(tmp_path, lossy):
         read.write(tmp_path / "other")
 
 
+def test_runs_or_profiles_with_one_place_are_refused_before_anything_is_written(tmp_path):
+    path, out = dumbbell(duration=2), tmp_path / "out"
+    tail, fair = (bp.Experiment(path, schemes=["cubic"], queue=queue).simulate() for queue in ((), "fq_codel"))
+    with pytest.raises(bp.UserError, match=r"cubic\.seed0: the place of two of the Runs; expected one"):
+        bp.RunSet([*tail, *fair]).write(out)
+    slower = bp.Profile.preset("dumbbell:rate=5mbit", duration=2, name="dumbbell")
+    other = bp.Experiment(slower, schemes=["bbr"]).simulate()
+    with pytest.raises(bp.UserError, match=r"dumbbell\.parquet: the place of two Profiles of the Runs; expected one"):
+        bp.RunSet([*tail, *other]).write(out)
+    assert not out.exists()
+    bbr = bp.Experiment(path, schemes=["bbr"]).simulate()
+    assert bp.RunSet([*tail, *bbr]).write(out) == out
+    assert bp.RunSet.read(out).schemes == ["bbr", "cubic"]
+
+
 def test_a_run_is_chosen_by_scheme_and_seed(lossy):
     assert len(lossy) == 6
     assert [run.scheme for run in lossy["bbr"]] == ["bbr", "bbr"]

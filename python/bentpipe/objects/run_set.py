@@ -250,7 +250,8 @@ class RunSet:
         """Store Runs that are in memory below a folder, with their Profiles, as `simulate(out=folder)` would.
 
         Raises:
-            UserError: A Run is on disk already, or the folder holds another Run in its place.
+            UserError: A Run is on disk already, the folder holds another Run in its place, or two Runs have one place
+                (as of Experiments that differ in their queue) or different Profiles of one name.
             StoreError: The disk cannot be written.
         """
         from bentpipe.runs.memory import store_runs

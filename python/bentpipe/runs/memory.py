@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.runs.profiles import store_profiles
+from bentpipe.runs.profiles import profile_file, store_profiles
 from bentpipe.runs.store import APPLICATIONS, Run, check_folder, write_run
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def store_runs(runs: Sequence[Run], out: Path) -> Path:
     """Write Runs in memory below a folder, with their Profiles; return the folder.
 
     Raises:
-        UserError: A Run is on disk already, or the folder holds another Run or Profile in its place.
+        UserError: A Run is on disk already, the folder holds another Run or Profile in its place, or two Runs have one
+            place or different Profiles of one label; nothing is written.
         StoreError: The disk cannot be written.
     """
     check_folder(out)
@@ -50,10 +51,22 @@ def store_runs(runs: Sequence[Run], out: Path) -> Path:
     if len(held) < len(runs):
         there = next(run for run in runs if not isinstance(run, MemoryRun))
         raise UserError(f"{there.path}: this Run is on disk already; expected Runs in memory")
+    places: set[Path] = set()
+    bases: dict[str, Base] = {}
     for run in held:
-        if (out / run.path).exists():
-            raise UserError(f"{out / run.path}: holds a Run already; expected an empty folder; try another one")
-    store_profiles(list({base.label: base for run in held for base in run.bases}.values()), out, fresh=False)
+        place = out / run.path
+        if place.exists():
+            raise UserError(f"{place}: holds a Run already; expected an empty folder; try another one")
+        if place in places:
+            raise UserError(f"{place}: the place of two of the Runs; expected one; try a folder for each Experiment")
+        places.add(place)
+        for base in run.bases:
+            if bases.setdefault(base.label, base).hash != base.hash:
+                raise UserError(
+                    f"{profile_file(out, base.label)}: the place of two Profiles of the Runs; expected one; try a "
+                    "folder for each Experiment"
+                )
+    store_profiles(list(bases.values()), out, fresh=False)
     for run in held:
         write_run(out / run.path, run.record, run.tables)
     return out
