@@ -1,5 +1,6 @@
 """The Python objects: arguments, results in memory and on disk, errors."""
 
+import dataclasses
 import datetime
 import json
 import re
@@ -160,6 +161,29 @@ def test_the_summary_has_means_with_confidence_intervals(lossy):
     assert bp.RunSet([]).summary().schema == summary.schema
     one = bp.Experiment(dumbbell(), schemes=["cubic"]).simulate().summary()
     assert one["goodput_low_bps"].null_count() == 1
+
+
+def test_unlike_runs_of_one_name_are_not_averaged():
+    path = dumbbell(duration=2)
+    settings = ({}, {"queue": "fq_codel"}, {"duration": 1})
+    sets = [bp.Experiment(path, schemes=["cubic"], seeds=2, **each).simulate() for each in settings]
+    as_emulated = [
+        bp.Run(dataclasses.replace(run.stored, record=run.record.replace(world="emulated"))) for run in sets[0]
+    ]
+    mixed = bp.RunSet([run for each in (*sets, as_emulated) for run in each])
+    summary = mixed.summary()
+    assert summary["runs"].to_list() == [2, 2, 2, 2]
+    assert summary["world"].to_list() == [*["simulated"] * 3, "emulated"]
+    for row, each in enumerate(sets):
+        assert summary.row(row) == each.summary().row(0)
+    page = mixed._repr_html_()
+    assert "dumbbell, emulated" in page
+    assert "dumbbell, simulated" in page
+    phases = [bp.Experiment(path, schemes=["cubic"], duration=1, phase=phase).simulate() for phase in (0, 1)]
+    for twice in (bp.RunSet([*sets[0], *sets[0]]), bp.RunSet([*phases[0], *phases[1]])):
+        with pytest.raises(bp.UserError, match="cubic over dumbbell: two Runs have seed 0; expected one Run for each"):
+            twice.summary()
+        assert "two Runs have seed 0" in twice._repr_html_()
 
 
 def test_flows_over_a_shared_hop_meet_in_one_queue():

@@ -175,13 +175,18 @@ class RunSet:
         )
 
     def summary(self) -> pl.DataFrame:
-        """Return one row for each Profile, scheme and flow: means over the seeds with 95 % confidence intervals.
+        """Return one row for each Profile, scheme, world and flow: means over seeds with 95 % confidence intervals.
+
+        Experiments that differ in more than seed and start phase, as in their queue, have rows of their own.
 
         Returns:
             `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
             interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
-            the scheme; `experiment`, `flow`, `direction`; `n` (results that count), `valid` and `runs`. Only valid Runs
-            count, and Runs of a path on which the seed has no effect count once.
+            the scheme; `experiment`, `world`, `flow`, `direction`; `n` (results that count), `valid` and `runs`. Only
+            valid Runs count, and Runs of a path on which the seed has no effect count once.
+
+        Raises:
+            UserError: Two valid Runs of one Experiment have the same seed.
 
         Example:
             >>> import bentpipe as bp
@@ -278,8 +283,12 @@ class RunSet:
         from bentpipe.runs.text import RESULT_COLUMNS, result_tables
 
         stored = [run.stored for run in self._runs]
+        try:
+            summaries = summarise(stored)
+        except UserError as error:  # a notebook shows any set
+            return html.block(repr(self)[1:-1], html.caption(str(error)))
         parts = []
-        for title, rows in result_tables(summarise(stored), left_out(stored)):
+        for title, rows in result_tables(summaries, left_out(stored)):
             parts += [html.caption(title), html.table(RESULT_COLUMNS, rows)]
         if any(run.valid and run.stored.flows for run in self._runs):
             parts.append(html.image(self.plot.overview(), "Goodput of every scheme"))
@@ -295,7 +304,14 @@ def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any
     row["overshoot"] = None if start.overshoot is None else start.overshoot.mean
     row["jain"] = None if scheme.jain is None else scheme.jain.mean
     counts = {"n": scheme.n, "valid": scheme.valid, "runs": scheme.runs}
-    return {**row, "experiment": scheme.experiment, "flow": number, "direction": flow.direction, **counts}
+    return {
+        **row,
+        "experiment": scheme.experiment,
+        "world": scheme.group.world,
+        "flow": number,
+        "direction": flow.direction,
+        **counts,
+    }
 
 
 def _ends(name: str, value: Estimate | None) -> dict[str, float | None]:
@@ -319,5 +335,5 @@ def _schema() -> dict[str, type[pl.DataType]]:
     for name in ESTIMATES:
         schema |= dict.fromkeys((name, *_interval_names(name)), pl.Float64)
     schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
-    schema |= {"experiment": pl.String, "flow": pl.Int64, "direction": pl.String}
+    schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String}
     return schema | dict.fromkeys(("n", "valid", "runs"), pl.Int64)

@@ -47,7 +47,7 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
                 for i, flow in enumerate(summary.flows):
                     spread = 0.22 * (i - (len(summary.flows) - 1) / 2)
                     _draw_estimate(axis, flow, y + spread)
-                    seeds = counted(groups[summary.experiment, label, summary.scheme])
+                    seeds = counted(groups[summary.group])
                     if len(seeds) > 1:
                         goodput = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
                         colour = style.look(flow.controller).colour

@@ -5,14 +5,30 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
+
+
+class Group(NamedTuple):
+    """Runs that differ in seed and start phase only; `settings` is the rest of their Experiment and its Profiles.
+
+    `settings` of a program's Runs is empty: `by_command` names them by their options.
+    """
+
+    experiment: str
+    profile: str
+    scheme: str
+    world: World
+    settings: str
 
 
 @dataclass(frozen=True)
@@ -51,21 +67,34 @@ class FlowSummary:
 
 @dataclass(frozen=True)
 class SchemeSummary:
-    """One scheme on one Profile in one Experiment.
+    """One scheme on one Profile in one Experiment and world.
 
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
     which the seed has no effect). `total_bps` is the goodput of all flows together, `jain` their fairness index.
     """
 
-    experiment: str
-    profile: str
-    scheme: str
+    group: Group
     n: int
     valid: int
     runs: int
     flows: tuple[FlowSummary, ...]
     total_bps: Estimate
     jain: Estimate | None
+
+    @property
+    def experiment(self) -> str:
+        """Name of the Experiment."""
+        return self.group.experiment
+
+    @property
+    def profile(self) -> str:
+        """Label of the Profile."""
+        return self.group.profile
+
+    @property
+    def scheme(self) -> str:
+        """The scheme."""
+        return self.group.scheme
 
 
 @dataclass(frozen=True)
@@ -75,6 +104,7 @@ class LeftOut:
     experiment: str
     profile: str
     scheme: str
+    world: World
     invalid: int
     runs: int
     why: str
@@ -88,31 +118,54 @@ class LeftOut:
 def left_out(runs: Iterable[Run]) -> list[LeftOut]:
     """Return the schemes with invalid Runs, in order of first occurrence."""
     return [
-        LeftOut(*key, len(invalid), len(group), str(invalid[0].record.why_invalid or "no reason is given"))
+        LeftOut(*key[:4], len(invalid), len(group), str(invalid[0].record.why_invalid or "no reason is given"))
         for key, group in group_runs(runs).items()
         if (invalid := [run for run in group if not run.record.valid])
     ]
 
 
-def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Run]]:
-    """Group Runs by Experiment, Profile and scheme, each group sorted by seed."""
-    groups: dict[tuple[str, str, str], list[Run]] = {}
+def group_runs(runs: Iterable[Run]) -> dict[Group, list[Run]]:
+    """Group Runs by Experiment, Profile, scheme and world, each group sorted by seed."""
+    groups: dict[Group, list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.experiment, run.label, run.scheme), []).append(run)
+        group = Group(run.experiment, run.label, run.scheme, run.world, _settings(run))
+        groups.setdefault(group, []).append(run)
     return {key: sorted(group, key=lambda run: run.seed) for key, group in groups.items()}
 
 
-def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
-    """Return one summary per Experiment, Profile and scheme, in order of first occurrence.
+def _settings(run: Run) -> str:
+    if run.record.program is not None:
+        return ""
+    experiment = run.record.experiment.model_dump(mode="json", exclude={"seed", "offset_ns", "profiles"})
+    return json.dumps([[each.base_hash for each in run.record.profiles], experiment], sort_keys=True)
 
-    Runs that are not valid count only in `runs`. A scheme without a valid run has no summary (`left_out` names it).
+
+def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
+    """Return one summary per Experiment, Profile, scheme and world, in order of first occurrence.
+
+    Experiments of one name that differ in more than seed and start phase (queues, duration) have summaries of their
+    own. Runs that are not valid count only in `runs`. A scheme without a valid run has no summary (`left_out` names
+    it).
+
+    Raises:
+        UserError: Two valid Runs of a race differ in nothing, or in the start phase only, so a seed would count twice.
     """
     summaries = []
-    for (experiment, label, scheme), group in group_runs(runs).items():
+    for key, group in group_runs(runs).items():
         valid = [run for run in group if run.record.valid]
         if valid:
-            summaries.append(_scheme((experiment, label, scheme), valid, len(group)))
+            _check_seeds(key, [run.seed for run in valid if run.record.program is None])
+            summaries.append(_scheme(key, valid, len(group)))
     return summaries
+
+
+def _check_seeds(group: Group, seeds: Sequence[int]) -> None:
+    twice = next((seed for seed, other in pairwise(seeds) if seed == other), None)
+    if twice is not None:
+        raise UserError(
+            f"{group.scheme} over {group.profile}: two Runs have seed {twice}; expected one Run for each seed; try the "
+            "Runs of one race"
+        )
 
 
 def counted(runs: Iterable[Run]) -> list[Run]:
@@ -125,14 +178,12 @@ def counted(runs: Iterable[Run]) -> list[Run]:
     return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
 
 
-def _scheme(key: tuple[str, str, str], valid: list[Run], runs: int) -> SchemeSummary:
+def _scheme(group: Group, valid: list[Run], runs: int) -> SchemeSummary:
     results = counted(valid)
     totals = [total_goodput_bps(run) for run in results]
     indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in results if len(run.flows) > 1]
     return SchemeSummary(
-        experiment=key[0],
-        profile=key[1],
-        scheme=key[2],
+        group=group,
         n=len(results),
         valid=len(valid),
         runs=runs,

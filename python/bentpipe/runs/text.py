@@ -73,17 +73,21 @@ RESULT_COLUMNS = ("scheme", "flow", "goodput", "95 % CI", "whole", "share", "RTT
 def result_tables(
     summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()
 ) -> list[tuple[str, list[list[str]]]]:
-    """Return a title and rows under `RESULT_COLUMNS` for each Profile; schemes without a valid Run come last."""
-    by_profile: dict[str, list[list[str]]] = {}
+    """Return a title and rows under `RESULT_COLUMNS` for each Profile and world; those without a valid Run are last."""
+    tables: dict[tuple[str, str], list[list[str]]] = {}
     for summary in summaries:
-        by_profile.setdefault(summary.profile, []).extend(result_rows([summary]))
+        tables.setdefault((summary.profile, summary.group.world), []).extend(result_rows([summary]))
     for left in left_out:
         if left.whole:
-            by_profile.setdefault(left.profile, []).append(_without_result(left))
+            tables.setdefault((left.profile, left.world), []).append(_without_result(left))
+    worlds = {world for _, world in tables}
     units = (
         "means over seeds; goodput [Mbit/s] after the warm-up and of the whole run, share [%], RTT median and p95 [ms]"
     )
-    return [(f"{profile}\n{units}", rows) for profile, rows in by_profile.items()]
+    return [
+        (f"{profile if len(worlds) == 1 else f'{profile}, {world}'}\n{units}", rows)
+        for (profile, world), rows in tables.items()
+    ]
 
 
 def _without_result(left: LeftOut) -> list[str]:
