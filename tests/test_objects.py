@@ -419,6 +419,15 @@ def test_html_is_whole_escaped_and_has_a_table_and_a_figure(tmp_path):
         assert len(repr(each).splitlines()) == 1
 
 
+def test_a_notebook_shows_an_invalid_run_without_a_figure(lossy):
+    run = lossy["bbr", 0]
+    assert "<img" in run._repr_html_()
+    record = run.record.replace(valid=False, why_invalid="the machine was too busy")
+    page = bp.Run(dataclasses.replace(run.stored, record=record))._repr_html_()
+    assert "no: the machine was too busy" in page
+    assert "<img" not in page
+
+
 def test_the_text_of_an_object_stays_short_with_many_runs():
     path = dumbbell(duration=1)
     runs = bp.Experiment(path, schemes=["cubic", "bbr", "reno"], seeds=20).simulate()

@@ -214,5 +214,5 @@ class Run:
             )
             for name, flow in zip(self._stored.names, self._stored.flows, strict=True)
         ]
-        figure = html.image(self.plot.goodput(), "Goodput over time") if self._stored.flows else ""
+        figure = html.image(self.plot.goodput(), "Goodput over time") if self.valid and self._stored.flows else ""
         return html.block(f"{self.scheme}, seed {self.seed}", html.facts(pairs), html.table(heads, rows), figure)
