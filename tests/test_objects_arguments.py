@@ -99,6 +99,13 @@ def test_any_value_for_an_object_is_refused_in_one_line(value):
         (lambda: bp.Profile.make(site="louvain", to="london", duration="soon"), "duration: 'soon' is not a duration"),
         (lambda: bp.Profile.make(site="louvain", to="london", start=[1]), "start: .*expected ISO-8601 text"),
         (lambda: bp.Profile.read("a", "b"), "files: 2 given; expected one"),
+        *(
+            (lambda option=option: bp.Profile.read("a", **dict([option])), f"^{option[0]}: given without format")
+            for option in {
+                "delay": 0.02, "queue": "64kb", "direction": "down", "bin": 1, "start": "2026-05-10", "name": "home"
+            }.items()
+        ),
+        (lambda: dumbbell().write("a", step=0.1), "^step: given without format"),
         (lambda: dumbbell().delay_ms("left", [0]), "direction: 'left'; expected up or down"),
         (lambda: dumbbell().delay_ms("up", "x"), "at_s: 'x'; expected numbers"),
         (lambda: dumbbell().agreement(), "has no measured ping"),
@@ -115,6 +122,13 @@ def test_any_value_for_an_object_is_refused_in_one_line(value):
         (lambda: bp.Experiment(dumbbell(), warmup=1), "warmup: given without flows"),
         (lambda: bp.Experiment(dumbbell(), "cubic", flows=[bp.Flow("bbr")]), "flows: given with schemes"),
         (lambda: bp.Experiment(dumbbell(), flows=[]), "flows: none given"),
+        *(
+            (
+                lambda way=way: bp.Experiment(dumbbell(), flows=[bp.Flow("bbr")], direction=way),
+                "direction: given with flows",
+            )
+            for way in ("up", "down")
+        ),
         (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", path="home")]), "path: 'home'; expected path"),
         (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", app="bulky")]), "app: no application 'bulky'"),
         (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("cubic", app=7)]), "app: 7; expected text"),

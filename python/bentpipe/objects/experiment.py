@@ -49,7 +49,7 @@ class Experiment:
         schemes: What to race: ``cubic``; ``cubic+bbr`` is two flows that share the path; a controller's class.
             Default: reno, cubic and bbr.
         flows: Flows instead of schemes: of other directions, sizes and times, or over several paths.
-        direction: Direction of the data of schemes: ``down`` (to the terminal) or ``up``.
+        direction: Direction of the data of schemes: ``down`` (default: to the terminal) or ``up``. Not with `flows`.
         queue: Queue discipline that replaces the Profiles' own: drop_tail, codel, fq_codel, red or step, with
             parameters as in ``codel:target_ms=5``, of one direction as in ``down=fq_codel``; several in a list.
         seeds: Number of seeds N: one Run for each of 0 … N−1. Seed 0 uses the Profile as given; others redraw its
@@ -78,7 +78,7 @@ class Experiment:
         schemes: SchemeLike | Sequence[SchemeLike] | None = None,
         *,
         flows: Sequence[Flow] | None = None,
-        direction: Direction = "down",
+        direction: Direction | None = None,
         queue: str | Sequence[str] = (),
         seeds: int = 1,
         duration: DurationLike | None = None,
@@ -95,7 +95,9 @@ class Experiment:
         self._queues = arguments.texts(queue, "queue")
         for rule in self._queues:
             parse_queue(rule, "queue")
-        self._direction: Direction = arguments.choice(direction, "direction", DIRECTIONS)
+        self._direction: Direction = "down"
+        if direction is not None:
+            self._direction = arguments.choice(direction, "direction", DIRECTIONS)
         self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
         self._phase_s = None if phase is None else arguments.seconds(phase, "phase")
         self._traffic = arguments.optional_text(traffic, "traffic")
@@ -112,6 +114,8 @@ class Experiment:
             if schemes is not None or traffic is not None:
                 other = "traffic" if schemes is None else "schemes"
                 raise UserError(f"flows: given with {other}; expected one of them")
+            if direction is not None:
+                raise UserError("direction: given with flows; expected each Flow's own; try Flow(…, direction=…)")
             self._file = self._with_flows(flows, warmup, hosts or {}, name or "flows")
 
     @classmethod

@@ -220,9 +220,9 @@ class Profile(ProfileView):
         *files: FileLike,
         format: str | None = None,  # noqa: A002 - the word for it
         delay: DurationLike | None = None,
-        queue: str = "1000packets",
-        direction: Direction = "down",
-        bin: DurationLike = 0.1,  # noqa: A002 - as the command line has it
+        queue: str | None = None,
+        direction: Direction | None = None,
+        bin: DurationLike | None = None,  # noqa: A002 - as the command line has it
         start: TimeLike | None = None,
         name: str | None = None,
     ) -> Profile:
@@ -233,9 +233,9 @@ class Profile(ProfileView):
             format: A format of ``docs/reference/converters.md``: csv, hypatia, iperf3, leoreplayer, mahimahi, netem or
                 starrynet; default: a Profile. The other arguments belong to it.
             delay: One-way delay of both directions, for files without delays.
-            queue: Queue limit, which the files do not have: ``1000packets``, ``64kb`` or ``100ms``.
-            direction: Direction of a single trace.
-            bin: Width of the bins in which a packet-delivery trace's capacity is counted.
+            queue: Queue limit, which the files do not have: ``1000packets`` (the default), ``64kb`` or ``100ms``.
+            direction: Direction of a single trace; default: down.
+            bin: Width of the bins in which a packet-delivery trace's capacity is counted; default: 0.1 s.
             start: Start, for files without one.
             name: The Profile's name; default: the file's.
 
@@ -248,6 +248,7 @@ class Profile(ProfileView):
             >>> bp.Profile.read("D.parquet").duration_s
             10.0
         """
+        from bentpipe.profiles.build import DEFAULT_QUEUE
         from bentpipe.profiles.convert import read_as
         from bentpipe.profiles.convert.reading import ReadOptions
         from bentpipe.profiles.parquet import read_profile
@@ -257,6 +258,7 @@ class Profile(ProfileView):
         if format is None:
             if len(paths) != 1:
                 raise UserError(f"files: {len(paths)} given; expected one; try format= for another tool's files")
+            _refuse_without_format(delay=delay, queue=queue, direction=direction, bin=bin, start=start, name=name)
             return cls(read_profile(paths[0]))
         converted = read_as(
             arguments.text(format, "format"),
@@ -264,10 +266,12 @@ class Profile(ProfileView):
             ReadOptions(
                 name=arguments.optional_text(name, "name"),
                 start_unix_ns=None if start is None else arguments.unix_ns(start, "start"),
-                direction=arguments.choice(direction, "direction", DIRECTIONS),
-                bin_s=arguments.seconds(bin, "bin"),
+                direction=arguments.choice(
+                    ReadOptions.direction if direction is None else direction, "direction", DIRECTIONS
+                ),
+                bin_s=ReadOptions.bin_s if bin is None else arguments.seconds(bin, "bin"),
                 delay_s=None if delay is None else arguments.seconds(delay, "delay"),
-                queue=parse_queue(arguments.text(queue, "queue"), "queue"),
+                queue=parse_queue(DEFAULT_QUEUE if queue is None else arguments.text(queue, "queue"), "queue"),
             ),
         )
         return cls(converted.profile, notes=converted.notes)
@@ -277,7 +281,7 @@ class Profile(ProfileView):
         file: FileLike,
         *,
         format: str | None = None,  # noqa: A002 - the word for it
-        step: DurationLike = 0.1,
+        step: DurationLike | None = None,
     ) -> list[Path]:
         """Write the Profile to one Parquet file, or in another tool's format; return the files.
 
@@ -285,13 +289,13 @@ class Profile(ProfileView):
             file: The file, or the prefix of several. It is replaced in one step.
             format: A format of ``docs/reference/converters.md``: csv, hypatia, leoreplayer, mahimahi, netem or
                 starrynet; default: Parquet, which holds all of it.
-            step: Interval between samples, in formats that hold samples.
+            step: Interval between samples, in formats that hold samples; default: 0.1 s. Only with `format`.
 
         Warns:
             UserWarning: What the format cannot hold.
 
         Raises:
-            UserError: The file cannot be written, or the format cannot hold this Profile.
+            UserError: The file cannot be written, the format cannot hold this Profile, or `step` has no format.
         """
         from bentpipe.profiles.convert import write_as
         from bentpipe.profiles.convert.writing import WriteOptions
@@ -299,9 +303,10 @@ class Profile(ProfileView):
 
         path = arguments.file(file, "file")
         if format is None:
+            _refuse_without_format(step=step)
             write_profile(self._native, path)
             return [path]
-        options = WriteOptions(step_s=arguments.seconds(step, "step"))
+        options = WriteOptions(step_s=WriteOptions.step_s if step is None else arguments.seconds(step, "step"))
         written = write_as(arguments.text(format, "format"), self._native, path, options)
         for note in written.notes:
             _warn(note)
@@ -397,6 +402,13 @@ def no_such_profile(profile: Profile | str, labels: Sequence[str]) -> UserError:
     """Return the error that no Run is over a Profile, given as such or by its label."""
     hint = did_you_mean(profile, list(labels)) if isinstance(profile, str) else ""
     return UserError(f"profile: {shown(profile)}{hint}; expected one of {', '.join(labels)}")
+
+
+def _refuse_without_format(**values: object) -> None:
+    """Refuse arguments that belong to another tool's format."""
+    for name, value in values.items():
+        if value is not None:
+            raise UserError(f"{name}: given without format; expected it only with one; try format=…")
 
 
 def _warn(text: str) -> None:
