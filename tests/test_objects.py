@@ -179,6 +179,9 @@ def test_unlike_runs_of_one_name_are_not_averaged():
     page = mixed._repr_html_()
     assert "dumbbell, emulated" in page
     assert "dumbbell, simulated" in page
+    rows = [text.get_text() for text in mixed.plot.overview().axes[0].get_yticklabels()]
+    assert rows == [*["cubic, simulated"] * 3, "cubic, emulated"]
+    assert {text.get_text() for text in sets[0].plot.overview().axes[0].get_yticklabels()} == {"cubic"}
     phases = [bp.Experiment(path, schemes=["cubic"], duration=1, phase=phase).simulate() for phase in (0, 1)]
     for twice in (bp.RunSet([*sets[0], *sets[0]]), bp.RunSet([*phases[0], *phases[1]])):
         with pytest.raises(bp.UserError, match="cubic over dumbbell: two Runs have seed 0; expected one Run for each"):

@@ -52,7 +52,7 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
                         goodput = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
                         colour = style.look(flow.controller).colour
                         axis.plot(goodput, [y + spread] * len(goodput), "|", color=colour, markersize=7, alpha=0.8)
-            names = [*(summary.scheme for summary in shown), *absent[label]]
+            names = [*_names(shown), *absent[label]]
             for y in range(len(shown), len(names)):
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
@@ -70,6 +70,12 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
         handles = [_handle(controller) for controller in controllers]
         drawing.legend(handles)
     return drawing.figure
+
+
+def _names(summaries: Sequence[SchemeSummary]) -> list[str]:
+    """Return the schemes, with their worlds if there are several."""
+    several = len({summary.group.world for summary in summaries}) > 1
+    return [f"{summary.scheme}, {summary.group.world}" if several else summary.scheme for summary in summaries]
 
 
 def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:
