@@ -108,7 +108,7 @@ def test_the_profile_of_a_site_is_stored_with_the_run(tmp_path):
     assert done.returncode == 0, done.stderr
     (run,) = find_runs(tmp_path / "out")
     stored = read_profile(tmp_path / "out" / "profiles" / "melbourne-sydney.parquet")
-    assert run.record["profiles"][0]["base_hash"] == stored.content_hash()
+    assert run.record.profiles[0].base_hash == stored.content_hash()
     assert stored.content_hash() == make_profile("melbourne", "sydney", duration_s=15.0).content_hash()
 
 

@@ -89,7 +89,7 @@ say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
     assert gateway(record)["connections"] == 1
     (flow,) = record["experiment"]["flows"]
     assert flow["direction"] == "down"
-    assert flow["application"]["bytes"] - len(internet.PAGE) in {
+    assert flow["app"]["transfers"]["sizes_bytes"][0] - len(internet.PAGE) in {
         0,
         1,
     }  # the kernel counts the end of the stream as a byte

@@ -58,6 +58,7 @@ class StandIn:
             samples=data.samples,
             links=data.links,
             events=data.events,
+            applications=data.applications,
             content_hash=data.content_hash,
             summary_json=lambda: json.dumps(summary),
             why_invalid=why,
