@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import json
 import re
 from html.parser import HTMLParser
 
@@ -461,24 +460,6 @@ def test_pandas_missing_is_one_line(monkeypatch, lossy):
         lossy[0].to_pandas()
     with pytest.raises(bp.UserError, match="table: 'sample'; did you mean 'samples'"):
         lossy[0].to_pandas("sample")
-
-
-def test_catalogues_are_those_of_the_command_line():
-    from typer.testing import CliRunner
-
-    from bentpipe.cli.main import app
-
-    for name in ("constellations", "presets", "policies"):
-        printed = CliRunner().invoke(app, [name, "--json"])
-        assert json.loads(printed.stdout) == getattr(bp, name)()
-
-
-def test_sky_and_route_take_times_as_text():
-    above = bp.sky((51.5, 0.0), "2026-05-10T09:00Z", constellation="starlink-gen1")
-    assert above["elevation_deg"].is_sorted(descending=True)
-    assert bp.sky("london", "2026-05-10T09:00Z", min_elevation=90).schema == above.schema
-    found = bp.route("london", "new-york", start="2026-05-10T09:00Z", duration="2s")
-    assert len(found.to_rows()) == 2
 
 
 def test_progress_is_a_share_that_grows():
