@@ -158,15 +158,8 @@ impl FlowTable {
 mod tests {
     use super::*;
     use crate::header::FRAGMENT_HEADER;
+    use crate::header::tests::udp4;
     use proptest::prelude::*;
-
-    fn udp4(from: u16, to: u16) -> Vec<u8> {
-        let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-        packet.extend(from.to_be_bytes());
-        packet.extend(to.to_be_bytes());
-        packet.extend([0, 8, 0, 0]);
-        packet
-    }
 
     #[test]
     fn fragments_belong_to_the_flow_of_their_packet() {

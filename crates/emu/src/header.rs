@@ -115,11 +115,12 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn udp4(from: u16, to: u16) -> Vec<u8> {
+    /// An IPv4 packet of a UDP datagram without payload.
+    pub(crate) fn udp4(from: u16, to: u16) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         packet.extend(from.to_be_bytes());
         packet.extend(to.to_be_bytes());

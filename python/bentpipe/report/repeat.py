@@ -24,7 +24,7 @@ def repeat_commands(place: Place, runs: Sequence[Run]) -> list[str]:
     """Return commands that repeat the races in a folder, from inside it; none for Experiments from a file.
 
     Races are repeated as requested, even if unfinished. Runs without a manifest are repeated as they are, programs by
-    `bentpipe run`.
+    `bentpipe run`. A race with queues of its own has none: a manifest does not say which.
     """
     commands: dict[str, None] = {}
     if (out := place.folder) is None:
@@ -47,8 +47,9 @@ def repeat_commands(place: Place, runs: Sequence[Run]) -> list[str]:
             world=world_name,
         )
         requested.append(repeated)
+    with_queues = {(run.experiment, run.world) for run in runs if _has_queues(run)}
     for entry in requested:
-        if entry.experiment in RACES:
+        if entry.experiment in RACES and (entry.experiment, entry.world) not in with_queues:
             command = ["bentpipe", "race", *(f"profiles/{label}.parquet" for label in entry.profiles)]
             command += ["--cc", ",".join(entry.schemes)]
             command += ["--direction", entry.experiment.removeprefix("race-")]
@@ -60,6 +61,11 @@ def repeat_commands(place: Place, runs: Sequence[Run]) -> list[str]:
         if command := program.repeat(run):
             commands[shlex.join(command)] = None
     return [f"cd {shlex.quote(str(out))}", *commands, "bentpipe report again"] if commands else []
+
+
+def _has_queues(run: Run) -> bool:
+    """Return whether the Run's Experiment replaces queues of its Profiles."""
+    return bool(run.record.experiment.queues)
 
 
 def _seconds(value_s: float) -> str:
