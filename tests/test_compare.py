@@ -93,7 +93,7 @@ def test_other_differences_prevent_pairing_or_are_reported(tmp_path):
         type(run)(run.path, run.record.replace(experiment=run.record.experiment.replace(hosts=hosts))) for run in first
     ]
     assert compare.left_out(pair_up(first, small), ("a", "b")) == [
-        "the hosts' settings differ in 2 pairs (`hosts` in run.json)"
+        "the hosts' settings differ in 2 pairs (`hosts`, `host_timing` in run.json)"
     ]
 
 

@@ -30,6 +30,9 @@ pub struct Experiment {
     pub offset_ns: Nanos,
     /// The paths, by role.
     pub profiles: Vec<ProfileRef>,
+    /// Model of the time that the simulated hosts take.
+    #[serde(default)]
+    pub host_timing: HostTiming,
     /// Hosts' settings, by name.
     pub hosts: BTreeMap<String, HostSpec>,
     /// The flows.
@@ -72,6 +75,17 @@ pub struct ProfileRef {
     pub name: String,
     /// Content hash of the Profile.
     pub hash: String,
+}
+
+/// Model of the time that a simulated host's scheduler and processor take (`docs/concepts/transport.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostTiming {
+    /// As measured on Linux 6.18 on two virtual processors.
+    #[default]
+    LinuxVm,
+    /// None: hosts process packets, and applications read and write, at once.
+    Ideal,
 }
 
 /// Settings of a host that affect its transport. Defaults: Linux 6.18 (`docs/concepts/transport.md`).
@@ -254,6 +268,7 @@ mod tests {
             sample_step_ns: Nanos::from_millis(100),
             offset_ns: Nanos::ZERO,
             profiles: vec![ProfileRef { role: "path".to_owned(), name: "p".to_owned(), hash: String::new() }],
+            host_timing: HostTiming::LinuxVm,
             hosts: BTreeMap::new(),
             flows: vec![FlowSpec {
                 profile: "path".to_owned(),

@@ -3,7 +3,7 @@
 //! `cargo run --release -p bentpipe-sim --example dumbbell -- [seconds] [seed] [controllers] [app]`, `app` as JSON (`"bulk"`)
 
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostTiming, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Hop, HopDirection, Nanos, Profile, Provenance, QueueDiscipline, QueueLimit, QueueSpec, Rate, RouteEntry, Series,
     Time, Utc,
@@ -65,6 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sample_step_ns: Nanos::from_millis(100),
         offset_ns: Nanos::ZERO,
         profiles: vec![ProfileRef { role: "path".to_owned(), name: profile.name().to_owned(), hash: profile.content_hash() }],
+        host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows: controllers.split(',').map(flow).collect(),
         queues: Vec::new(),

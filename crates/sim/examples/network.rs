@@ -4,7 +4,7 @@
 //! `cargo run --release -p bentpipe-sim --example network -- [seconds] [paths]`
 
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostTiming, ProfileRef};
 use bentpipe_profile::{
     Basis, Bytes, Direction, Hop, HopDirection, LinkSpec, Nanos, NetworkSpec, Path, PathHop, Provenance, QueueDiscipline, QueueLimit,
     QueueSpec, Rate, RouteEntry, Series, Time, Topology, Utc, keyed_u64,
@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .iter()
             .map(|path| ProfileRef { role: path.name.clone(), name: path.name.clone(), hash: String::new() })
             .collect(),
+        host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows: network.paths().iter().map(flow).collect(),
         queues: Vec::new(),

@@ -1,7 +1,7 @@
 //! Paths and Experiments for this crate's tests.
 
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostTiming, ProfileRef};
 use bentpipe_profile::{
     Basis, Direction, Event, EventKind, Fate, Hop, HopDirection, InFlightFate, Nanos, OrderFate, Profile, Provenance, QueueDiscipline,
     QueueFate, QueueLimit, QueueSpec, RouteEntry, Series, Time, Utc,
@@ -103,6 +103,7 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         sample_step_ns: Nanos::from_millis(100),
         offset_ns: Nanos::ZERO,
         profiles: vec![ProfileRef { role: "path".to_owned(), name: "handover".to_owned(), hash: String::new() }],
+        host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows,
         queues: Vec::new(),

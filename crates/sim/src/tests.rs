@@ -4,7 +4,7 @@ use crate::testing::{experiment, flow, handover_path};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
-use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::experiment::{Experiment, HostTiming};
 use bentpipe_profile::{
     Bytes, Direction, Event, EventKind, Fate, Nanos, NetworkSpec, Profile, QueueDiscipline, QueueRule, Rate, RouteEntry, Time,
 };
@@ -328,4 +328,23 @@ fn an_experiment_that_does_not_fit_the_network_is_refused() {
     let mut ruled = experiment(10, 1, three_flows());
     ruled.queues = vec![QueueRule { profile: None, hop: None, direction: None, discipline: QueueDiscipline::DropTail, limit: None }];
     assert!(error_of(ruled, "path").starts_with("experiment: queues: 1 rules; expected none"));
+}
+
+#[test]
+fn ideal_hosts_take_twenty_microseconds_less_per_rtt_than_the_default() {
+    let path = handover_path(10, 2_000_000);
+    let app = || AppSpec::Paced { write_bytes: Bytes(500), every_ns: Nanos::from_millis(20) };
+    let run_with = |host_timing: Option<HostTiming>| {
+        let experiment = experiment(4, 7, vec![flow("cubic", Direction::Down, app())]);
+        let host_timing = host_timing.unwrap_or(experiment.host_timing);
+        run(Experiment { host_timing, ..experiment }, &path)
+    };
+    let [default, linux, ideal] = [None, Some(HostTiming::LinuxVm), Some(HostTiming::Ideal)].map(run_with);
+    assert_eq!(default.content_hash(), linux.content_hash());
+    let mean_us = |data: &RunData| {
+        let rtts: Vec<f64> = data.tables.samples.rtt_latest_ms.iter().copied().filter(|rtt| rtt.is_finite()).collect();
+        rtts.iter().sum::<f64>() * 1e3 / rtts.len() as f64
+    };
+    let added_us = mean_us(&linux) - mean_us(&ideal);
+    assert!((10.0..30.0).contains(&added_us), "{added_us}");
 }

@@ -6,9 +6,10 @@ use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hints::Facts;
 use bentpipe_cc::hook_trace::{Header, Trace};
 use bentpipe_cc::registry::Config;
-use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec, HostTiming};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_transport::host_timing::DrawnTimes;
 use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
 
 /// Makes the connections of one flow.
@@ -22,6 +23,7 @@ pub struct Transports {
     /// Settings of the host that sends the flow's data, and of the other one.
     senders: [SenderConfig; 2],
     receivers: [ReceiverConfig; 2],
+    host_timing: HostTiming,
     controller: String,
     options: OptionValues,
     facts: Facts,
@@ -56,6 +58,7 @@ impl Transports {
             streams,
             senders: [0, 1].map(|end| SenderConfig { ecn: spec.ecn.min(hosts[end].ecn), ..sender_config(&hosts[end]) }),
             receivers: [0, 1].map(|end| receiver_config(&hosts[end])),
+            host_timing: experiment.host_timing,
             controller: spec.controller.clone(),
             options: spec.options.clone(),
             facts: facts(profile),
@@ -76,7 +79,9 @@ impl Transports {
     /// Make the transports of a connection that the end `opener` opens, and return them with their path. The first connection of a flow has
     /// the flow's own random streams.
     pub fn connect(&mut self, opener: usize, streams: Streams) -> ([Tcp; 2], u32) {
-        let receiver = |end: usize, streams| Receiver::new(ReceiverConfig { streams, ..self.receivers[end] });
+        let receiver = |end: usize, streams| {
+            Receiver::new(ReceiverConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.receivers[end] })
+        };
         let (own, other) = (receiver(opener, streams.child("back")), receiver(1 - opener, streams));
         let mut opening = Tcp::opening(self.sender(opener, streams), own);
         let mut accepting = Tcp::accepting(other);
@@ -102,7 +107,7 @@ impl Transports {
     }
 
     fn sender(&mut self, end: usize, streams: Streams) -> Sender {
-        let config = SenderConfig { host_times: Some(streams), ..self.senders[end] };
+        let config = SenderConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.senders[end] };
         let controller_config = config.controller_config(streams);
         let first = self.first.take().filter(|_| end == 0 && streams == self.streams);
         let built = first.unwrap_or_else(|| self.build(&controller_config).expect("`new` has built this controller already"));

@@ -12,28 +12,17 @@
 //! of 128 kB takes 8 to 50 µs, half of them less than 19. Of 92 wake-ups 56 were on the processor that processes the acknowledgements, where
 //! the application waits until all are processed; on the other one `poll` returned after 10 to some 100 µs.
 
+use crate::host_timing::{DrawnTimes, HostTimes};
 use crate::wire::Ack;
 use bentpipe_profile::rng::Stream;
-use bentpipe_profile::{Nanos, Streams, Time};
+use bentpipe_profile::{Nanos, Time};
 use std::collections::VecDeque;
-
-/// Kernel time to process one acknowledgement and send what it releases, and time to queue one.
-const ACK_PROCESSING: Nanos = Nanos::from_micros(9);
-const ACK_QUEUEING: Nanos = Nanos::from_micros(2);
-
-/// Probability that the application wakes up on the other processor, and its wake-up time there: a minimum plus an exponential time with this
-/// mean.
-const OTHER_CPU_PROBABILITY: f64 = 0.4;
-const WAKEUP_MIN: Nanos = Nanos::from_micros(15);
-const WAKEUP_EXTRA_MEAN: Nanos = Nanos::from_micros(25);
-
-/// Rate at which `sendmsg` copies and sends [bytes/µs].
-const BYTES_PER_MICRO: u64 = 7_000;
 
 /// Acknowledgements and application writes within one instant; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Backlog {
-    wakeups: Option<Stream>,
+    /// The model's times and the stream of wake-up times; `None`: an application that takes no time.
+    host: Option<(HostTimes, Stream)>,
     /// The current instant; within it, the arrival of the newest acknowledgement and the earliest arrival of the next; whether more follow.
     at: Time,
     arrived_at: Nanos,
@@ -45,10 +34,10 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Create a backlog whose wake-up times are drawn from `streams`; `None`: an application that takes no time.
-    pub fn new(streams: Option<Streams>) -> Self {
+    /// Create a backlog of a host with these times; `None`: an application that takes no time.
+    pub fn new(drawn: Option<DrawnTimes>) -> Self {
         Self {
-            wakeups: streams.map(|streams| streams.stream("backlog")),
+            host: drawn.map(|drawn| (drawn.times, drawn.streams.stream("backlog"))),
             at: Time::ZERO,
             arrived_at: Nanos::ZERO,
             next_arrival: Nanos::ZERO,
@@ -66,7 +55,7 @@ impl Backlog {
             self.sock_owned.clear();
         }
         (self.arrived_at, self.more_follow) = (self.next_arrival, more_follow);
-        self.next_arrival = self.arrived_at + ACK_PROCESSING;
+        self.next_arrival = self.arrived_at + self.host.as_ref().map_or(Nanos::ZERO, |(times, _)| times.ack_processing);
         self.app_runs_at.is_some_and(|runs| runs <= self.arrived_at)
     }
 
@@ -76,19 +65,20 @@ impl Backlog {
             self.sock_owned.pop_front();
         }
         let Some(&(_, end)) = self.sock_owned.front().filter(|&&(begin, _)| begin <= self.arrived_at) else { return false };
-        self.next_arrival = self.arrived_at + ACK_QUEUEING;
+        let Some((times, _)) = &self.host else { return false };
+        self.next_arrival = self.arrived_at + times.ack_queueing;
         // The next one must arrive before the application releases the socket.
         self.next_arrival < end && next.is_some_and(|next| ack.coalesces_with(next))
     }
 
     /// Whether the application, which may write now, first has to wake up because more acknowledgements follow at this instant.
     pub fn needs_wakeup(&mut self, now: Time) -> bool {
-        let Some(wakeups) = self.wakeups.as_mut().filter(|_| self.more_follow && now == self.at) else { return false };
+        let Some((times, wakeups)) = self.host.as_mut().filter(|_| self.more_follow && now == self.at) else { return false };
         if self.app_runs_at.is_none() {
-            let on_other_cpu = wakeups.uniform() < OTHER_CPU_PROBABILITY;
+            let on_other_cpu = wakeups.uniform() < times.other_cpu_probability;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // some microseconds
-            let more = Nanos(wakeups.exponential(WAKEUP_EXTRA_MEAN.0 as f64) as u64);
-            self.app_runs_at = Some(if on_other_cpu { self.arrived_at + WAKEUP_MIN + more } else { Nanos::MAX });
+            let more = Nanos(wakeups.exponential(times.writer_wakeup_extra_mean.0 as f64) as u64);
+            self.app_runs_at = Some(if on_other_cpu { self.arrived_at + times.writer_wakeup_min + more } else { Nanos::MAX });
         }
         true
     }
@@ -97,22 +87,26 @@ impl Backlog {
     /// this instant.
     pub fn on_write(&mut self, bytes: u64) {
         let app_runs_at = self.app_runs_at.take();
-        if self.wakeups.is_none() || !self.more_follow {
-            return;
-        }
+        let Some((times, _)) = self.host.as_ref().filter(|_| self.more_follow) else { return };
         // Writes follow one another, even if the application is woken while it still writes.
         let free = self.sock_owned.back().map_or(Nanos::ZERO, |&(_, end)| end);
         let begin = app_runs_at.unwrap_or(self.arrived_at).max(free);
-        self.sock_owned.push_back((begin, begin + Nanos(1_000 * bytes / BYTES_PER_MICRO)));
+        self.sock_owned.push_back((begin, begin + Nanos(1_000 * bytes / times.write_bytes_per_micro)));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bentpipe_profile::Bytes;
+    use crate::host_timing::LINUX_VM;
+    use bentpipe_profile::{Bytes, Streams};
 
     const NOW: Time = Time(5_000_000_000);
+
+    #[allow(clippy::unnecessary_wraps)] // as `Backlog::new` takes it
+    fn drawn(seed: u64) -> Option<DrawnTimes> {
+        Some(DrawnTimes { times: LINUX_VM, streams: Streams::new(seed) })
+    }
 
     /// Acknowledgements that differ in the window only, which does not prevent coalescing.
     fn ack(number: u64) -> Ack {
@@ -131,7 +125,7 @@ mod tests {
             }
             if !backlog.coalesces(&ack(n), next_ack.as_ref()) {
                 processed_acks.push(n);
-                assert!(n > 1 || writes.is_empty() || backlog.needs_wakeup(now) == (acks > 1 && backlog.wakeups.is_some()));
+                assert!(n > 1 || writes.is_empty() || backlog.needs_wakeup(now) == (acks > 1 && backlog.host.is_some()));
             }
         }
         processed_acks
@@ -140,8 +134,8 @@ mod tests {
     #[test]
     fn acks_that_arrive_during_a_write_are_coalesced_into_one_per_write() {
         // 120 µs per write, in which 60 acknowledgements are queued.
-        let write_bytes = 120 * BYTES_PER_MICRO;
-        let mut backlog = Backlog::new(Some(Streams::new(1)));
+        let write_bytes = 120 * LINUX_VM.write_bytes_per_micro;
+        let mut backlog = Backlog::new(drawn(1));
         let (mut before, mut on_other_cpu) = (0, 0);
         for instant in 0..1000 {
             let processed_acks = processed(&mut backlog, Time(NOW.0 + instant), 400, &[write_bytes, write_bytes]);
@@ -161,7 +155,7 @@ mod tests {
 
     #[test]
     fn acks_that_arrive_alone_or_wake_no_application_are_processed_at_once() {
-        let mut backlog = Backlog::new(Some(Streams::new(1)));
+        let mut backlog = Backlog::new(drawn(1));
         assert_eq!(processed(&mut backlog, NOW, 100, &[]).len(), 100);
         for later in 1..100 {
             assert!(!backlog.on_ack(Time(NOW.0 + later), false) && !backlog.coalesces(&ack(later), None));
@@ -182,9 +176,9 @@ mod tests {
 
     #[test]
     fn writes_do_not_overlap_when_the_application_is_woken_while_writing() {
-        let write_bytes = 100 * BYTES_PER_MICRO;
+        let write_bytes = 100 * LINUX_VM.write_bytes_per_micro;
         for seed in 0..50 {
-            let mut backlog = Backlog::new(Some(Streams::new(seed)));
+            let mut backlog = Backlog::new(drawn(seed));
             backlog.on_ack(NOW, true);
             for _ in 0..3 {
                 assert!(backlog.needs_wakeup(NOW));

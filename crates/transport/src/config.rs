@@ -1,12 +1,13 @@
 //! Host settings of a connection. Defaults are Linux 6.18's.
 
+use crate::host_timing::DrawnTimes;
 use crate::wire::MSS;
 use bentpipe_cc::registry;
-use bentpipe_profile::experiment::EcnMode;
+use bentpipe_profile::experiment::{EcnMode, HostTiming};
 use bentpipe_profile::{Bytes, Nanos, Streams};
 
 /// Settings of the sending host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SenderConfig {
     /// Maximum segment size [bytes].
     pub mss: u32,
@@ -40,8 +41,8 @@ pub struct SenderConfig {
     pub min_rtt_window: Nanos,
     /// ECN mode that it requests.
     pub ecn: EcnMode,
-    /// Random streams of the time that both hosts take for a packet and its acknowledgement; `None`: they take none.
-    pub host_times: Option<Streams>,
+    /// Times that the hosts take for a packet and its acknowledgement; `None`: they take none.
+    pub host_times: Option<DrawnTimes>,
 }
 
 impl Default for SenderConfig {
@@ -81,7 +82,7 @@ impl SenderConfig {
 }
 
 /// Settings of the receiving host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceiverConfig {
     /// Maximum segment size [bytes].
     pub mss: u32,
@@ -100,8 +101,8 @@ pub struct ReceiverConfig {
     /// Most capable ECN mode that it accepts. Linux's default (`tcp_ecn` = 2) answers a request for accurate feedback with classic; here a
     /// flow gets the mode it requests, unless its host is set otherwise.
     pub ecn: EcnMode,
-    /// Random streams of its application's wake-up times.
-    pub streams: Streams,
+    /// Times of its application; `None`: it takes none.
+    pub host_times: Option<DrawnTimes>,
 }
 
 impl Default for ReceiverConfig {
@@ -115,7 +116,7 @@ impl Default for ReceiverConfig {
             sack_compression_delay: Nanos::from_millis(1),
             sack_compression_count: 44,
             ecn: EcnMode::Accurate,
-            streams: Streams::new(0),
+            host_times: DrawnTimes::of(HostTiming::LinuxVm, Streams::new(0)),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
 //! | [`sender`] | the sending end: transmission, acknowledgement processing, loss recovery |
 //! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
-//! | [`config`], [`stats`] | host settings; counters and events of a flow |
+//! | [`config`], [`host_timing`], [`stats`] | host settings; times that hosts take; counters and events of a flow |
 //!
 //! One module per mechanism. `ecn` serves both ends. The sender uses `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`,
 //! `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage` and `sndbuf`; the receiver uses `reassembly`, `ack_policy`,
@@ -21,6 +21,7 @@ pub mod config;
 mod cwnd_usage;
 mod ecn;
 pub mod endpoint;
+pub mod host_timing;
 mod min_rtt;
 mod pacing;
 mod prr;

@@ -7,29 +7,24 @@
 //! Measured: ACKs sent at each of 2181 instants of several bursts, Reno at 80 Mbit/s behind grants of 4 ms, Linux 6.18 on two virtual
 //! processors (`bentpipe race --on-kernel --capture`). A single ACK: 59 % of the instants with four bursts, 55 with five, 45 with six to
 //! eight, 46 with nine and ten, 37 with eleven to thirteen, 17 with fifteen and more. A mean wake-up time of 70 µs gives 65, 56, 42, 30, 21
-//! and 8. It fits the instants with few bursts, which are nine of ten; the slowest measured wake-ups were slower.
+//! and 8, with 10 µs of kernel time per burst (8 to 12 in that capture). It fits the instants with few bursts, which are nine of ten; the slowest measured wake-ups were slower.
 
+use crate::host_timing::{DrawnTimes, HostTimes};
 use bentpipe_profile::rng::Stream;
-use bentpipe_profile::{Nanos, Streams};
-
-/// Mean wake-up time (exponential).
-const WAKE_MEAN: Nanos = Nanos::from_micros(70);
-
-/// Kernel time per burst: 8 to 12 µs in that capture.
-const BURST: Nanos = Nanos::from_micros(10);
 
 /// The receiving application; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    wakeups: Stream,
+    /// The model's times and the stream of wake-up times; `None`: it reads each burst at once.
+    host: Option<(HostTimes, Stream)>,
     /// Bursts so far at the current instant, and the number of bursts during which the application still sleeps.
     wakeup: Option<(u64, u64)>,
 }
 
 impl Reader {
-    /// Create a reader whose wake-up times are drawn from `streams`.
-    pub fn new(streams: Streams) -> Self {
-        Self { wakeups: streams.stream("reader"), wakeup: None }
+    /// Create the reader of a host with these times; `None`: it takes no time.
+    pub fn new(drawn: Option<DrawnTimes>) -> Self {
+        Self { host: drawn.map(|drawn| (drawn.times, drawn.streams.stream("reader"))), wakeup: None }
     }
 
     /// Record a burst and return whether the application reads now. `has_data`: there is data in order to read, which alone wakes the
@@ -43,9 +38,9 @@ impl Reader {
         if !has_data && self.wakeup.is_none() {
             return false;
         }
-        let wakeups = &mut self.wakeups;
+        let Some((times, wakeups)) = &mut self.host else { return true };
         let (bursts, asleep_for) =
-            self.wakeup.get_or_insert_with(|| (0, (wakeups.exponential(WAKE_MEAN.0 as f64) / BURST.0 as f64) as u64));
+            self.wakeup.get_or_insert_with(|| (0, (wakeups.exponential(times.reader_wakeup_mean.0 as f64) / times.burst.0 as f64) as u64));
         *bursts += 1;
         *bursts > *asleep_for
     }
@@ -54,6 +49,12 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_timing::LINUX_VM;
+    use bentpipe_profile::Streams;
+
+    fn new_reader() -> Reader {
+        Reader::new(Some(DrawnTimes { times: LINUX_VM, streams: Streams::new(1) }))
+    }
 
     /// Count the reads at an instant with this many bursts.
     fn count_reads(reader: &mut Reader, bursts: u64) -> usize {
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_single_burst_is_read_at_once_without_a_draw() {
-        let (mut reader, mut other) = (Reader::new(Streams::new(1)), Reader::new(Streams::new(1)));
+        let (mut reader, mut other) = (new_reader(), new_reader());
         assert!((0..100).all(|_| reader.reads_now(true, true)));
         assert!(!reader.reads_now(false, false) && reader.reads_now(false, true), "out-of-order data draws nothing either");
         assert_eq!(
@@ -72,8 +73,15 @@ mod tests {
     }
 
     #[test]
+    fn an_application_that_takes_no_time_reads_each_burst() {
+        let mut reader = Reader::new(None);
+        assert_eq!(count_reads(&mut reader, 20), 20);
+        assert!(!reader.reads_now(false, false), "out-of-order data wakes no application");
+    }
+
+    #[test]
     fn a_sleeping_application_reads_many_bursts_at_once_then_each_burst() {
-        let mut reader = Reader::new(Streams::new(1));
+        let mut reader = new_reader();
         for (bursts, measured) in [(4, 0.59), (5, 0.55), (7, 0.45), (9, 0.46), (12, 0.37), (18, 0.17)] {
             let counts: Vec<usize> = (0..4000).map(|_| count_reads(&mut reader, bursts)).collect();
             #[allow(clippy::cast_precision_loss)] // thousands

@@ -50,7 +50,7 @@ impl Receiver {
             syn_tsval: Time::ZERO,
             acknowledged: 0,
             window_edge: 0,
-            reader: Reader::new(config.streams),
+            reader: Reader::new(config.host_times),
             unread: 0,
             fin: None,
             ecn: ReceiverEcn::new(config.ecn),

@@ -12,48 +12,45 @@
 //! Host time affects the samples alone. Packets leave and arrive at the path's times, and the minimum RTT of RACK and the rate sampler is the
 //! path's own, as are the times compared with it.
 
+use crate::host_timing::{DrawnTimes, HostTimes};
+use bentpipe_profile::Nanos;
 use bentpipe_profile::rng::Stream;
-use bentpipe_profile::{Nanos, Streams};
-
-/// Mean time of each host [ns].
-const MEAN_NS: f64 = 10_000.0;
-
-/// Resolution of the kernel's RTT clock [ns] (`tcp_clock_us`).
-const TICK: u64 = 1_000;
 
 /// Random host times; see the module's documentation.
 #[derive(Clone, Debug)]
-pub struct Turnaround(Option<Stream>);
+pub struct Turnaround(Option<(HostTimes, Stream)>);
 
 impl Turnaround {
-    /// Create host times drawn from `streams`; `None`: hosts take no time, and their clock is exact.
-    pub fn new(streams: Option<Streams>) -> Self {
-        Self(streams.map(|streams| streams.stream("turnaround")))
+    /// Create hosts with these times; `None`: hosts take no time, and their clock is exact.
+    pub fn new(drawn: Option<DrawnTimes>) -> Self {
+        Self(drawn.map(|drawn| (drawn.times, drawn.streams.stream("turnaround"))))
     }
 
     /// Draw the time to add to the RTT samples of one acknowledgement.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some microseconds
     pub fn draw(&mut self) -> Nanos {
-        self.0.as_mut().map_or(Nanos::ZERO, |stream| {
+        self.0.as_mut().map_or(Nanos::ZERO, |(times, stream)| {
             // The sum of two exponential times.
             let both = (1.0 - stream.uniform()) * (1.0 - stream.uniform());
-            Nanos((-MEAN_NS * libm::log(both)) as u64)
+            Nanos((-(times.turnaround_mean.0 as f64) * libm::log(both)) as u64)
         })
     }
 
     /// Round an RTT down to the resolution of the host's clock.
     pub fn clock(&self, rtt: Nanos) -> Nanos {
-        if self.0.is_some() { Nanos(rtt.0 / TICK * TICK) } else { rtt }
+        self.0.as_ref().map_or(rtt, |(times, _)| Nanos(rtt.0 / times.rtt_tick.0 * times.rtt_tick.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_timing::LINUX_VM;
+    use bentpipe_profile::Streams;
 
     #[test]
     fn two_hosts_take_twenty_microseconds_on_average_in_whole_microseconds() {
-        let mut hosts = Turnaround::new(Some(Streams::new(1)));
+        let mut hosts = Turnaround::new(Some(DrawnTimes { times: LINUX_VM, streams: Streams::new(1) }));
         let draws: Vec<Nanos> = (0..20_000).map(|_| hosts.draw()).collect();
         let times: Vec<u64> = draws.into_iter().map(|t| hosts.clock(t).0).collect();
         let mean = times.iter().sum::<u64>() / 20_000;

@@ -18,6 +18,7 @@ FLAGS = {
     "fresh_paths": "--fresh",
     "gateways": "--gateways",
     "grid": "--grid",
+    "host_timing": "--host-timing",
     "jobs": "--jobs",
     "most_inflation": "--max-rtt-inflation",
     "mtu": "--mtu",

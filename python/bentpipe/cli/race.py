@@ -73,6 +73,15 @@ AppOption = Annotated[
         show_default=False,
     ),
 ]
+HostTimingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host-timing",
+        help="Model of the time that simulated hosts take: linux-vm (as measured on a virtual machine) or ideal (none)."
+        " [default: linux-vm]",
+        show_default=False,
+    ),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -129,6 +138,7 @@ def race(
     aqm: Aqm = None,
     traffic: Traffic = None,
     app: AppOption = None,
+    host_timing: HostTimingOption = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     hook_trace: HookTrace = False,
@@ -173,6 +183,7 @@ def race(
                 "--aqm": aqm,
                 "--traffic": traffic,
                 "--app": app,
+                "--host-timing": host_timing,
             }
             if also := [name for name, value in conflicting.items() if value is not None and value != []]:
                 raise UserError(f"--experiment: the file defines the runs, so {also[0]} cannot be given with it")
@@ -186,6 +197,7 @@ def race(
             settings["queues"] = aqm or []
             settings["traffic"] = traffic
             settings["app"] = "bulk" if app is None else app
+            settings["host_timing"] = "linux-vm" if host_timing is None else host_timing
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings)
         else:
             raise UserError(

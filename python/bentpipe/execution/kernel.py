@@ -87,8 +87,10 @@ def check(work: Sequence[Work]) -> None:
                 f"--on-kernel: the application {app_name(other[0])}; expected bulk, paced or one transfer; "
                 "try the simulator"
             )
-        if experiment.cross:
-            raise UserError("cross traffic", where="on_kernel", expected="none, only the simulator has it")
+        simulated = ["cross traffic"] if experiment.cross else []
+        simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
+        if simulated:
+            raise UserError(simulated[0], where="on_kernel", expected="none, only the simulator has it")
         if len(experiment.profiles) != 1:
             raise UserError(f"{len(experiment.profiles)} Profiles in one Experiment", where="on_kernel", expected="one")
         if tuned := [flow for flow in experiment.flows if flow.options]:

@@ -60,6 +60,7 @@ def plan_race(
     queues: tuple[QueueRule, ...] = (),
     traffic: str | None = None,
     app: App = "bulk",
+    host_timing: ex.HostTiming = "linux-vm",
 ) -> list[Work]:
     """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
 
@@ -70,6 +71,8 @@ def plan_race(
         raise UserError("no Profile or no scheme", where="race", expected="at least one of each")
     if direction not in ex.DIRECTIONS:
         raise UserError(repr(direction), where="direction", expected="up or down")
+    if host_timing not in ex.HOST_TIMINGS:
+        raise UserError(repr(host_timing), where="host_timing", expected=" or ".join(ex.HOST_TIMINGS))
     check_seeds(seeds, len(bases) * len(parsed))
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
@@ -79,6 +82,7 @@ def plan_race(
             f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; expected at least {least_s:g} s"
         )
     named = [*([] if app == "bulk" else [app_name(app)]), *([] if traffic is None else [traffic])]
+    named += [] if host_timing == "linux-vm" else [f"{host_timing}-hosts"]
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
@@ -101,6 +105,7 @@ def plan_race(
                     queues=queues,
                     cross=cross,
                     app=app,
+                    host_timing=host_timing,
                     name="-".join(["race", direction, *named]),
                 )
                 run = f"{base.label}.{scheme}.seed{seed}"

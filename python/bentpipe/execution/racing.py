@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.execution.engine import OnProgress
     from bentpipe.execution.pools import OnShare, Tell
-    from bentpipe.experiments.experiment import Direction
+    from bentpipe.experiments.experiment import Direction, HostTiming
     from bentpipe.experiments.file import ExperimentFile
     from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.run_record import World
@@ -75,6 +75,7 @@ def race(
     queues: Sequence[str] = (),
     traffic: str | None = None,
     app: str = "bulk",
+    host_timing: HostTiming = "linux-vm",
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -98,6 +99,7 @@ def race(
             15 s slot, or in the remainder of the Profile if that is less.
         traffic: Cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: none.
         app: Application of every flow, in the syntax of `bentpipe.experiments.apps.parse_app`.
+        host_timing: Model of the time that the simulated hosts take.
         queues: Queue disciplines that replace the Profiles' own, in the syntax of `bentpipe.profiles.queues`; of
             several rules for one queue the last one holds.
         on_kernel: Use this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -124,7 +126,7 @@ def race(
     folder = None if out is None else Path(out)
     root = folder or Path()
     work = planning.plan_race(
-        bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app)
+        bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app), host_timing
     )
     return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
 

@@ -34,6 +34,10 @@ takes ten RTTs (3.5 s), and BBR needs as long again to drain its queue."""
 WARMUP_SHARE = 4
 """The warm-up of a short race is at most one fourth of it. Chosen here, so that a steady part remains."""
 
+HostTiming = Literal["linux-vm", "ideal"]
+"""Model of the time that a simulated host's scheduler and processor take (`docs/concepts/transport.md`)."""
+HOST_TIMINGS: tuple[HostTiming, ...] = ("linux-vm", "ideal")
+
 ROLE = "path"
 """Role of the only Profile of a race."""
 
@@ -172,6 +176,8 @@ class Experiment(Record):
     """Start phase: the offset in the Profiles at which the run begins [ns]."""
     profiles: Items[ProfileRef]
     """The paths, by role."""
+    host_timing: HostTiming = "linux-vm"
+    """Model of the time that the simulated hosts take; a kernel takes its own."""
     hosts: Mapping[str, Host] = Field(default_factory=dict)
     """Hosts by name, with the settings that differ from the defaults."""
     flows: Items[Flow]
@@ -203,6 +209,7 @@ def for_scheme(
     queues: tuple[QueueRule, ...] = (),
     cross: tuple[CrossTraffic, ...] = (),
     app: App = "bulk",
+    host_timing: HostTiming = "linux-vm",
     name: str | None = None,
 ) -> Experiment:
     """Make the Experiment of one scheme of a race: flows of one application that start together and share the path.
@@ -220,6 +227,7 @@ def for_scheme(
         sample_step_ns=sample_step_ns,
         offset_ns=offset_ns,
         profiles=(profile,),
+        host_timing=host_timing,
         flows=flows,
         queues=queues,
         cross=cross,

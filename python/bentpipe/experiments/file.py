@@ -18,6 +18,7 @@ from bentpipe.experiments.experiment import (
     Experiment,
     Flow,
     Host,
+    HostTiming,
     ProfileRef,
     Size,
     TransferSizes,
@@ -116,6 +117,8 @@ class ExperimentToml(Record):
     """Offset in the Profiles at which the run begins [s]."""
     profiles: Annotated[Items[ProfileEntry], Field(min_length=1)]
     """The paths, by role."""
+    host_timing: HostTiming = "linux-vm"
+    """Model of the time that the simulated hosts take."""
     hosts: Annotated[dict[Name, Host], Field(min_length=1)] | None = None
     """Hosts by name, with the settings that differ from the defaults."""
     flows: Annotated[Items[FlowEntry], Field(min_length=1)]
@@ -163,6 +166,7 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
         sample_step_ns=_ns(toml.sample_step_s),
         offset_ns=_ns(toml.offset_s),
         profiles=tuple(ProfileRef(role=role, name=file.stem, hash="") for role, file in files.items()),
+        host_timing=toml.host_timing,
         hosts=toml.hosts or {},
         flows=tuple(
             Flow(

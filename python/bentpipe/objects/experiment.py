@@ -60,6 +60,8 @@ class Experiment:
         warmup: Time that steady-state figures exclude; default: 10 s, or a quarter of a short Run. Only with `flows`.
         hosts: Settings of hosts by name, which flows use (``docs/reference/experiment.md``). Only with `flows`.
         name: Name of the Experiment. Only with `flows`.
+        host_timing: Model of the time that simulated hosts take: ``linux-vm`` (default: as measured on a virtual
+            machine) or ``ideal`` (none).
 
     Raises:
         UserError: An argument of a wrong type or out of range, or an unknown name.
@@ -87,6 +89,7 @@ class Experiment:
         warmup: DurationLike | None = None,
         hosts: Mapping[str, Mapping[str, Any]] | None = None,
         name: str | None = None,
+        host_timing: ex.HostTiming = "linux-vm",
     ) -> None:
         """Check the arguments; nothing runs yet."""
         self._network = paths if isinstance(paths, Network) else None
@@ -101,6 +104,7 @@ class Experiment:
         self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
         self._phase_s = None if phase is None else arguments.seconds(phase, "phase")
         self._traffic = arguments.optional_text(traffic, "traffic")
+        self._host_timing = arguments.choice(host_timing, "host_timing", ex.HOST_TIMINGS)
         self._schemes: list[str] = []
         self._file: ExperimentFile | None = None
         if flows is None:
@@ -136,6 +140,7 @@ class Experiment:
         experiment._seeds = arguments.integer(seeds, "seeds", 1)
         experiment._schemes, experiment._queues, experiment._file = [], [], read
         experiment._direction, experiment._traffic = "down", None
+        experiment._host_timing = read.experiment.host_timing
         experiment._duration_s = read.experiment.duration_ns / 1e9
         experiment._phase_s = read.experiment.offset_ns / 1e9
         return experiment
@@ -171,6 +176,7 @@ class Experiment:
             profiles=tuple(ex.ProfileRef(role=role, name=self._network[role].name, hash="") for role in roles),
             flows=tuple(flow.to_record(roles, list(settings)) for flow in given),
             offset_ns=planning.seconds_to_ns(self._phase_s or 0.0, "phase"),
+            host_timing=self._host_timing,
             hosts=settings,
             queues=tuple(parse_queue(text) for text in self._queues),
         )
@@ -285,7 +291,7 @@ class Experiment:
         from bentpipe.tuning.search import tune
 
         scheme = self._only_scheme("tune", "one controller, such as schemes=['bbr2']")
-        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s)
+        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._ideal())
         axes = [_axis(name, values) for name, values in arguments.mapping(grid, "grid").items()]
         report = arguments.callback(on_progress, "on_progress")
         return tune(
@@ -332,7 +338,7 @@ class Experiment:
         from bentpipe.fairness import fairness, parse_groups
 
         scheme = self._only_scheme("fairness", "one scheme of several flows, such as schemes=['cubic+cubic+bbr']")
-        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s)
+        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._ideal())
         report = arguments.callback(on_progress, "on_progress")
         counts: dict[str, int] = {}
         for part in scheme.split("+"):
@@ -353,6 +359,9 @@ class Experiment:
         if len(self._schemes) != 1:
             raise UserError(f"{method}: the Experiment races {len(self._schemes)} schemes; expected {expected}")
         return self._schemes[0]
+
+    def _ideal(self) -> dict[str, bool]:
+        return {"host_timing": self._host_timing != "linux-vm"}
 
     def _refuse(self, method: str, **values: object) -> None:
         for name, value in values.items():
@@ -379,6 +388,7 @@ class Experiment:
                 phase_s=self._phase_s,
                 queues=self._queues,
                 traffic=self._traffic,
+                host_timing=self._host_timing,
                 **options,
             )
         return RunSet((Run(run) for run in result.runs), failed=result.failed)

@@ -72,7 +72,7 @@ class Pairing:
         alone: Runs of either race without a partner.
         invalid: Runs of either race that are not valid.
         without: For each pair without figures the reason (a Run without flows, a flow that ended in the warm-up).
-        other_hosts: Pairs whose hosts have different settings (`hosts` of their Experiments).
+        other_hosts: Pairs whose hosts have different settings (`hosts`, `host_timing` of their Experiments).
     """
 
     schemes: tuple[Scheme, ...]
@@ -123,15 +123,17 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         alone=(len(mine) - len(both), len(theirs) - len(both)),
         invalid=(len(first) - len(valid[0]), len(second) - len(valid[1])),
         without=tuple(without),
-        other_hosts=sum(
-            pair.runs[0].record.experiment.hosts != pair.runs[1].record.experiment.hosts
-            for pairs in grouped.values()
-            for pair in pairs
-        ),
+        other_hosts=sum(_hosts(pair.runs[0]) != _hosts(pair.runs[1]) for pairs in grouped.values() for pair in pairs),
     )
 
 
-FREE = ("name", "sample_step_ns", "hosts", "profiles")
+def _hosts(run: Run) -> tuple[object, ...]:
+    """Return the settings of the Run's hosts, with the timing model if they are simulated."""
+    experiment = run.record.experiment
+    return experiment.hosts, experiment.host_timing
+
+
+FREE = ("name", "sample_step_ns", "host_timing", "hosts", "profiles")
 """Fields in which partners' Experiments may differ; Profiles are compared by their realisation."""
 
 

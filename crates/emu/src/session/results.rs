@@ -6,7 +6,7 @@ use crate::result::FlowResult;
 use crate::sampler::{ObservedFlow, Sampler};
 use crate::spec::Spec;
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::{Experiment, FlowSpec, ProfileRef};
+use bentpipe_profile::experiment::{Experiment, FlowSpec, HostTiming, ProfileRef};
 use bentpipe_profile::{Nanos, Profile, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), 
         sample_step_ns: spec.sample_step_ns,
         offset_ns: Nanos(start.0),
         profiles: vec![ProfileRef { role: spec.role.clone(), name: profile.name().to_owned(), hash: profile.content_hash() }],
+        host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows,
         queues: spec.queues.clone(),

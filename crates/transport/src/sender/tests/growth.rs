@@ -1,9 +1,11 @@
 //! Limiting factors of the flight: windows, buffers, the application.
 
 use super::*;
+use crate::host_timing::DrawnTimes;
 use crate::sender::Sender;
 use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
+use bentpipe_profile::experiment::HostTiming;
 use std::collections::BTreeMap;
 
 fn controlled(name: &str, config: SenderConfig, receiver: ReceiverConfig) -> Pipe {
@@ -50,8 +52,8 @@ fn an_application_limited_window_stays_below_twice_its_use() {
 #[test]
 fn coalesced_acks_acknowledge_as_much() {
     let grant = |ack: &crate::wire::Ack, _| Fate::Late(Nanos(ms(4).0 - ack.tsval.0 % ms(4).0));
-    let run = |host_times| {
-        let config = SenderConfig { host_times, ..SenderConfig::default() };
+    let run = |timing, seed| {
+        let config = SenderConfig { host_times: DrawnTimes::of(timing, Streams::new(seed)), ..SenderConfig::default() };
         let mut pipe = controlled("cubic", config, ReceiverConfig::default()).acks(grant).bulk();
         pipe.run_for(ms(1_500));
         let arrived = pipe.acks.iter().filter(|(sent, _)| sent.0 + ms(29).0 <= pipe.now.0).map(|(_, ack)| ack.ack).max();
@@ -59,9 +61,9 @@ fn coalesced_acks_acknowledge_as_much() {
         assert!(pipe.sent.iter().all(|(_, segment)| !segment.retransmission), "no segment was marked lost");
         (pipe.deferred, pipe.acks.len())
     };
-    assert_eq!(run(None).0, 0, "an application that takes no time");
+    assert_eq!(run(HostTiming::Ideal, 0).0, 0, "an application that takes no time");
     for seed in 0..5 {
-        let (deferred, acks) = run(Some(Streams::new(seed)));
+        let (deferred, acks) = run(HostTiming::LinuxVm, seed);
         assert!(deferred > 0 && deferred < acks as u64, "{deferred} of {acks}");
     }
 }

@@ -1,11 +1,13 @@
 //! Handshake, pacing, acknowledgements.
 
 use super::*;
+use crate::host_timing::DrawnTimes;
 use crate::sender::Sender;
 use crate::sender::recovery::State;
 use crate::sndbuf::size_goal;
 use crate::wire::Ack;
 use bentpipe_profile::Streams;
+use bentpipe_profile::experiment::HostTiming;
 
 #[test]
 fn the_syn_is_retransmitted_four_times_a_second_apart_then_with_backoff() {
@@ -44,7 +46,7 @@ fn a_syn_lost_more_than_once_starts_from_one_packet() {
 
 #[test]
 fn host_time_is_in_rtt_samples_but_not_in_the_min_rtt_of_rack_and_rate_samples() {
-    let config = SenderConfig { host_times: Some(Streams::new(1)), ..SenderConfig::default() };
+    let config = SenderConfig { host_times: DrawnTimes::of(HostTiming::LinuxVm, Streams::new(1)), ..SenderConfig::default() };
     let mut pipe = Pipe::with(config, ReceiverConfig::default(), FixedWindow::new(20)).bulk();
     let (mut samples, mut rates) = (Vec::new(), 0);
     for _ in 0..4_000 {
