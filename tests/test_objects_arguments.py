@@ -150,3 +150,26 @@ def test_a_mistake_is_one_line_with_the_expected_value(make, message):
     with pytest.raises(bp.UserError, match=message) as caught:
         make()
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_start_of_zero_is_a_duration_in_any_form():
+    path = dumbbell()
+    flows = [bp.Flow("cubic", start=start) for start in (0, "0s", "0", datetime.timedelta())]
+    runs = bp.Experiment(path, flows=flows, phase="0s").simulate()
+    assert [flow.start_ns for flow in runs[0].record.experiment.flows] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("read", [arguments.seconds, arguments.number, arguments.unix_ns])
+def test_an_integer_beyond_a_float_is_refused_in_one_line(read):
+    with pytest.raises(bp.errors.UserError, match=r"duration: 1000.*expected") as error:
+        read(10**400, "duration")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+def test_two_paths_of_a_network_may_have_equal_profiles():
+    network = bp.Network({"a": dumbbell(), "b": dumbbell()})
+    runs = bp.Experiment(network, flows=[bp.Flow("cubic", path="a"), bp.Flow("cubic", path="b")]).simulate()
+    both = [flow["goodput_bps"] for flow in runs[0].record.summary["flows"]]
+    alone = bp.Experiment(dumbbell(), flows=[bp.Flow("cubic")]).simulate()[0].record.summary["flows"][0]["goodput_bps"]
+    assert both == pytest.approx([alone, alone], rel=0.05), "each path has its own queue"

@@ -79,19 +79,20 @@ def format_utc(unix_ns: int) -> str:
     return f"{text}.{digits}Z"
 
 
-def parse_duration_ns(text: str, where: str) -> int:
+def parse_duration_ns(text: str, where: str, *, least_ns: int = 1) -> int:
     """Parse a duration such as ``0.01`` (seconds), ``10ms``, ``90s``, ``15m``, ``2h`` or ``7d`` into nanoseconds.
 
     Args:
         text: The duration.
         where: Its name in messages (``--for``).
+        least_ns: Shortest duration that is accepted [ns].
 
     Raises:
-        UserError: It is no such duration, or not above zero.
+        UserError: It is no such duration, or shorter than `least_ns`.
     """
     match = _DURATION.match(text.strip().lower())
-    duration_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else 0
-    if duration_ns <= 0:
+    duration_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else -1
+    if duration_ns < least_ns:
         raise UserError(
             f"{where}: {shown(text)} is not a duration; expected seconds, or for example 10ms, 90s, 15m, 2h, 7d"
         )

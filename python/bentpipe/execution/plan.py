@@ -32,8 +32,11 @@ SLOT_NS = 15 * ex.NS_PER_S
 arXiv:2307.00402): a race's start phase is uniform in one such slot."""
 
 
-def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Base]:
-    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results are separate."""
+def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE, *, distinct: bool = True) -> list[Base]:
+    """Label each Profile with its name; a second one of the same name gets ``~2``, so that results are separate.
+
+    Raises `UserError` if two are equal and should be `distinct`, as each is raced on its own.
+    """
     bases: list[Base] = []
     taken: set[str] = set()
     for profile in profiles:
@@ -43,7 +46,7 @@ def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE) -> list[Bas
         bases.append(Base(role, label, profile, profile.content_hash()))
     hashes = [base.hash for base in bases]
     for i, base in enumerate(bases):
-        if base.hash in hashes[:i]:
+        if distinct and base.hash in hashes[:i]:
             raise UserError(f"the Profile {base.profile.name!r} is given twice; name each Profile once")
     return bases
 

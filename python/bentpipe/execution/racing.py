@@ -150,7 +150,8 @@ def run_experiment(
     Raises as `race` does.
     """
     roles = [reference.role for reference in file.experiment.profiles]
-    bases = [replace(base, role=role) for base, role in zip(planning.label_profiles(paths), roles, strict=True)]
+    labelled = planning.label_profiles(paths, distinct=False)
+    bases = [replace(base, role=role) for base, role in zip(labelled, roles, strict=True)]
     folder = None if out is None else Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, folder or Path(), _world(on_kernel))
     return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)

@@ -41,8 +41,8 @@ def unix_ns(value: TimeLike, where: str) -> int:
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return (aware - _EPOCH) // _MICROSECOND * 1000
-    if is_number(value):
-        nanoseconds = float(value) * 1e9
+    if is_finite(value):
+        nanoseconds = float(cast("float", value)) * 1e9
         if math.isfinite(nanoseconds) and abs(nanoseconds) < 2**63:
             return int(value) * 10**9 if isinstance(value, Integral) else round(nanoseconds)
     raise UserError(f"{where}: {shown(value)}; expected ISO-8601 text, a datetime, or seconds since 1970")
@@ -56,11 +56,11 @@ def seconds(value: DurationLike, where: str) -> float:
         (300.0, 300.0)
     """
     if isinstance(value, str):
-        return parse_duration_ns(value, where) / 1e9
+        return parse_duration_ns(value, where, least_ns=0) / 1e9
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if is_number(value) and math.isfinite(value):
-        return float(value)
+    if is_finite(value):
+        return float(cast("float", value))
     raise UserError(f"{where}: {shown(value)}; expected seconds, a timedelta, or text such as '300s'")
 
 
@@ -69,9 +69,17 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def is_finite(value: object) -> bool:
+    """Tell whether a value is a finite number that a float can hold, and no bool."""
+    try:
+        return is_number(value) and math.isfinite(float(cast("float", value)))
+    except OverflowError:  # an integer of more than 308 digits
+        return False
+
+
 def number(value: object, where: str) -> float:
     """Return a finite number. Raises `UserError` for anything else."""
-    if is_number(value) and math.isfinite(float(cast("float", value))):
+    if is_finite(value):
         return float(cast("float", value))
     raise UserError(f"{where}: {shown(value)}; expected a number")
 
