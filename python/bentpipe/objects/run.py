@@ -137,7 +137,9 @@ class Run:
         return Profile(path.view.profile)
 
     def summary(self) -> pl.DataFrame:
-        """Return one row for each flow: goodput, RTT, retransmits, start-up; nested fields are ``startup_…``.
+        """Return one row for each flow: path, goodput, RTT, retransmits, start-up; nested fields are ``startup_…``.
+
+        `path` is the name of the flow's path in a `Network`; with one Profile it is ``path``.
 
         Example:
             >>> import bentpipe as bp

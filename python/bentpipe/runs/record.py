@@ -166,10 +166,16 @@ def race_row(run: Run) -> dict[str, Any]:
 
 
 def results_table(runs: Iterable[Run]) -> pl.DataFrame:
-    """Return one row per flow of every Run: its identity and summary; nested fields are ``startup_…`` and ``app_…``."""
+    """Return one row per flow of every Run: its identity and summary; nested fields are ``startup_…`` and ``app_…``.
+
+    `path` is the role of the flow's Profile in the Experiment: the name of a path in a Network.
+    """
     rows = []
     for run in runs:
-        for i, flow in zip(run.flow_numbers, run.flows, strict=True):
+        specs = run.record.experiment.flows
+        # A damaged record may have another number of flows.
+        roles = [spec.profile for spec in specs] if len(specs) == len(run.flows) else [None] * len(run.flows)
+        for i, role, flow in zip(run.flow_numbers, roles, run.flows, strict=True):
             plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
             start = {f"startup_{key}": value for key, value in flow["startup"].items()}
             app = {f"app_{key}": value for key, value in flow.get("app", {}).items()}
@@ -179,6 +185,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
                 "scheme": run.scheme,
                 "seed": run.seed,
                 "flow": i,
+                "path": role,
             }
             validity = {"valid": run.record.valid, "content_hash": run.record.content_hash}
             row = {**identity, **plain, **start, **app, **validity}
