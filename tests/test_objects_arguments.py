@@ -170,7 +170,7 @@ def test_an_integer_beyond_a_float_is_refused_in_one_line(read):
 def test_two_paths_of_a_network_may_have_equal_profiles():
     network = bp.Network({"a": dumbbell(), "b": dumbbell()})
     runs = bp.Experiment(network, flows=[bp.Flow("cubic", path="a"), bp.Flow("cubic", path="b")]).simulate()
-    assert runs[0].summary()["path"].to_list() == ["a", "b"]
+    assert runs[0].summary()["path"].to_list() == runs.summary()["path"].to_list() == ["a", "b"]
     both = runs[0].summary()["goodput_bps"].to_list()
     alone = bp.Experiment(dumbbell(), flows=[bp.Flow("cubic")]).simulate()[0].record.summary["flows"][0]["goodput_bps"]
     assert both == pytest.approx([alone, alone], rel=0.05), "each path has its own queue"

@@ -182,8 +182,8 @@ class RunSet:
         Returns:
             `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
             interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
-            the scheme; `experiment`, `world`, `flow`, `direction`; `n` (results that count), `valid` and `runs`. Only
-            valid Runs count, and Runs of a path on which the seed has no effect count once.
+            the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); `n` (results that count),
+            `valid` and `runs`. Only valid Runs count, and Runs of a path on which the seed has no effect count once.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -310,6 +310,7 @@ def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any
         "world": scheme.group.world,
         "flow": number,
         "direction": flow.direction,
+        "path": flow.path,
         **counts,
     }
 
@@ -335,5 +336,5 @@ def _schema() -> dict[str, type[pl.DataType]]:
     for name in ESTIMATES:
         schema |= dict.fromkeys((name, *_interval_names(name)), pl.Float64)
     schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
-    schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String}
+    schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String, "path": pl.String}
     return schema | dict.fromkeys(("n", "valid", "runs"), pl.Int64)

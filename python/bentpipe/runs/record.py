@@ -172,10 +172,7 @@ def results_table(runs: Iterable[Run]) -> pl.DataFrame:
     """
     rows = []
     for run in runs:
-        specs = run.record.experiment.flows
-        # A damaged record may have another number of flows.
-        roles = [spec.profile for spec in specs] if len(specs) == len(run.flows) else [None] * len(run.flows)
-        for i, role, flow in zip(run.flow_numbers, roles, run.flows, strict=True):
+        for i, role, flow in zip(run.flow_numbers, run.flow_paths, run.flows, strict=True):
             plain = {key: value for key, value in flow.items() if not isinstance(value, dict)}
             start = {f"startup_{key}": value for key, value in flow["startup"].items()}
             app = {f"app_{key}": value for key, value in flow.get("app", {}).items()}

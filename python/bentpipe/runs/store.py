@@ -80,6 +80,12 @@ class Run:
         return self.record.scheme
 
     @property
+    def flow_paths(self) -> Sequence[str | None]:
+        """Role of the Profile of each flow; None: not known, as a damaged record has another number of flows."""
+        specs = self.record.experiment.flows
+        return [spec.profile for spec in specs] if len(specs) == len(self.flows) else [None] * len(self.flows)
+
+    @property
     def names(self) -> list[str]:
         """Name of each flow: its part of the scheme, or its controller if the scheme is a program."""
         parts = flow_parts(self.scheme)

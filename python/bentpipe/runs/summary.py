@@ -50,11 +50,13 @@ class FlowSummary:
     """One flow of a scheme over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
     `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
-    no end. `share` is the flow's share of its run's total goodput; None for a single flow.
+    no end. `path` is the role of its Profile. `share` is the flow's share of its run's total goodput; None for a single
+    flow.
     """
 
     controller: str
     direction: str
+    path: str | None
     goodput_bps: Estimate
     whole_run_bps: Estimate
     rtt_median_ms: Estimate | None
@@ -210,6 +212,7 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
     return FlowSummary(
         controller=runs[0].names[i],
         direction=str(flows[0]["direction"]),
+        path=runs[0].flow_paths[i],
         goodput_bps=estimate([flow["goodput_bps"] for flow in flows]),
         whole_run_bps=estimate([flow["whole_run_bps"] for flow in flows]),
         rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
