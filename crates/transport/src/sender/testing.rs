@@ -5,7 +5,9 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::wire::{Ack, Segment};
 use bentpipe_cc::{AckSample, Congestion, Controller, Probe};
+use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 pub const MSS: u64 = 1448;
@@ -278,4 +280,39 @@ impl Pipe {
     pub fn events(&mut self) -> Vec<(Time, crate::stats::FlowEvent)> {
         std::iter::from_fn(|| self.sender.next_event()).collect()
     }
+}
+
+/// A path that loses, delays and duplicates packets with the given probabilities, in both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    pub seed: u64,
+    pub loss: f64,
+    pub late: f64,
+    pub duplicate: f64,
+    pub ack_loss: f64,
+    pub spread_us: u64,
+}
+
+impl Path {
+    /// Return the fate of the n-th packet of a kind.
+    pub fn fate(self, key: u64, n: usize, loss: f64) -> Fate {
+        let draw = |salt: u64| unit_f64(keyed_u64(self.seed ^ key ^ salt, n as u64));
+        let extra = Nanos::from_secs_f64(draw(4) * self.spread_us as f64 * 1e-6).expect("in range");
+        if draw(1) < loss {
+            Fate::Drop
+        } else if draw(2) < self.late {
+            Fate::Late(extra)
+        } else if draw(3) < self.duplicate {
+            Fate::Twice(extra)
+        } else {
+            Fate::Deliver
+        }
+    }
+}
+
+/// Any path.
+pub fn path() -> impl Strategy<Value = Path> {
+    let fraction = prop_oneof![Just(0.0), 0.0..0.05, 0.0..0.4];
+    (any::<u64>(), fraction.clone(), fraction.clone(), fraction.clone(), fraction, 0_u64..200_000)
+        .prop_map(|(seed, loss, late, duplicate, ack_loss, spread_us)| Path { seed, loss, late, duplicate, ack_loss, spread_us })
 }

@@ -1,19 +1,24 @@
 use super::*;
 use crate::config::{ReceiverConfig, SenderConfig};
+use crate::sender::testing::Fate;
 use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
 use std::collections::BTreeMap;
 
 const ONE_WAY: Nanos = Nanos::from_millis(20);
 
-/// Two ends with a constant delay between them and no losses.
+/// Two ends with a path between them that delays every packet equally, unless a test decides otherwise.
 struct Pair {
     ends: [Tcp; 2],
-    /// Packets on the way, by the end that receives them.
-    on_the_way: [VecDeque<(Time, TcpPacket)>; 2],
+    /// Packets on the way by the time of their arrival, for the end that receives them.
+    on_the_way: [BTreeMap<(Time, usize), TcpPacket>; 2],
     now: Time,
-    /// Packets sent by each end: data segments, acknowledgements on them, and acknowledgements alone.
-    sent: [[u32; 3]; 2],
+    /// Packets sent, with the end that sent them.
+    sent: Vec<(usize, TcpPacket)>,
+    /// Fate of the n-th packet of an end.
+    fate: Box<dyn FnMut(usize, usize) -> Fate>,
+    /// Longest time until something must happen.
+    limit: Nanos,
 }
 
 fn sender() -> Sender {
@@ -26,39 +31,67 @@ impl Pair {
     fn new() -> Self {
         let receiver = || Receiver::new(ReceiverConfig::default());
         let ends = [Tcp::opening(sender(), receiver()), Tcp::accepting(receiver())];
-        let mut pair = Self { ends, on_the_way: Default::default(), now: Time(1_000_000_000), sent: [[0; 3]; 2] };
+        let mut pair = Self {
+            ends,
+            on_the_way: Default::default(),
+            now: Time(1_000_000_000),
+            sent: Vec::new(),
+            fate: Box::new(|_, _| Fate::Deliver),
+            limit: Nanos::from_secs(10),
+        };
         pair.ends[0].open(pair.now);
         pair
+    }
+
+    fn with_fates(fate: impl FnMut(usize, usize) -> Fate + 'static) -> Self {
+        Self { fate: Box::new(fate), ..Self::new() }
+    }
+
+    fn sent_by(&self, end: usize) -> impl Iterator<Item = &TcpPacket> {
+        self.sent.iter().filter_map(move |(by, packet)| (*by == end).then_some(packet))
+    }
+
+    /// Count the packets that an end sent after the handshake: data segments, acknowledgements on them, and acknowledgements alone.
+    fn counts(&self, end: usize) -> [usize; 3] {
+        let count = |is: fn(&TcpPacket) -> bool| self.sent_by(end).filter(|packet| is(packet)).count();
+        [
+            count(|packet| matches!(packet, TcpPacket::Segment(segment, _) if !segment.syn)),
+            count(|packet| matches!(packet, TcpPacket::Segment(_, Some(_)))),
+            count(|packet| matches!(packet, TcpPacket::Ack(ack) if !ack.syn)),
+        ]
     }
 
     fn transmit(&mut self) {
         for end in 0..2 {
             while let Some(packet) = self.ends[end].poll_transmit(self.now) {
-                match packet {
-                    TcpPacket::Segment(segment, piggyback) => {
-                        self.sent[end][0] += u32::from(!segment.syn);
-                        self.sent[end][1] += u32::from(piggyback.is_some());
-                    }
-                    TcpPacket::Ack(ack) => self.sent[end][2] += u32::from(!ack.syn),
+                let number = self.sent_by(end).count();
+                self.sent.push((end, packet));
+                let arrivals = match (self.fate)(end, number) {
+                    Fate::Drop => vec![],
+                    Fate::Late(extra) => vec![extra],
+                    Fate::Twice(extra) => vec![Nanos::ZERO, extra],
+                    Fate::Deliver | Fate::Mark => vec![Nanos::ZERO],
+                };
+                for extra in arrivals {
+                    self.on_the_way[1 - end].insert((self.now + ONE_WAY + extra, self.sent.len()), packet);
                 }
-                self.on_the_way[1 - end].push_back((self.now + ONE_WAY, packet));
             }
         }
     }
 
-    /// Run until `done`, at most for ten seconds. Returns the time that it took.
+    /// Run until `done`. Returns the time that it took.
     fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Nanos {
         let begin = self.now;
         self.transmit();
         while !done(self) {
-            let arrivals = self.on_the_way.iter().filter_map(|queue| queue.front().map(|first| first.0));
+            let arrivals = self.on_the_way.iter().filter_map(|packets| packets.keys().next().map(|first| first.0));
             let wakes = self.ends.iter().filter_map(Endpoint::wake_at);
             self.now = arrivals.chain(wakes).min().expect("something is due");
-            assert!(self.now.since(begin) < Nanos::from_secs(10), "it never happens");
+            assert!(self.now.since(begin) < self.limit, "it never happens");
             for end in 0..2 {
                 let mut batch = Vec::new();
-                while self.on_the_way[end].front().is_some_and(|first| first.0 <= self.now) {
-                    batch.extend(self.on_the_way[end].pop_front().map(|(_, packet)| Arrival { packet, ce: false }));
+                while let Some(first) = self.on_the_way[end].first_entry().filter(|first| first.key().0 <= self.now) {
+                    batch.push(Arrival { packet: first.remove(), ce: false });
                 }
                 self.ends[end].on_packets(self.now, &batch, &[]);
                 if self.ends[end].wake_at().is_some_and(|at| at <= self.now) {
@@ -66,6 +99,7 @@ impl Pair {
                 }
             }
             self.transmit();
+            assert!(self.ends.iter().filter_map(Endpoint::wake_at).all(|at| at > self.now), "an end would wake at once, for ever");
         }
         self.now.since(begin)
     }
@@ -88,7 +122,7 @@ fn the_opening_end_answers_the_syn_ack_even_without_data() {
     let mut pair = Pair::new();
     let took = pair.run_until(|pair| pair.ends[1].is_established());
     assert_eq!(took, Nanos(3 * ONE_WAY.0));
-    assert_eq!(pair.sent, [[0, 0, 1], [0, 0, 0]]);
+    assert_eq!([pair.counts(0), pair.counts(1)], [[0, 0, 1], [0, 0, 0]]);
 }
 
 #[test]
@@ -107,7 +141,7 @@ fn acknowledgements_of_requests_travel_on_the_responses() {
     for _ in 0..30 {
         pair.request(200, 500);
     }
-    let [client, server] = pair.sent;
+    let [client, server] = [pair.counts(0), pair.counts(1)];
     assert_eq!((client[0], server[0]), (30, 30));
     assert!(server[1] >= 29 && server[2] <= 1, "the first one is acknowledged at once: {server:?}");
     assert!(client[1] >= 28 && client[2] <= 2, "{client:?}");
@@ -120,7 +154,7 @@ fn a_delayed_acknowledgement_ends_the_interactive_mode() {
     for _ in 0..5 {
         pair.request(200, 500);
     }
-    let before = pair.sent[1][2];
+    let before = pair.counts(1)[2];
     for _ in 0..2 {
         let asked = pair.ends[1].delivered().0 + 200;
         pair.ends[0].write(pair.now, Bytes(200));
@@ -128,7 +162,7 @@ fn a_delayed_acknowledgement_ends_the_interactive_mode() {
         let unanswered = pair.ends[0].acked().0 + 200;
         pair.run_until(|pair| pair.ends[0].acked().0 == unanswered);
     }
-    assert_eq!(pair.sent[1][2], before + 2);
+    assert_eq!(pair.counts(1)[2], before + 2);
 }
 
 #[test]
@@ -149,7 +183,7 @@ fn nothing_is_sent_after_the_stop() {
     let mut pair = Pair::new();
     pair.ends[0].stop_at(pair.now + Nanos::from_millis(100));
     pair.ends[0].write(pair.now, Bytes::MAX);
-    pair.run_until(|pair| pair.on_the_way.iter().all(VecDeque::is_empty));
+    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
     assert!(pair.now.since(Time(1_000_000_000)) < Nanos::from_millis(200));
     assert!(pair.ends[1].delivered().0 > 10_000);
 }

@@ -1,52 +1,20 @@
 //! Properties that hold for any path.
 
 use super::*;
+use crate::sender::testing::{Path, path};
 use crate::wire::{Ack, SackBlocks};
 use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
-use bentpipe_profile::rng::{keyed_u64, unit_f64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A path that loses, delays and duplicates packets with the given probabilities, in both directions.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    seed: u64,
-    loss: f64,
-    late: f64,
-    duplicate: f64,
-    ack_loss: f64,
-    spread_us: u64,
-}
-
-impl Path {
-    fn fate(self, key: u64, n: usize, loss: f64) -> Fate {
-        let draw = |salt: u64| unit_f64(keyed_u64(self.seed ^ key ^ salt, n as u64));
-        let extra = Nanos::from_secs_f64(draw(4) * self.spread_us as f64 * 1e-6).expect("in range");
-        if draw(1) < loss {
-            Fate::Drop
-        } else if draw(2) < self.late {
-            Fate::Late(extra)
-        } else if draw(3) < self.duplicate {
-            Fate::Twice(extra)
-        } else {
-            Fate::Deliver
-        }
-    }
-
-    fn pipe(self, controller: &str, bytes: u64) -> Pipe {
-        let config = SenderConfig::default();
-        let controller = registry::build(controller, &config.controller_config(Streams::new(self.seed)), &BTreeMap::new()).expect("known");
-        let mut pipe = Pipe::new(FixedWindow::new(10));
-        pipe.sender = crate::Sender::new(config, controller);
-        pipe.data(move |_, n| self.fate(0xD0, n, self.loss)).acks(move |_, n| self.fate(0xA0, n, self.ack_loss)).transfer(bytes)
-    }
-}
-
-fn path() -> impl Strategy<Value = Path> {
-    let fraction = prop_oneof![Just(0.0), 0.0..0.05, 0.0..0.4];
-    (any::<u64>(), fraction.clone(), fraction.clone(), fraction.clone(), fraction, 0_u64..200_000)
-        .prop_map(|(seed, loss, late, duplicate, ack_loss, spread_us)| Path { seed, loss, late, duplicate, ack_loss, spread_us })
+/// A transfer over a path.
+fn transfer(path: Path, controller: &str, bytes: u64) -> Pipe {
+    let config = SenderConfig::default();
+    let controller = registry::build(controller, &config.controller_config(Streams::new(path.seed)), &BTreeMap::new()).expect("known");
+    let mut pipe = Pipe::new(FixedWindow::new(10));
+    pipe.sender = crate::Sender::new(config, controller);
+    pipe.data(move |_, n| path.fate(0xD0, n, path.loss)).acks(move |_, n| path.fate(0xA0, n, path.ack_loss)).transfer(bytes)
 }
 
 proptest! {
@@ -54,7 +22,7 @@ proptest! {
     #[test]
     fn all_bytes_arrive_in_order_over_any_path(path in path(), bytes in 1_u64..2_000_000, controller_index in 0_usize..3) {
         let controller = ["reno", "cubic", "bbr"][controller_index];
-        let mut pipe = path.pipe(controller, bytes);
+        let mut pipe = transfer(path, controller, bytes);
         pipe.finish();
         prop_assert_eq!(pipe.receiver.delivered(), Bytes(bytes));
         prop_assert!(pipe.receiver.is_closed());
@@ -66,7 +34,7 @@ proptest! {
 
     #[test]
     fn the_scoreboard_agrees_with_a_count_of_its_packets(path in path(), bytes in 100_000_u64..1_000_000) {
-        let mut pipe = path.pipe("cubic", bytes);
+        let mut pipe = transfer(path, "cubic", bytes);
         pipe.run_for(ms(1));
         for _ in 0..2000 {
             if pipe.sender.is_done() {
@@ -88,7 +56,7 @@ proptest! {
     #[test]
     fn no_acknowledgement_breaks_the_scoreboard_counts(acks in proptest::collection::vec(any_ack(), 1..120), controller_index in 0_usize..3) {
         let path = Path { seed: 1, loss: 0.0, late: 0.0, duplicate: 0.0, ack_loss: 0.0, spread_us: 0 };
-        let mut sender = path.pipe(["reno", "cubic", "bbr"][controller_index], 1).sender;
+        let mut sender = transfer(path, ["reno", "cubic", "bbr"][controller_index], 1).sender;
         sender.app_write(Time::ZERO, Bytes::MAX);
         let syn = sender.poll_transmit(Time::ZERO).expect("a SYN");
         let mut now = Time(50_000_000);
@@ -118,7 +86,7 @@ proptest! {
 fn the_same_path_gives_the_same_segments() {
     let path = Path { seed: 7, loss: 0.02, late: 0.05, duplicate: 0.01, ack_loss: 0.05, spread_us: 20_000 };
     let run = || {
-        let mut pipe = path.pipe("cubic", 3_000_000);
+        let mut pipe = transfer(path, "cubic", 3_000_000);
         pipe.finish();
         (pipe.sent, pipe.acks)
     };
