@@ -98,7 +98,7 @@ impl Simulation {
                     }
                     let transport = &mut connection.ends[own];
                     if !transport.has_sender() {
-                        transport.set_sender(self.now, flow.transports.accepting_sender(end, connection.random));
+                        transport.set_sender(flow.transports.accepting_sender(end, connection.random));
                     }
                     transport.write(self.now, message.bytes);
                     connection.streams[own].on_written(&message);

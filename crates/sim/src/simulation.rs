@@ -299,9 +299,8 @@ impl Simulation {
         if let Owner::Flow { flow, .. } = connection.owner {
             let rtts = &mut self.flows[flow].rtts;
             transport.rtt_samples().for_each(|rtt| rtts.record(rtt));
-            let run_s = now.since(self.start).as_secs_f64();
-            while let Some((_, event)) = transport.next_event() {
-                self.tables.events.push(run_s, index_i64(flow), event.kind(), event.detail());
+            while let Some((at, event)) = transport.next_event() {
+                self.tables.events.push(at.since(self.start).as_secs_f64(), index_i64(flow), event.kind(), event.detail());
             }
         }
     }

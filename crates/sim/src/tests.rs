@@ -81,6 +81,16 @@ fn an_application_limited_flow_gets_the_rate_it_writes() {
 }
 
 #[test]
+fn a_connection_is_established_at_the_end_of_its_handshake() {
+    let think_ns = Nanos::from_millis(500);
+    let app = AppSpec::Request { request_bytes: Bytes(200), response_bytes: Bytes(5_000), count: Some(1), think_ns };
+    let events = run(experiment(2, 1, vec![flow("cubic", Direction::Down, app)]), &handover_path(10, 0)).tables.events;
+    let established = events.kind.iter().position(|kind| kind == "established").map(|i| events.t_s[i]);
+    // The request, with which the handshake ends, arrives after three times 15 ms; the server answers half a second later.
+    assert!(established.is_some_and(|t_s| (0.045..0.046).contains(&t_s)), "{established:?}");
+}
+
+#[test]
 fn flows_start_and_stop_at_their_configured_times() {
     let path = handover_path(10, 0);
     let mut late = flow("cubic", Direction::Down, AppSpec::Bulk);

@@ -16,22 +16,26 @@ use std::collections::VecDeque;
 #[cfg(test)]
 mod tests;
 
-/// Result of the handshake at the end that accepts the connection.
+/// Result of the handshake at one end.
 #[derive(Clone, Copy, Debug)]
-pub struct Accepted {
-    /// RTT from the SYN-ACK to its answer.
+pub struct HandshakeResult {
+    /// When its SYN or SYN-ACK was answered.
+    pub at: Time,
+    /// RTT from the SYN or SYN-ACK to its answer.
     pub rtt: Nanos,
     /// The other end's receive window.
     pub window: Bytes,
     /// The other end's clock in its answer.
     pub tsval: Time,
+    /// SYNs that this end sent; 1 if it accepted the connection.
+    pub attempts: u32,
 }
 
 /// One end of a connection; see the module's documentation.
 pub struct Tcp {
     sender: Option<Box<Sender>>,
     receiver: Receiver,
-    accepted: Option<Accepted>,
+    accepted: Option<HandshakeResult>,
     /// Time from which the sender transmits nothing.
     stop: Time,
     /// Whether the sender may have something to transmit.
@@ -101,10 +105,11 @@ impl Tcp {
         self.sender.is_some()
     }
 
-    /// Give the accepting end a sender. It may transmit at once, as the handshake is done; before, this has no effect.
-    pub fn set_sender(&mut self, now: Time, mut sender: Sender) {
+    /// Give the accepting end a sender, which begins at the end of the handshake. It may transmit at once; during the handshake, this has no
+    /// effect.
+    pub fn set_sender(&mut self, mut sender: Sender) {
         if let Some(accepted) = self.accepted {
-            sender.accept(now, accepted, self.receiver.ecn_mode());
+            sender.establish(accepted, self.receiver.ecn_mode());
             self.sender = Some(Box::new(sender));
         }
     }
@@ -272,7 +277,7 @@ impl Tcp {
     /// End the handshake at the accepting end with the first answer to the SYN-ACK.
     fn accept(&mut self, now: Time, ts_ecr: Time, window: Bytes, tsval: Time) {
         if self.accepted.is_none() && self.sender.is_none() {
-            self.accepted = Some(Accepted { rtt: now.since(ts_ecr), window, tsval });
+            self.accepted = Some(HandshakeResult { at: now, rtt: now.since(ts_ecr), window, tsval, attempts: 1 });
         }
     }
 

@@ -6,7 +6,7 @@ use super::recovery::State;
 use super::{Counters, Sender};
 use crate::rto::INITIAL_RTO;
 use crate::stats::FlowEvent;
-use crate::tcp::Accepted;
+use crate::tcp::HandshakeResult;
 use crate::tlp;
 use crate::wire::{Ack, Segment, SegmentEcn};
 use bentpipe_profile::experiment::EcnMode;
@@ -123,12 +123,7 @@ impl Sender {
         let Handshake::Sent { at, count, .. } = self.handshake else { return };
         // After a SYN retransmission, the echo shows which SYN was answered.
         let rtt = now.since(if count == 1 { at } else { ack.ts_ecr });
-        self.establish(now, Accepted { rtt, window: ack.window, tsval: ack.tsval }, ack.ecn, count);
-    }
-
-    /// Begin as the sender of the end that accepted the connection.
-    pub fn accept(&mut self, now: Time, accepted: Accepted, ecn: EcnMode) {
-        self.establish(now, accepted, ecn, 1);
+        self.establish(HandshakeResult { at: now, rtt, window: ack.window, tsval: ack.tsval, attempts: count }, ack.ecn);
     }
 
     /// Whether the handshake is done.
@@ -143,21 +138,21 @@ impl Sender {
         matches!(self.handshake, Handshake::Sent { .. })
     }
 
-    /// End the handshake, in which `syns` SYNs were sent.
-    fn establish(&mut self, now: Time, peer: Accepted, ecn: EcnMode, syns: u32) {
+    /// Begin with the result of the handshake, at its end.
+    pub fn establish(&mut self, result: HandshakeResult, ecn: EcnMode) {
+        let HandshakeResult { at: now, rtt, window, tsval, attempts } = result;
         self.handshake = Handshake::Done;
-        self.ts_recent = peer.tsval;
+        self.ts_recent = tsval;
         self.ecn.agree(ecn);
-        self.window_end = peer.window.0;
-        self.on_peer_window(peer.window);
-        let rtt = peer.rtt;
+        self.window_end = window.0;
+        self.on_peer_window(window);
         self.min_rtt.update(now, rtt, false);
         let hosts = self.turnaround.draw();
         let rtt = self.turnaround.clock(rtt + hosts);
         self.rtt.sample(rtt, self.una, self.nxt);
         self.counters = Counters { latest_rtt: Some(rtt), fresh_rtt: Some(rtt), ..self.counters };
         self.last_sent_at = now;
-        if syns > 2 {
+        if attempts > 2 {
             self.set_window(1); // start from one packet if more than one SYN was lost (`tcp_init_transfer`)
         }
         self.controller.on_established(now, Some(rtt));

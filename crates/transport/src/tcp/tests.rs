@@ -110,7 +110,7 @@ impl Pair {
         self.ends[0].write(self.now, Bytes(request));
         let there = self.run_until(|pair| pair.ends[1].delivered().0 == asked);
         if !self.ends[1].has_sender() {
-            self.ends[1].set_sender(self.now, sender());
+            self.ends[1].set_sender(sender());
         }
         self.ends[1].write(self.now, Bytes(response));
         there + self.run_until(|pair| pair.ends[0].delivered().0 == answered)
@@ -170,7 +170,7 @@ fn both_directions_carry_bulk_data_and_close() {
     let mut pair = Pair::new();
     pair.ends[0].write(pair.now, Bytes(3_000_000));
     pair.run_until(|pair| pair.ends[1].is_established());
-    pair.ends[1].set_sender(pair.now, sender());
+    pair.ends[1].set_sender(sender());
     pair.ends[1].write(pair.now, Bytes(2_000_000));
     pair.ends.iter_mut().for_each(Tcp::close);
     pair.run_until(|pair| pair.ends.iter().all(|end| end.is_closed() && end.is_done()));
