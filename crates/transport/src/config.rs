@@ -1,6 +1,7 @@
 //! Host settings of a connection. Defaults are Linux 6.18's.
 
 use crate::host_timing::DrawnTimes;
+use crate::rto::RTO_MAX;
 use crate::wire::MSS;
 use bentpipe_cc::registry;
 use bentpipe_profile::experiment::{EcnMode, HostTiming};
@@ -60,7 +61,7 @@ impl Default for SenderConfig {
             slow_start_after_idle: true,
             nagle: true,
             rto_min: Nanos::from_millis(200),
-            rto_max: Nanos::from_secs(120),
+            rto_max: RTO_MAX,
             min_rtt_window: Nanos::from_secs(300),
             ecn: EcnMode::Off,
             host_times: None,

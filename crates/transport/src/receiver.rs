@@ -57,17 +57,31 @@ impl Receiver {
         }
     }
 
-    /// Process a segment and return the acknowledgements to send at once: a compressed ACK that must leave before this segment displaces its
+    /// Process a SYN before the handshake is done, and return the SYN-ACK.
+    pub fn on_syn(&mut self, now: Time, syn: &Segment) -> Ack {
+        self.ts_recent = self.ts_recent.max(syn.tsval);
+        self.syn_tsval = self.ts_recent;
+        self.ecn.on_syn(syn.ecn.requested);
+        self.syn_ack(now)
+    }
+
+    /// Return the SYN-ACK.
+    pub fn syn_ack(&mut self, now: Time) -> Ack {
+        Ack { syn: true, ecn: self.ecn.mode(), capable: false, ..self.acknowledge(now) }
+    }
+
+    /// Process a SYN or a SYN-ACK after the handshake, with the clock `tsval`, and return the ACK that answers it (RFC 9293 §3.10.7.4).
+    pub fn on_late_syn(&mut self, now: Time, tsval: Time) -> Ack {
+        self.ts_recent = self.ts_recent.max(tsval);
+        self.acknowledge(now)
+    }
+
+    /// Process a data segment and return the acknowledgements to send at once: a compressed ACK that must leave before this segment displaces its
     /// SACK blocks, and the segment's own.
     ///
     /// `ce`: the network marked it. `next`: the segment that arrives at the same instant directly after it, which GRO may merge with it; the
     /// merged segment is marked if this one is. `last`: no other segment of this connection follows at this instant.
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, next: Option<&Segment>, last: bool) -> [Option<Ack>; 2] {
-        if segment.syn {
-            (self.ts_recent, self.syn_tsval) = (segment.tsval, segment.tsval);
-            let ecn = self.ecn.on_syn(segment.ecn.requested);
-            return [None, Some(Ack { syn: true, ecn, capable: false, ..self.acknowledge(now) })];
-        }
         let displaces_block = self.policy.is_compressing() && self.data.displaces_block(segment.seq, segment.end());
         let compressed_ack = displaces_block.then(|| self.acknowledge(now));
         // Echo the oldest segment not acknowledged, so that the ACK delay counts in the RTT.

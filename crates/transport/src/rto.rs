@@ -8,6 +8,9 @@ use bentpipe_profile::Nanos;
 /// Time-out before the first sample (`TCP_TIMEOUT_INIT`, RFC 6298 §2.1).
 pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 
+/// Largest time-out (`TCP_RTO_MAX`).
+pub const RTO_MAX: Nanos = Nanos::from_secs(120);
+
 /// RTT estimator and the RTO derived from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {

@@ -6,6 +6,7 @@
 
 use crate::endpoint::{Arrival, Endpoint};
 use crate::receiver::Receiver;
+use crate::rto::{INITIAL_RTO, RTO_MAX};
 use crate::sender::Sender;
 use crate::stats::{FlowEvent, SenderStats};
 use crate::wire::{Ack, FIRST_WINDOW_MAX, Segment, TcpPacket};
@@ -27,8 +28,19 @@ pub struct HandshakeResult {
     pub window: Bytes,
     /// The other end's clock in its answer.
     pub tsval: Time,
-    /// SYNs that this end sent; 1 if it accepted the connection.
+    /// SYNs or SYN-ACKs that this end sent.
     pub attempts: u32,
+}
+
+/// SYN-ACKs of the end that accepts the connection.
+#[derive(Clone, Copy, Debug)]
+struct SynAcks {
+    /// Number sent so far.
+    sent: u32,
+    /// When the next one is due; `Time::MAX`: never.
+    due: Time,
+    /// Time-out of the next one.
+    timeout: Nanos,
 }
 
 /// One end of a connection; see the module's documentation.
@@ -36,6 +48,7 @@ pub struct Tcp {
     sender: Option<Box<Sender>>,
     receiver: Receiver,
     accepted: Option<HandshakeResult>,
+    syn_acks: SynAcks,
     /// Time from which the sender transmits nothing.
     stop: Time,
     /// Whether the sender may have something to transmit.
@@ -43,7 +56,7 @@ pub struct Tcp {
     /// Earliest time for which a timer was armed between two packets of the last batch. It wakes the endpoint even if it was armed anew for a
     /// later time, as between two batches.
     early_wake: Time,
-    /// Whether the SYN-ACK has not been answered yet.
+    /// Whether the opening end has not answered the SYN-ACK yet.
     owes_handshake_ack: bool,
     /// Packets that leave before the sender's next.
     out: VecDeque<TcpPacket>,
@@ -69,6 +82,7 @@ impl Tcp {
             sender: None,
             receiver,
             accepted: None,
+            syn_acks: SynAcks { sent: 0, due: Time::MAX, timeout: INITIAL_RTO },
             stop: Time::MAX,
             is_sender_ready: false,
             early_wake: Time::MAX,
@@ -208,7 +222,12 @@ impl Tcp {
 
     /// Process an acknowledgement, unless it is coalesced into the `next` one of this instant.
     fn on_ack(&mut self, now: Time, ack: &Ack, next: Option<&Ack>) {
-        if ack.syn && self.sender.as_ref().is_some_and(|sender| sender.awaits_syn_ack()) {
+        if ack.syn {
+            if !self.sender.as_ref().is_some_and(|sender| sender.awaits_syn_ack()) {
+                // The acknowledgement of an earlier SYN-ACK is lost or late.
+                self.out.push_back(TcpPacket::Ack(self.receiver.on_late_syn(now, ack.tsval)));
+                return;
+            }
             self.receiver.on_syn_ack(ack);
             self.owes_handshake_ack = true;
         }
@@ -261,9 +280,11 @@ impl Tcp {
 
     /// Process a segment. `next`: the packet directly after it in the batch; `last`: no other segment follows at this instant.
     fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, next: Option<&Arrival<TcpPacket>>, last: bool) {
-        if !segment.syn {
-            self.accept(now, segment.ts_ecr, Bytes(FIRST_WINDOW_MAX), segment.tsval);
+        if segment.syn {
+            self.on_syn(now, segment);
+            return;
         }
+        self.accept(now, segment.ts_ecr, Bytes(FIRST_WINDOW_MAX), segment.tsval);
         // A segment whose acknowledgement differs is not merged, nor one with another ECN codepoint.
         let next = next.filter(|next| next.ce == ce).and_then(|next| match &next.packet {
             TcpPacket::Segment(next, None) => Some(next),
@@ -274,10 +295,36 @@ impl Tcp {
         }
     }
 
+    /// Answer a SYN. One that arrives again restarts the SYN-ACK's timer.
+    fn on_syn(&mut self, now: Time, syn: &Segment) {
+        let ack = if self.is_established() {
+            self.receiver.on_late_syn(now, syn.tsval)
+        } else {
+            self.count_syn_ack(now);
+            self.receiver.on_syn(now, syn)
+        };
+        self.out.push_back(TcpPacket::Ack(ack));
+    }
+
+    /// Count a SYN-ACK that is sent now, and set the time of the next one.
+    fn count_syn_ack(&mut self, now: Time) {
+        let at = now + self.syn_acks.timeout;
+        self.syn_acks.sent += 1;
+        self.syn_acks.due = if at < self.stop { at } else { Time::MAX };
+    }
+
+    /// Retransmit the SYN-ACK, and double its time-out (RFC 6298 §5.5).
+    fn on_syn_ack_timeout(&mut self, now: Time) {
+        self.syn_acks.timeout = Nanos(self.syn_acks.timeout.0 * 2).min(RTO_MAX);
+        self.count_syn_ack(now);
+        self.out.push_back(TcpPacket::Ack(self.receiver.syn_ack(now)));
+    }
+
     /// End the handshake at the accepting end with the first answer to the SYN-ACK.
     fn accept(&mut self, now: Time, ts_ecr: Time, window: Bytes, tsval: Time) {
         if self.accepted.is_none() && self.sender.is_none() {
-            self.accepted = Some(HandshakeResult { at: now, rtt: now.since(ts_ecr), window, tsval, attempts: 1 });
+            self.syn_acks.due = Time::MAX;
+            self.accepted = Some(HandshakeResult { at: now, rtt: now.since(ts_ecr), window, tsval, attempts: self.syn_acks.sent });
         }
     }
 
@@ -338,6 +385,9 @@ impl Endpoint for Tcp {
             }
             self.is_sender_ready = true;
         }
+        if self.syn_acks.due <= now {
+            self.on_syn_ack_timeout(now);
+        }
         if self.receiver.wake_at().is_some_and(|at| at <= now) {
             self.out.extend(self.receiver.on_wake(now).map(TcpPacket::Ack));
         }
@@ -353,7 +403,7 @@ impl Endpoint for Tcp {
 
     #[inline]
     fn wake_at(&self) -> Option<Time> {
-        let mut wake = self.early_wake;
+        let mut wake = self.early_wake.min(self.syn_acks.due);
         if let Some(at) = self.receiver.wake_at() {
             wake = wake.min(at);
         }

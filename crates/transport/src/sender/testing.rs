@@ -206,6 +206,10 @@ impl Pipe {
         let at = self.now;
         if let Some(event) = self.events.first_entry().filter(|e| e.key().0 <= at).map(std::collections::btree_map::OccupiedEntry::remove) {
             match event {
+                Event::Data(segment, _) if segment.syn => {
+                    let syn_ack = self.receiver.on_syn(at, &segment);
+                    self.send_ack(syn_ack);
+                }
                 Event::Data(segment, ce) => {
                     for ack in self.receiver.on_segment(at, &segment, ce, None, true).into_iter().flatten() {
                         self.send_ack(ack);

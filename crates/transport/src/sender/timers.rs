@@ -153,7 +153,7 @@ impl Sender {
         self.counters = Counters { latest_rtt: Some(rtt), fresh_rtt: Some(rtt), ..self.counters };
         self.last_sent_at = now;
         if attempts > 2 {
-            self.set_window(1); // start from one packet if more than one SYN was lost (`tcp_init_transfer`)
+            self.set_window(1); // start from one packet if more than one SYN or SYN-ACK was lost (`tcp_init_transfer`)
         }
         self.controller.on_established(now, Some(rtt));
         self.sync_window();

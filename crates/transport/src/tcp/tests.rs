@@ -187,3 +187,67 @@ fn nothing_is_sent_after_the_stop() {
     assert!(pair.now.since(Time(1_000_000_000)) < Nanos::from_millis(200));
     assert!(pair.ends[1].delivered().0 > 10_000);
 }
+
+/// The client's packets with these numbers are lost; number 1 is its answer to the SYN-ACK.
+fn lose_of_client(lost: &'static [usize]) -> Pair {
+    Pair::with_fates(|end, number| if end == 0 && lost.contains(&number) { Fate::Drop } else { Fate::Deliver })
+}
+
+#[test]
+fn a_server_that_writes_first_recovers_from_a_lost_handshake_ack() {
+    let mut pair = lose_of_client(&[1]);
+    let took = pair.run_until(|pair| pair.ends[1].is_established());
+    assert_eq!(took, INITIAL_RTO + Nanos(3 * ONE_WAY.0));
+    assert!(pair.ends[1].accepted.is_some_and(|result| result.rtt == Nanos(2 * ONE_WAY.0)), "{:?}", pair.ends[1].accepted);
+    pair.ends[1].set_sender(sender());
+    pair.ends[1].write(pair.now, Bytes(5_000));
+    assert_eq!(pair.run_until(|pair| pair.ends[0].delivered() == Bytes(5_000)), ONE_WAY);
+    assert_eq!(pair.ends[1].wake_at().map(|at| at > pair.now), Some(true));
+    assert_eq!(pair.sent_by(1).filter(|packet| matches!(packet, TcpPacket::Ack(ack) if ack.syn)).count(), 2);
+}
+
+#[test]
+fn the_timeout_of_a_syn_ack_doubles_and_two_lost_ones_reduce_the_initial_window() {
+    let mut pair = lose_of_client(&[1, 2]);
+    let took = pair.run_until(|pair| pair.ends[1].is_established());
+    assert_eq!(took, Nanos(3 * INITIAL_RTO.0 + 3 * ONE_WAY.0));
+    pair.ends[1].set_sender(sender());
+    assert_eq!(pair.ends[1].stats().map(|stats| stats.cwnd), Some(Bytes(1448)));
+}
+
+#[test]
+fn a_syn_that_arrives_again_restarts_the_timer_of_the_syn_ack() {
+    // The second SYN arrives 900 ms after the first, and no answer to a SYN-ACK arrives in the first two seconds.
+    let mut pair = Pair::with_fates(|end, number| match (end, number) {
+        (0, 0) => Fate::Twice(Nanos::from_millis(900)),
+        (0, 1) => Fate::Drop,
+        (0, 2) => Fate::Late(Nanos::from_secs(2)),
+        _ => Fate::Deliver,
+    });
+    pair.run_until(|pair| pair.ends[1].syn_acks.sent == 3);
+    assert_eq!(pair.now.since(Time(1_000_000_000)), ONE_WAY + Nanos::from_millis(1_900));
+}
+
+#[test]
+fn a_syn_after_the_handshake_is_acknowledged_and_changes_nothing() {
+    let mut pair = Pair::with_fates(|end, number| if (end, number) == (0, 0) { Fate::Twice(Nanos::from_secs(1)) } else { Fate::Deliver });
+    pair.run_until(|pair| pair.ends[0].is_established());
+    pair.request(200, 5_000);
+    let before = pair.counts(1);
+    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+    pair.run_until(|pair| pair.counts(1)[2] > before[2]);
+    assert_eq!(pair.sent_by(1).filter(|packet| matches!(packet, TcpPacket::Ack(ack) if ack.syn)).count(), 1);
+    assert!(
+        matches!(pair.sent.last(), Some((1, TcpPacket::Ack(ack))) if ack.ack == 200 && ack.ts_ecr > Time(1_000_000_000)),
+        "{:?}",
+        pair.sent.last()
+    );
+}
+
+#[test]
+fn no_syn_ack_is_retransmitted_after_the_stop() {
+    let mut pair = lose_of_client(&[1]);
+    pair.ends[1].stop_at(pair.now + Nanos::from_millis(500));
+    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty) && !pair.sent.is_empty());
+    assert_eq!(pair.ends[1].wake_at(), None);
+}
