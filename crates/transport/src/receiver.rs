@@ -142,6 +142,12 @@ impl Receiver {
         self.ecn.on_syn(ack.ecn);
     }
 
+    /// The other end's clock that acknowledgements echo.
+    #[must_use]
+    pub const fn ts_recent(&self) -> Time {
+        self.ts_recent
+    }
+
     /// The negotiated ECN mode.
     #[must_use]
     pub fn ecn_mode(&self) -> EcnMode {

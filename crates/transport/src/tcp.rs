@@ -343,7 +343,7 @@ impl Tcp {
         if now >= self.stop {
             return None;
         }
-        let Some(segment) = self.sender.as_mut().and_then(|sender| sender.poll_transmit(now)) else {
+        let Some(mut segment) = self.sender.as_mut().and_then(|sender| sender.poll_transmit(now)) else {
             self.is_sender_ready = false;
             if !self.is_observed {
                 self.sender.iter_mut().for_each(|sender| sender.discard_events());
@@ -351,6 +351,8 @@ impl Tcp {
             return std::mem::take(&mut self.owes_handshake_ack).then(|| TcpPacket::Ack(self.receiver.acknowledge(now)));
         };
         self.owes_handshake_ack = false;
+        // The sender knows the clocks of acknowledgements only.
+        segment.ts_ecr = segment.ts_ecr.max(self.receiver.ts_recent());
         Some(TcpPacket::Segment(segment, self.receiver.on_data_sent(now)))
     }
 }

@@ -251,3 +251,19 @@ fn no_syn_ack_is_retransmitted_after_the_stop() {
     pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty) && !pair.sent.is_empty());
     assert_eq!(pair.ends[1].wake_at(), None);
 }
+
+#[test]
+fn a_response_echoes_the_clock_of_its_request() {
+    let mut pair = Pair::new();
+    pair.run_until(|pair| pair.ends[0].is_established());
+    pair.request(200, 5_000);
+    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+    pair.now = pair.now + Nanos::from_millis(150);
+    let requested_at = pair.now;
+    pair.request(200, 5_000);
+    let echoes: Vec<Time> = pair
+        .sent_by(1)
+        .filter_map(|packet| if let TcpPacket::Segment(segment, _) = packet { Some(segment.ts_ecr) } else { None })
+        .collect();
+    assert_eq!(echoes[echoes.len() - 4..], [requested_at; 4]);
+}
