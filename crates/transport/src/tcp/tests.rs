@@ -1,8 +1,9 @@
 use super::*;
 use crate::config::{ReceiverConfig, SenderConfig};
-use crate::sender::testing::Fate;
+use crate::sender::testing::{Fate, Path, path};
 use bentpipe_cc::registry;
 use bentpipe_profile::Streams;
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const ONE_WAY: Nanos = Nanos::from_millis(20);
@@ -266,4 +267,38 @@ fn a_response_echoes_the_clock_of_its_request() {
         .filter_map(|packet| if let TcpPacket::Segment(segment, _) = packet { Some(segment.ts_ecr) } else { None })
         .collect();
     assert_eq!(echoes[echoes.len() - 4..], [requested_at; 4]);
+}
+
+/// A pair whose packets all, from the first SYN to the last FIN, share a path's fates.
+fn over(path: Path) -> Pair {
+    let fate = move |end: usize, number| path.fate(0xE0 + end as u64, number, if end == 0 { path.loss } else { path.ack_loss });
+    Pair { limit: Nanos::from_secs(1_000_000), ..Pair::with_fates(fate) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn both_directions_carry_everything_once_over_any_path(path in path(), client in 0_u64..400_000, server in 0_u64..400_000, server_first in any::<bool>()) {
+        let mut pair = over(path);
+        let opening = |pair: &mut Pair| {
+            pair.ends[0].write(pair.now, Bytes(client));
+            pair.ends[0].close();
+        };
+        if !server_first {
+            opening(&mut pair);
+        }
+        pair.run_until(|pair| pair.ends[1].is_established());
+        pair.ends[1].set_sender(sender());
+        pair.ends[1].write(pair.now, Bytes(server));
+        if server_first {
+            pair.run_until(|pair| pair.ends[0].delivered() == Bytes(server));
+            opening(&mut pair);
+        }
+        pair.ends[1].close();
+        pair.run_until(|pair| pair.ends.iter().all(|end| end.is_closed() && end.is_done()));
+        prop_assert_eq!(pair.ends.each_ref().map(Tcp::delivered), [Bytes(server), Bytes(client)]);
+        prop_assert_eq!(pair.ends.each_ref().map(Tcp::acked), [Bytes(client), Bytes(server)]);
+        pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+        prop_assert_eq!(pair.ends.each_ref().map(Tcp::delivered), [Bytes(server), Bytes(client)]);
+    }
 }
