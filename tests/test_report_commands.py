@@ -166,7 +166,7 @@ def test_a_run_without_a_command_or_with_other_flows_stays_an_ordinary_run(progr
     run = store.Run(down.path, down.record.replace(program=down.record.program.replace(command=())))
     assert by_command([run]) == [run]
     assert sentences("dumbbell", [run]) == []
-    assert repeat(run) == []
+    assert repeat(run, programs) == []
     run = store.Run(down.path, down.record.replace(experiment=down.record.experiment.replace(flows=())))
     assert by_command([run]) == [run]
 
@@ -179,13 +179,3 @@ def test_a_run_with_an_unreadable_program_is_damaged(programs, tmp_path, program
     file.write_text(json.dumps({**record, "program": {**record["program"], **program} if program else {}}))
     with pytest.raises(store.DamagedRunError, match="program"):
         store.read_run(tmp_path / "run")
-
-
-def test_a_race_with_queues_of_its_own_is_not_repeated_without_them(tmp_path):
-    path = preset_profile("dumbbell:rate=10mbit,rtt=20ms", 2.0, name="dumbbell")
-    for queue, has_command in (("fq_codel", False), (None, True)):
-        out = tmp_path / str(queue)
-        race([path], ["reno"], out=out, duration_s=2.0, queues=[queue] if queue else [])
-        page = write_report(out).read_text(encoding="utf-8")
-        assert ("bentpipe race profiles/" in page) == has_command
-        assert ("No single command repeats these Runs" in page) != has_command

@@ -122,6 +122,15 @@ ExperimentOption = Annotated[
         show_default=False,
     ),
 ]
+RepeatOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--repeat",
+        help="Folder of races whose Runs are made once more, over its Profiles, in place of Profiles and all options "
+        "that define a Run.",
+        show_default=False,
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again and replace the Runs in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")]
 
@@ -144,6 +153,7 @@ def race(
     hook_trace: HookTrace = False,
     jobs: Jobs = None,
     experiment: ExperimentOption = None,
+    repeat: RepeatOption = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
@@ -165,6 +175,9 @@ def race(
 
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
+
+    The Runs of a folder once more:
+        bentpipe race --repeat out/race -o again
     """
     from bentpipe.cli.console import reporting_interrupts
 
@@ -172,21 +185,28 @@ def race(
     with reporting_interrupts(out, "the same command starts over" if fresh else "the same command runs the rest"):
         settings = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
         settings |= {"capture": capture, "hook_trace": hook_trace}
-        if experiment is not None:
-            conflicting = {
-                "PROFILES": profiles,
-                "--cc": cc,
-                "--cc-opt": cc_opt,
-                "--direction": direction,
-                "--duration": duration,
-                "--phase": phase,
-                "--aqm": aqm,
-                "--traffic": traffic,
-                "--app": app,
-                "--host-timing": host_timing,
-            }
-            if also := [name for name, value in conflicting.items() if value is not None and value != []]:
-                raise UserError(f"--experiment: the file defines the runs, so {also[0]} cannot be given with it")
+        defining = {
+            "PROFILES": profiles,
+            "--cc": cc,
+            "--cc-opt": cc_opt,
+            "--direction": direction,
+            "--duration": duration,
+            "--phase": phase,
+            "--aqm": aqm,
+            "--traffic": traffic,
+            "--app": app,
+            "--host-timing": host_timing,
+        }
+        given = [name for name, value in defining.items() if value is not None and value != []]
+        if repeat is not None:
+            others = {"--experiment": experiment is not None, "--seeds": seeds != 1, "--on-kernel": on_kernel}
+            given += [name for name, is_given in others.items() if is_given]
+            if given:
+                raise UserError(f"--repeat: the folder defines the runs, so {given[0]} cannot be given with it")
+            result = _run_again(repeat, settings)
+        elif experiment is not None:
+            if given:
+                raise UserError(f"--experiment: the file defines the runs, so {given[0]} cannot be given with it")
             result = _run_file(experiment, settings)
         elif profiles:
             settings |= {
@@ -228,6 +248,17 @@ def _run_file(experiment: Path, settings: dict[str, Any]) -> RaceResult:
         note_if_fast(paths)
     with progress("racing") as advance:
         return racing.run_experiment(file, paths, **settings, on_progress=lambda each: advance(each.share))
+
+
+def _run_again(folder: Path, settings: dict[str, Any]) -> RaceResult:
+    from bentpipe.cli.console import progress
+    from bentpipe.execution import racing
+
+    names = ("out", "jobs", "fresh", "capture", "hook_trace")
+    with progress("racing") as advance:
+        return racing.repeat(
+            folder, **{name: settings[name] for name in names}, on_progress=lambda each: advance(each.share)
+        )
 
 
 def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any]) -> RaceResult:

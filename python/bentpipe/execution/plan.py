@@ -111,8 +111,7 @@ def plan_race(
                     host_timing=host_timing,
                     name="-".join(["race", direction, *named]),
                 )
-                run = f"{base.label}.{scheme}.seed{seed}"
-                folder = store.run_folder(out, experiment.name, world, base.profile.start_unix_ns, run)
+                folder = folder_of(out, experiment, world, (base,), scheme)
                 phase: Phase = "drawn" if phase_s is None else "given"
                 work.append(Work((base,), scheme, seed, phase, experiment, folder, world))
     return work
@@ -133,10 +132,15 @@ def plan_experiment(
     work = []
     for seed in range(experiment.seed, experiment.seed + seeds):
         seeded = experiment.replace(seed=seed, profiles=references)
-        run = f"{'+'.join(base.label for base in bases)}.{scheme}.seed{seed}"
-        folder = store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
+        folder = folder_of(out, seeded, world, bases, scheme)
         work.append(Work(tuple(bases), scheme, seed, "given", seeded, folder, world))
     return work
+
+
+def folder_of(out: Path, experiment: ex.Experiment, world: World, bases: Sequence[Base], scheme: str) -> Path:
+    """Return the folder of a Run below `out`."""
+    run = f"{'+'.join(base.label for base in bases)}.{scheme}.seed{experiment.seed}"
+    return store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
 
 
 #: Largest number of Runs of one command. Chosen here, to catch typing errors: ten times a large sweep.
@@ -191,10 +195,16 @@ def seconds_to_ns(value_s: float, where: str, least_s: float = 0.0) -> int:
 
 def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -> int:
     if phase_s is None:
-        return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
+        return start_offset_ns(base, duration_ns, seed)
     offset_ns = seconds_to_ns(phase_s, "phase_s")
     check_span(base, duration_ns, offset_ns)
     return offset_ns
+
+
+def start_offset_ns(base: Base, duration_ns: int, seed: int) -> int:
+    """Draw the start phase of a Run over a Profile: within a slot, or the rest of the Profile if that is less [ns]."""
+    check_span(base, duration_ns, 0)
+    return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
 
 
 def drawn_phase_ns(seed: int, span_ns: int) -> int:

@@ -18,6 +18,7 @@ from bentpipe.execution.drawn import DrawnProfiles
 from bentpipe.execution.engine import Execution, simulate
 from bentpipe.execution.interrupts import ctrl_c_deferred
 from bentpipe.execution.pools import on_threads
+from bentpipe.execution.repetition import given_profiles, plan_repetition
 from bentpipe.execution.service import check_service, warn_of_paths
 from bentpipe.execution.sinks.folder import FolderSink, KernelWarning
 from bentpipe.execution.sinks.memory import MemorySink
@@ -155,6 +156,26 @@ def run_experiment(
     folder = None if out is None else Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, folder or Path(), _world(on_kernel))
     return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
+
+
+def repeat(
+    folder: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str],
+    careful: bool = True,
+    capture: bool = False,
+    hook_trace: bool = False,
+    jobs: int | None = None,
+    fresh: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RaceResult:
+    """Run the races in `folder` once more, as its manifest and its Profiles have them, and store the Runs below `out`.
+
+    With `out` as the folder itself, this runs what is missing. Raises as `race` does.
+    """
+    work = plan_repetition(Path(folder), Path(out))
+    bases = given_profiles(work)
+    return _execute(bases, work, Path(out), jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
 
 
 def _world(on_kernel: bool) -> World:

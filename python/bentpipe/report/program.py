@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.execution.emulation.spec import Spec
 from bentpipe.plots.style import scheme_name
 from bentpipe.runs import text
+from bentpipe.runs.profiles import profile_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe.runs.store import Run
     from bentpipe.runs.summary import SchemeSummary
@@ -42,8 +44,8 @@ def carried(label: str, summaries: Sequence[SchemeSummary]) -> list[str]:
     ]
 
 
-def repeat(run: Run) -> list[str]:
-    """Return the command that repeats a program's Run over the same path, from inside its folder; empty: unknown."""
+def repeat(run: Run, out: Path) -> list[str]:
+    """Return the command that repeats a program's Run over the same path, which is in the folder; empty: unknown."""
     program = run.record.program
     if program is None or not program.command:
         return []
@@ -57,7 +59,7 @@ def repeat(run: Run) -> list[str]:
     options += ["--server", program.server] if program.server else []
     within_s = program.listen_within_s
     options += ["--listen-within", f"{within_s:g}"] if within_s != Spec.listen_within_s else []
-    return ["bentpipe", "run", f"profiles/{run.label}.parquet", *options, "-o", "again", "--", *program.command]
+    return ["bentpipe", "run", str(profile_file(out, run.label)), *options, "-o", "again", "--", *program.command]
 
 
 def _command(run: Run) -> str:

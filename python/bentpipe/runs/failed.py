@@ -42,7 +42,7 @@ class FailedRun(Record):
 class FailedFile(Record):
     """`failed.json`: the failed Runs of a folder."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     """Number of the format."""
     failed: Items[FailedRun]
     """The failed Runs."""

@@ -1,66 +1,80 @@
 """The manifest `race.json` of a folder of Runs: what was requested, written before the first Run.
 
-It lets a report detect missing Runs.
+It lets a report detect missing Runs, and ``bentpipe race --repeat`` make the same Runs again.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from itertools import product
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import Field
 
 from bentpipe.errors import UserError, shown
+from bentpipe.experiments.experiment import Experiment
 from bentpipe.files import atomic_write, read_text
 from bentpipe.records import Items, Record
 from bentpipe.runs import store
-from bentpipe.runs.run_record import World
+from bentpipe.runs.run_record import Phase, World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bentpipe.runs.work import Work
 
-T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
 FILE = "race.json"
-FORMAT: Literal[2] = 2
+FORMAT: Literal[3] = 3
+"""Format of `race.json` and `failed.json`. Format 2 did not hold the Experiments."""
 
 Place = tuple[str, str, str, str, int]
 """Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
 
 
-class Manifest(Record):
-    """One race: every scheme on every Profile with every seed."""
+class Request(Record):
+    """Runs that differ in seed and start phase only: a scheme on a Profile."""
 
-    experiment: str
-    """Name of the Experiment."""
     profiles: Annotated[Items[str], Field(min_length=1)]
-    """Labels of the Profiles."""
-    schemes: Annotated[Items[str], Field(min_length=1)]
-    """Schemes."""
+    """Labels of the Profiles, in the order of the Experiment's."""
+    scheme: str
+    """The scheme."""
     seeds: Annotated[Items[int], Field(min_length=1)]
     """Seeds."""
-    duration_s: float
-    """Duration of each Run [s]."""
-    phase_s: float | None
-    """Start phase [s]; null: drawn from the seed."""
-    world: World = "simulated"
+    phase: Phase
+    """Source of the start phase: given (`offset_ns` of the Experiment), or drawn from the seed."""
+    experiment: Experiment
+    """The Experiment with the first seed, over the given Profiles."""
+
+    @property
+    def label(self) -> str:
+        """Label of the Profile in the folder; several are joined by ``+``."""
+        return "+".join(self.profiles)
+
+
+class Manifest(Record):
+    """One race."""
+
+    world: World
     """World of the Runs."""
+    requests: Annotated[Items[Request], Field(min_length=1)]
+    """Its Runs, by Profile and scheme."""
 
     def places(self) -> set[Place]:
         """Return the requested Runs."""
-        return set(product([self.experiment], [self.world], self.profiles, self.schemes, self.seeds))
+        return {
+            (request.experiment.name, self.world, request.label, request.scheme, seed)
+            for request in self.requests
+            for seed in request.seeds
+        }
 
 
 class RaceFile(Record):
     """`race.json`: the races of a folder, in the order in which they were requested."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     """Number of the format."""
     requested: Items[Manifest]
     """The races."""
@@ -70,8 +84,8 @@ class ManifestWarning(UserWarning):
     """`race.json` cannot be read, but the Runs can."""
 
 
-def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
-    """Add the planned Runs to `race.json`. A fresh race replaces the entries that it covers completely.
+def add(out: Path, work: Sequence[Work]) -> None:
+    """Add the planned Runs of one race to `race.json`, in place of the entries that they cover completely.
 
     Raises:
         UserError: The folder has Runs of another world, or a manifest of a newer bentpipe.
@@ -83,16 +97,7 @@ def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
             hint="a newer bentpipe, or another folder (`out`)",
             code="newer_format",
         )
-    given = any(item.phase == "given" for item in work)
-    new = Manifest(
-        experiment=work[0].experiment.name,
-        profiles=_unique("+".join(base.label for base in item.bases) for item in work),
-        schemes=_unique(item.scheme for item in work),
-        seeds=_unique(item.seed for item in work),
-        duration_s=work[0].experiment.duration_ns / 1e9,
-        phase_s=work[0].experiment.offset_ns / 1e9 if given else None,
-        world=work[0].world,
-    )
+    new = Manifest(world=work[0].world, requests=_requests(work))
     stored = read_manifest(out)
     worlds = {entry.world for entry in stored} - {new.world}
     if worlds:
@@ -102,10 +107,26 @@ def add(out: Path, work: Sequence[Work], *, fresh: bool) -> None:
             expected=f"{new.world} Runs, as means over both have no meaning",
             hint="another folder (`out`)",
         )
-    others = [
-        entry for entry in stored if not entry.places() <= new.places() or not (fresh or _timing(entry) == _timing(new))
-    ]
+    covered = new.places()
+    others = [entry for entry in stored if not entry.places() <= covered]
     write_document(out / FILE, RaceFile(requested=(*others, new)))
+
+
+def _requests(work: Sequence[Work]) -> tuple[Request, ...]:
+    groups: dict[tuple[str, tuple[str, ...], str], list[Work]] = {}
+    for item in work:
+        labels = tuple(base.label for base in item.bases)
+        groups.setdefault((item.experiment.name, labels, item.scheme), []).append(item)
+    return tuple(
+        Request(
+            profiles=labels,
+            scheme=scheme,
+            seeds=tuple(item.seed for item in items),
+            phase=items[0].phase,
+            experiment=items[0].experiment,
+        )
+        for (_, labels, scheme), items in groups.items()
+    )
 
 
 def read_manifest(out: Path) -> list[Manifest]:
@@ -150,11 +171,3 @@ def is_newer(file: Path, newest: int) -> bool:
     except (UserError, ValueError, KeyError, TypeError, RecursionError):
         return False  # damaged: its reader reports that
     return type(version) is int and version > newest
-
-
-def _timing(entry: Manifest) -> tuple[float, float | None]:
-    return entry.duration_s, entry.phase_s
-
-
-def _unique(values: Iterable[T]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(values))

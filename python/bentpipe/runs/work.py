@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
+    from bentpipe.runs.manifest import Place
     from bentpipe.runs.run_record import Phase, World
 
 
@@ -61,6 +62,12 @@ class Work:
     def name(self) -> str:
         """Name for messages."""
         return f"{self.scheme}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
+
+    @property
+    def place(self) -> Place:
+        """Its place in the folder."""
+        label = "+".join(base.label for base in self.bases)
+        return self.experiment.name, self.world, label, self.scheme, self.seed
 
     @property
     def identity(self) -> dict[str, Any]:

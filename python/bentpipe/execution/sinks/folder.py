@@ -64,7 +64,7 @@ class FolderSink:
     def begin(self, bases: Sequence[Base]) -> None:
         """Store the given Profiles and the request, before the first Run."""
         store_profiles(bases, self._out, fresh=self._fresh)
-        manifest.add(self._out, self._work, fresh=self._fresh)
+        manifest.add(self._out, self._work)
 
     def run(self, number: int) -> store.Run | None:
         """Return a Run of the request; None: it failed."""

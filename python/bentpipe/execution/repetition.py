@@ -1,0 +1,106 @@
+"""Plan of the Runs of a folder once more, from its manifest and its Profiles (``bentpipe race --repeat``)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError
+from bentpipe.execution import plan as planning
+from bentpipe.experiments import experiment as ex
+from bentpipe.profiles.parquet import read_profile
+from bentpipe.runs import store
+from bentpipe.runs.manifest import read_manifest
+from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.work import Base, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from bentpipe._native import Profile
+    from bentpipe.runs.manifest import Manifest, Place, Request
+
+    FindBase = Callable[[ex.ProfileRef, str], Base]
+    """Returns the given Profile of a reference, by its label."""
+
+
+def plan_repetition(folder: Path, out: Path) -> list[Work]:
+    """Plan the Runs of the races in a folder, to be stored below `out`: as requested, even if they are unfinished.
+
+    Of two requests for one Run the later counts. Runs that no request lists are planned as they are.
+
+    Raises:
+        UserError: There is no race, its Runs are of two worlds, or a Profile is not the one that was raced.
+    """
+    find_base = _finder(folder)
+    entries = read_manifest(folder)
+    has_runs = any(folder.glob("*/*/*/*/run.json"))
+    runs = [run for run in store.find_runs(folder) if run.record.program is None] if has_runs or not entries else []
+    if not runs and not entries:
+        raise UserError("no Run of a race", where=str(folder), expected="the folder (`out`) of a race")
+    planned: dict[Place, Work] = {}
+    for entry in entries:
+        planned |= {item.place: item for item in _requested(entry, out, find_base)}
+    requested = set(planned)
+    planned |= {item.place: item for run in runs if (item := _as_stored(run, out, find_base)).place not in requested}
+    if len({item.world for item in planned.values()}) > 1:
+        raise UserError("holds simulated and emulated Runs", where=str(folder), expected="Runs of one world")
+    return list(planned.values())
+
+
+def _finder(folder: Path) -> FindBase:
+    @cache
+    def read(label: str) -> tuple[Profile, str]:
+        profile = read_profile(profile_file(folder, label))
+        return profile, profile.content_hash()
+
+    def find_base(reference: ex.ProfileRef, label: str) -> Base:
+        profile, content_hash = read(label)
+        if content_hash != reference.hash:
+            raise UserError(
+                "is not the Profile that was raced",
+                where=str(profile_file(folder, label)),
+                expected=f"content hash {reference.hash[:12]}",
+            )
+        return Base(reference.role, label, profile, content_hash)
+
+    return find_base
+
+
+def _requested(entry: Manifest, out: Path, find_base: FindBase) -> Iterator[Work]:
+    """Yield the Runs of a race by Profile and seed, so that Runs over one path follow each other."""
+    by_label: dict[str, list[Request]] = {}
+    for request in entry.requests:
+        by_label.setdefault(request.label, []).append(request)
+    for requests in by_label.values():
+        for seed in dict.fromkeys(seed for request in requests for seed in request.seeds):
+            for request in requests:
+                if seed in request.seeds:
+                    references = zip(request.experiment.profiles, request.profiles, strict=True)
+                    bases = tuple(find_base(reference, label) for reference, label in references)
+                    offset_ns = request.experiment.offset_ns
+                    if request.phase == "drawn":
+                        offset_ns = planning.start_offset_ns(bases[0], request.experiment.duration_ns, seed)
+                    experiment = request.experiment.replace(seed=seed, offset_ns=offset_ns)
+                    folder = planning.folder_of(out, experiment, entry.world, bases, request.scheme)
+                    yield Work(bases, request.scheme, seed, request.phase, experiment, folder, entry.world)
+
+
+def _as_stored(run: store.Run, out: Path, find_base: FindBase) -> Work:
+    record = run.record
+    references = tuple(
+        reference.replace(hash=profile.base_hash)
+        for reference, profile in zip(record.experiment.profiles, record.profiles, strict=True)
+    )
+    bases = tuple(
+        find_base(reference, profile.label) for reference, profile in zip(references, record.profiles, strict=True)
+    )
+    experiment = record.experiment.replace(profiles=references)
+    folder = planning.folder_of(out, experiment, run.world, bases, run.scheme)
+    return Work(bases, run.scheme, run.seed, record.phase, experiment, folder, run.world)
+
+
+def given_profiles(work: Iterable[Work]) -> list[Base]:
+    """Return the given Profiles of the planned Runs, each once."""
+    return list({base.label: base for item in work for base in item.bases}.values())

@@ -1,0 +1,156 @@
+"""The command that a report prints makes the same Runs, however the race was requested."""
+
+import html
+import re
+import shlex
+import shutil
+
+import pytest
+from race_profiles import START_UNIX_NS, computed, dumbbell
+from typer.testing import CliRunner
+
+import bentpipe as bp
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+from bentpipe.execution import racing
+from bentpipe.profiles.parquet import write_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.report.build import write_report
+from bentpipe.report.place import Place
+from bentpipe.report.repeat import repeat_commands
+from bentpipe.runs.store import find_runs
+
+OWN = """
+from bentpipe.plugin import App
+
+class Poll(App):
+    every_s = 0.5
+
+    def on_started(self, now_s):
+        self.stream = self.open()
+
+    def on_opened(self, now_s, stream):
+        self.write(stream, 1000, answer_bytes=20_000)
+        self.set_timer(now_s + self.every_s, 1)
+
+    def on_timer(self, now_s, number):
+        self.on_opened(now_s, self.stream)
+"""
+
+
+def bentpipe(*arguments):
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.stderr
+    return done
+
+
+def hashes(out):
+    return {
+        (run.experiment, run.world, run.label, run.scheme, run.seed): (run.record.phase, run.record.content_hash)
+        for run in find_runs(out)
+    }
+
+
+def printed_commands(out):
+    return repeat_commands(Place.in_folder(out), find_runs(out))
+
+
+def run_again(out, again):
+    race, report = printed_commands(out)
+    assert report == "bentpipe report again"
+    program, *arguments = shlex.split(race)
+    assert program == "bentpipe"
+    assert arguments[-2:] == ["-o", "again"]
+    bentpipe(*arguments[:-1], again)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--cc cubic,cubic+bbr:min_rtt_win_s=20 --seeds 3 --duration 2",
+        "--cc cubic --cc-opt cubic:fast_convergence=0 --phase 0.5 --duration 1",
+        "--cc cubic:ecn=on --aqm fq_codel --aqm up=red",
+        "--cc bbr --traffic peak --seeds 2",
+        "--cc cubic,bbr --app transfers:100kb,every=500ms",
+        "--cc cubic --app request:200bytes/100kb,n=5 --direction up",
+        "--cc cubic --host-timing ideal --direction up",
+    ],
+)
+def test_the_printed_command_makes_the_same_runs(tmp_path, options):
+    near, drawn = tmp_path / "near.parquet", tmp_path / "drawn.parquet"
+    write_profile(dumbbell(name="near"), near)
+    write_profile(computed(3), drawn)
+    out, again = tmp_path / "out", tmp_path / "again"
+    bentpipe("race", near, drawn, *options.split(), "-o", out)
+    run_again(out, again)
+    assert hashes(again) == hashes(out)
+
+
+def test_the_page_prints_the_command(tmp_path):
+    racing.race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0, queues=["fq_codel"])
+    text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
+    shown = re.search(r'<section id="repeat">.*?<pre>(.*?)</pre>', text, re.DOTALL)[1]
+    assert shown.splitlines() == printed_commands(tmp_path)
+
+
+def test_races_and_an_experiment_file_of_one_folder_are_repeated_together(tmp_path):
+    write_profile(dumbbell(name="near"), tmp_path / "near.parquet")
+    (tmp_path / "both.toml").write_text(
+        'name = "both"\nduration_s = 2\nseed = 4\n[[profiles]]\nrole = "home"\nfile = "near.parquet"\n'
+        '[[flows]]\ncontroller = "cubic"\n[[flows]]\ncontroller = "reno"\ndirection = "up"\nstart_s = 0.5\n'
+        "[hosts.server]\nfq = true\n",
+        encoding="utf-8",
+    )
+    out, again = tmp_path / "out", tmp_path / "again"
+    bentpipe("race", "-x", tmp_path / "both.toml", "--seeds", 2, "-o", out)
+    bentpipe("race", tmp_path / "near.parquet", "--cc", "cubic", "-o", out)
+    bentpipe("race", tmp_path / "near.parquet", "--cc", "reno", "--direction", "up", "-o", out)
+    run_again(out, again)
+    assert hashes(again) == hashes(out)
+
+
+def test_a_python_application_is_found_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    write_profile(dumbbell(), tmp_path / "P.parquet")
+    bentpipe("race", "P.parquet", "--cc", "cubic", "--app", "./own.py:Poll:every_s=0.2", "-o", "out")
+    run_again(tmp_path / "out", tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(tmp_path / "out")
+
+
+def test_runs_without_a_manifest_and_missing_ones_are_repeated(tmp_path):
+    out = tmp_path / "out"
+    racing.race([dumbbell()], ["reno", "cubic"], out=out, duration_s=2.0, seeds=2, queues=["codel"])
+    whole = hashes(out)
+    shutil.rmtree(find_runs(out)[0].path)
+    assert racing.repeat(out, out=out).resumed == 3
+    assert hashes(out) == whole
+    (out / "race.json").unlink()
+    run_again(out, tmp_path / "again")
+    assert hashes(tmp_path / "again") == whole
+
+
+def test_runs_written_from_memory_are_repeated(tmp_path):
+    path = bp.Profile.preset("dumbbell:rate=10mbit", duration=4, name="home")
+    flows = [bp.Flow("cubic"), bp.Flow("bbr", start="1s", app="paced:480kbit", direction="up")]
+    bp.Experiment(path, flows=flows, queue="fq_codel", phase="1s", duration=2).simulate().write(tmp_path / "out")
+    run_again(tmp_path / "out", tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(tmp_path / "out")
+
+
+def test_what_defines_the_runs_is_refused_beside_the_folder(tmp_path):
+    racing.race([dumbbell()], ["reno"], out=tmp_path / "out", duration_s=1.0)
+    for options in (["--cc", "reno"], ["--seeds", "2"], ["--on-kernel"], ["-x", "e.toml"], ["P.parquet"]):
+        done = CliRunner().invoke(app, ["race", "--repeat", str(tmp_path / "out"), *options, "-o", str(tmp_path / "a")])
+        assert done.exit_code == 2
+        assert "error: --repeat: the folder defines the runs, so" in done.stderr
+
+
+def test_another_profile_in_place_of_the_raced_one_is_refused(tmp_path):
+    racing.race([dumbbell()], ["reno"], out=tmp_path / "out", duration_s=1.0)
+    other = preset_profile("dumbbell:rate=5mbit", 4.0, start_unix_ns=START_UNIX_NS, name="dumbbell")
+    write_profile(other, tmp_path / "out" / "profiles" / "dumbbell.parquet")
+    with pytest.raises(UserError, match=r"dumbbell\.parquet: is not the Profile that was raced; expected content hash"):
+        racing.repeat(tmp_path / "out", out=tmp_path / "again")
+    with pytest.raises(UserError, match="no such folder"):
+        racing.repeat(tmp_path / "nowhere", out=tmp_path / "again")
