@@ -35,7 +35,7 @@ def plan_repetition(folder: Path, out: Path) -> list[Work]:
     """
     find_base = _finder(folder)
     entries = read_manifest(folder)
-    has_runs = any(folder.glob("*/*/*/*/run.json"))
+    has_runs = bool(store.run_folders(folder))
     runs = [run for run in store.find_runs(folder) if run.record.program is None] if has_runs or not entries else []
     if not runs and not entries:
         raise UserError("no Run of a race", where=str(folder), expected="the folder (`out`) of a race")

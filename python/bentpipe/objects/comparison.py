@@ -10,6 +10,7 @@ from bentpipe.objects.profile import Profile, is_over, no_such_profile
 from bentpipe.objects.run_set import RunSet
 from bentpipe.report import compare
 from bentpipe.runs.pairing import pair_up
+from bentpipe.runs.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,12 @@ class Comparison:
             if not isinstance(names, tuple) or len(names) != 2:
                 raise UserError(f"names: {shown(names)}; expected two names, such as ('before', 'after')")
             self.names = (arguments.text(names[0], "names"), arguments.text(names[1], "names"))
-        self.notes: tuple[str, ...] = tuple(compare.left_out(self._pairing, self.names))
+        failed = [
+            f"{name}: {plural(len(each.failed), 'Run')} failed, left out"
+            for name, each in zip(self.names, sets, strict=True)
+            if each.failed
+        ]
+        self.notes: tuple[str, ...] = (*failed, *compare.left_out(self._pairing, self.names))
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:

@@ -10,7 +10,9 @@ from bentpipe.objects import arguments
 from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
-from bentpipe.runs.summary import summarise
+from bentpipe.runs.failed import by_scheme, read_failed
+from bentpipe.runs.manifest import place_of
+from bentpipe.runs.summary import left_out, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.summary import FlowSummary, SchemeSummary
 
+Kind = tuple[str, str, str, str]
+"""Experiment, Profile's label, scheme, world: Runs that differ in their seeds only."""
+
 ESTIMATES = ("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_ms", "retransmits", "completed_s")
 """Figures of a flow in `RunSet.summary`, each with the ends of its confidence interval."""
 
@@ -35,7 +40,9 @@ class RunSet:
     Run. `Experiment.simulate` and `.emulate` make a RunSet; `RunSet.read` reads one from a folder.
 
     Attributes:
-        failed: Runs that failed in a Python controller, with time and reason; they are not in the set.
+        failed: Runs that failed in a Python controller or application, with time and reason. They have no tables, so
+            they are not among the Runs, but selections keep them, and `summary`, `write` and `report` count or list
+            them.
 
     Example:
         >>> import bentpipe as bp
@@ -65,7 +72,10 @@ class RunSet:
         Raises:
             UserError: There is none, or it is of another format.
         """
-        return cls(Run(run) for run in store.find_runs(arguments.file(folder, "folder")))
+        root = arguments.file(folder, "folder")
+        runs = store.find_runs(root)
+        stored = {place_of(run) for run in runs}
+        return cls(map(Run, runs), failed=[run for run in read_failed(root) if run.place not in stored])
 
     @property
     def schemes(self) -> list[str]:
@@ -99,11 +109,15 @@ class RunSet:
     def __getitem__(self, key: object) -> Run | RunSet:
         """Return one Run by its number, ``(scheme, seed)`` or ``(profile, scheme, seed)``, or the Runs of a scheme.
 
+        A slice keeps the failed Runs of its schemes on its Profiles.
+
         Raises:
             UserError: There is no such Run, or several are.
         """
         if isinstance(key, slice):
-            return RunSet(self._runs[key])
+            chosen = self._runs[key]
+            kinds = {(run.label, run.scheme) for run in chosen}
+            return RunSet(chosen, failed=[run for run in self.failed if (run.profile, run.scheme) in kinds])
         if isinstance(key, int) and not isinstance(key, bool):
             if not -len(self._runs) <= key < len(self._runs):
                 raise UserError(f"runs[{key}]: there are {len(self._runs)} Runs; expected 0 to {len(self._runs) - 1}")
@@ -115,15 +129,18 @@ class RunSet:
         raise UserError(f"runs[{shown(key)}]; expected a scheme, (scheme, seed), (profile, scheme, seed) or a number")
 
     def _scheme(self, scheme: str) -> str:
-        if scheme not in self.schemes:
-            near = did_you_mean(scheme, self.schemes)
-            raise UserError(f"runs[{shown(scheme)}]: no such scheme{near}; expected one of {', '.join(self.schemes)}")
+        known = list(dict.fromkeys([*self.schemes, *(run.scheme for run in self.failed)]))
+        if scheme not in known:
+            near = did_you_mean(scheme, known)
+            raise UserError(f"runs[{shown(scheme)}]: no such scheme{near}; expected one of {', '.join(known)}")
         return scheme
 
     def _one(self, key: tuple[Any, ...]) -> Run:
         *profile, scheme, seed = key
         mine = self.filter(scheme=self._scheme(scheme), profile=profile[0] if profile else None)
         matches = [run for run in mine if run.seed == seed]
+        if not matches and (why := next((run.why for run in mine.failed if run.seed == seed), None)):
+            raise UserError(f"runs[{shown(key)}]: the Run failed: {why}")
         if not matches:
             seeds = ", ".join(map(str, mine.seeds)) or "none"
             raise UserError(f"runs[{shown(key)}]: no such Run; its seeds are {seeds}")
@@ -144,15 +161,15 @@ class RunSet:
         world: Literal["simulated", "emulated"] | None = None,
         valid: bool | None = None,
     ) -> RunSet:
-        """Return the Runs that meet every condition.
+        """Return the Runs that meet every condition, with the failed Runs of the same scheme, seed, Profile and world.
 
         Args:
-            where: A function of a Run.
+            where: A function of a Run; it is not asked about failed Runs.
             scheme: The scheme.
             seed: The seed.
             profile: The Profile, which is compared by its content, or its name in `labels`.
             world: ``simulated`` or ``emulated``.
-            valid: Whether the Run is valid.
+            valid: Whether the Run is valid; a failed Run is not.
 
         Raises:
             UserError: A condition of a wrong type.
@@ -166,13 +183,22 @@ class RunSet:
         over = None if profile is None else is_over(profile, "profile")
         if where is not None and not callable(where):
             raise UserError(f"where: {shown(where)}; expected a function of a Run")
-        return RunSet(
+        runs = [
             run
             for run in self._runs
             if all(value is None or getattr(run, name) == value for name, value in conditions.items())
             and (over is None or over(run.stored))
             and (where is None or where(run))
-        )
+        ]
+        conditions["valid"] = None
+        failed = [
+            run
+            for run in self.failed
+            if valid is not True
+            and all(value is None or getattr(run, name) == value for name, value in conditions.items())
+            and (profile is None or _is_failed_over(profile, run))
+        ]
+        return RunSet(runs, failed=failed)
 
     def summary(self) -> pl.DataFrame:
         """Return one row for each Profile, scheme, world and flow: means over seeds with 95 % confidence intervals.
@@ -183,7 +209,8 @@ class RunSet:
             `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
             interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
             the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); `n` (results that count),
-            `valid` and `runs`. Only valid Runs count, and Runs of a path on which the seed has no effect count once.
+            `valid`, `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect
+            count once. A scheme without a valid Run has one row without figures.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -197,11 +224,20 @@ class RunSet:
         """
         import polars as pl
 
-        rows = [
-            _row(scheme, number, flow)
-            for scheme in summarise(run.stored for run in self._runs)
-            for number, flow in enumerate(scheme.flows)
-        ]
+        stored = [run.stored for run in self._runs]
+        failed: dict[Kind, int] = {}
+        for run in self.failed:
+            kind = run.experiment, run.profile, run.scheme, run.world
+            failed[kind] = failed.get(kind, 0) + 1
+        rows: list[dict[str, Any]] = []
+        for scheme in summarise(stored):
+            count = failed.pop(scheme.group[:4], 0)
+            rows += [_row(scheme, number, flow) | {"failed": count} for number, flow in enumerate(scheme.flows)]
+        for left in left_out(stored):
+            kind = left.experiment, left.profile, left.scheme, left.world
+            if left.whole:
+                rows.append(_without_figures(kind) | {"runs": left.runs, "failed": failed.pop(kind, 0)})
+        rows += [_without_figures(kind) | {"failed": count} for kind, count in failed.items()]
         return pl.DataFrame(rows, schema=_schema(), orient="row")
 
     def to_polars(self) -> pl.DataFrame:
@@ -239,7 +275,7 @@ class RunSet:
 
         self._not_empty("report")
         report = arguments.callback(on_progress, "on_progress")
-        return write_page([run.stored for run in self._runs], arguments.page(page, "page"), report)
+        return write_page([run.stored for run in self._runs], arguments.page(page, "page"), self.failed, report)
 
     def compare(self, other: RunSet) -> Comparison:
         """Compare these Runs with others over the same paths, Run by Run: simulator and kernel, or two builds.
@@ -262,11 +298,12 @@ class RunSet:
         from bentpipe.runs.memory import store_runs
 
         self._not_empty("write")
-        return store_runs([run.stored for run in self._runs], arguments.file(folder, "folder"))
+        return store_runs([run.stored for run in self._runs], arguments.file(folder, "folder"), self.failed)
 
     def _not_empty(self, method: str) -> None:
         if not self._runs:
-            raise UserError(f"{method}: there is no Run in this set; expected at least one")
+            failed = f", and {len(self.failed)} failed ({self.failed[0].why})" if self.failed else ""
+            raise UserError(f"{method}: there is no Run in this set{failed}; expected at least one")
 
     def __repr__(self) -> str:
         """Return one line: number of Runs, schemes and Profiles."""
@@ -279,7 +316,6 @@ class RunSet:
     def _repr_html_(self) -> str:
         """Return a table and a small figure for notebooks."""
         from bentpipe.objects import html
-        from bentpipe.runs.summary import left_out
         from bentpipe.runs.text import RESULT_COLUMNS, result_tables
 
         stored = [run.stored for run in self._runs]
@@ -287,12 +323,26 @@ class RunSet:
             summaries = summarise(stored)
         except UserError as error:  # a notebook shows any set
             return html.block(repr(self)[1:-1], html.caption(str(error)))
-        parts = []
+        parts = [html.caption(f"failed: {line}") for line in by_scheme(self.failed)]
         for title, rows in result_tables(summaries, left_out(stored)):
             parts += [html.caption(title), html.table(RESULT_COLUMNS, rows)]
         if any(run.valid and run.stored.flows for run in self._runs):
             parts.append(html.image(self.plot.overview(), "Goodput of every scheme"))
         return html.block(repr(self)[1:-1], *parts)
+
+
+def _is_failed_over(profile: Profile | str, run: FailedRun) -> bool:
+    """Tell whether a failed Run was over a Profile, as `is_over` does for others."""
+    if isinstance(profile, Profile):
+        return profile.content_hash in run.profile_hashes
+    return run.profile == store.safe_name(profile)
+
+
+def _without_figures(kind: Kind) -> dict[str, Any]:
+    """Return the row of a scheme without a valid Run."""
+    experiment, profile, scheme, world = kind
+    names = {"profile": profile, "scheme": scheme, "experiment": experiment, "world": world}
+    return dict.fromkeys(_schema()) | names | dict.fromkeys(("n", "valid", "runs", "failed"), 0)
 
 
 def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
@@ -337,4 +387,4 @@ def _schema() -> dict[str, type[pl.DataType]]:
         schema |= dict.fromkeys((name, *_interval_names(name)), pl.Float64)
     schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
     schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String, "path": pl.String}
-    return schema | dict.fromkeys(("n", "valid", "runs"), pl.Int64)
+    return schema | dict.fromkeys(("n", "valid", "runs", "failed"), pl.Int64)

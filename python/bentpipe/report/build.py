@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,17 @@ from bentpipe.report.selection import sorted_runs, spread
 from bentpipe.report.tables import START_UP_COLUMNS
 from bentpipe.runs import text
 from bentpipe.runs.commands import by_command
+from bentpipe.runs.failed import read_failed
 from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.record import results_table
-from bentpipe.runs.store import find_runs, storing
+from bentpipe.runs.store import find_runs, run_folders, storing
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
     from bentpipe.report.rows import Part, Section
+    from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.store import Run
 
 
@@ -51,7 +54,7 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
     out = Path(out)
     runs = sorted_runs(by_command(find_runs(out)))
     try:
-        return _write(Place.in_folder(out), runs, on_progress)
+        return _write(Place.in_folder(out), runs, partial(content.parts, failed=read_failed(out)), on_progress)
     except KeyboardInterrupt as stop:
         raise ReportInterruptedError(
             f"interrupted: the page is not written; {text.plural(len(runs), 'Run')} stored in {out}; "
@@ -59,21 +62,34 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
         ) from stop
 
 
-def write_page(runs: Sequence[Run], page: Path, on_progress: Callable[[float], None] | None = None) -> Path:
+def write_page(
+    runs: Sequence[Run],
+    page: Path,
+    failed: Sequence[FailedRun] = (),
+    on_progress: Callable[[float], None] | None = None,
+) -> Path:
     """Write a page about these Runs, with figures and results.csv beside it; return the page's path.
 
-    Runs of one folder, all on disk, have links to their files, and commands that repeat them.
+    Runs of one folder, all on disk, have links to their files, and commands that repeat them. `failed` are Runs that
+    failed, which the page lists.
 
     Raises:
         StoreError: The disk cannot be written.
     """
     folders = {None if isinstance(run, MemoryRun) else run.path.parents[3] for run in runs}
     place = Place(page, folders.pop() if len(folders) == 1 else None)
-    return _write(place, sorted_runs(by_command(runs)), on_progress)
+    is_selection = place.folder is not None and bool(run_folders(place.folder) - {run.path for run in runs})
+    page_content = partial(content.parts, failed=failed, is_selection=is_selection)
+    return _write(place, sorted_runs(by_command(runs)), page_content, on_progress)
 
 
-def _write(place: Place, runs: list[Run], on_progress: Callable[[float], None] | None) -> Path:
-    page = content.parts(place, runs)
+def _write(
+    place: Place,
+    runs: list[Run],
+    page_content: Callable[[Place, list[Run]], list[Part]],
+    on_progress: Callable[[float], None] | None,
+) -> Path:
+    page = page_content(place, runs)
     out = place.page.parent
     sections = thin(page)
     # Two lines of each scheme are long: cwnd and RTT.

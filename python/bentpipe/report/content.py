@@ -13,7 +13,7 @@ from bentpipe.report.rows import Part, Section
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
 from bentpipe.runs.commands import idle_connections
-from bentpipe.runs.failed import FailedRun, by_scheme, read_failed
+from bentpipe.runs.failed import FailedRun, by_scheme
 from bentpipe.runs.manifest import read_manifest
 from bentpipe.runs.profiles import profile_file
 from bentpipe.runs.summary import left_out, summarise
@@ -35,23 +35,34 @@ PHASES = {
 """Values of a Run's `phase`, in words."""
 
 
-def parts(place: Place, runs: Sequence[Run]) -> list[Part]:
-    """Return the page's content, by Experiment and Profile."""
+def parts(
+    place: Place, runs: Sequence[Run], failed: Sequence[FailedRun] = (), *, is_selection: bool = False
+) -> list[Part]:
+    """Return the page's content, by Experiment and Profile.
+
+    Args:
+        place: Where the page and the Runs are.
+        runs: The Runs.
+        failed: Runs that failed.
+        is_selection: Whether the folder has other Runs: then none is called missing.
+    """
     runs = sorted_runs(runs)
-    stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
-    is_written, failed, requested = False, list[FailedRun](), set[manifest.Place]()
+    stored = {manifest.place_of(run) for run in runs}
+    failed = [run for run in failed if run.place not in stored]
+    is_written, requested = False, set[manifest.Place]()
     if (out := place.folder) is not None:
         if is_written := is_locked(out):
             warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
-        failed = [run for run in read_failed(out) if run.place not in stored]
-        requested = requested.union(*(entry.places() for entry in read_manifest(out))) - {run.place for run in failed}
-    return [
+        if not is_selection:
+            requested = requested.union(*(entry.places() for entry in read_manifest(out)))
+            requested -= {run.place for run in failed}
+    content = [
         Part(
             experiment=name,
             title=_direction(mine[0]),
-            facts=_experiment_facts(mine, _missing(mine, requested)),
+            facts=_experiment_facts(mine, _missing(mine, requested), is_selection=is_selection),
             unfinished=_unfinished(mine, _missing(mine, requested), is_written=is_written),
-            failed=by_scheme(run for run in failed if (run.experiment, run.world) == (name, mine[0].world)),
+            failed=by_scheme(run for run in failed if run.experiment == name),
             sections=[
                 _section(
                     place,
@@ -64,6 +75,10 @@ def parts(place: Place, runs: Sequence[Run]) -> list[Part]:
         for name in dict.fromkeys(run.experiment for run in runs)
         if (mine := [run for run in runs if run.experiment == name])
     ]
+    shown = {part.experiment for part in content}
+    for name in dict.fromkeys(run.experiment for run in failed if run.experiment not in shown):
+        content[0].failed += [f"{name}: {line}" for line in by_scheme(run for run in failed if run.experiment == name)]
+    return content
 
 
 def _direction(run: Run) -> str:
@@ -76,7 +91,7 @@ def _direction(run: Run) -> str:
 
 def _missing(runs: Sequence[Run], requested: set[manifest.Place]) -> int:
     """Count the requested Runs of this Experiment that are not stored."""
-    stored = {(run.experiment, run.world, run.label, run.scheme, run.seed) for run in runs}
+    stored = {manifest.place_of(run) for run in runs}
     return sum(place[0] == runs[0].experiment for place in requested - stored)
 
 
@@ -95,7 +110,7 @@ def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
     )
 
 
-def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]]:
+def _experiment_facts(runs: Sequence[Run], missing: int, *, is_selection: bool) -> list[tuple[str, str]]:
     seeds = sorted({run.seed for run in runs})
     invalid = sum(not run.record.valid for run in runs)
     phases = {str(run.record.phase) for run in runs}
@@ -122,7 +137,8 @@ def _experiment_facts(runs: Sequence[Run], missing: int) -> list[tuple[str, str]
                 else ", none valid"
                 if invalid == len(runs)
                 else f", of which {invalid} not valid"
-            ),
+            )
+            + (", a selection of those in the folder" if is_selection else ""),
         ),
     ]
 

@@ -28,6 +28,8 @@ class FailedRun(Record):
     scheme: str
     seed: int
     why: str
+    profile_hashes: Items[str]
+    """Content hashes of its Profiles as given."""
 
     @property
     def place(self) -> Place:
@@ -57,6 +59,7 @@ def of_work(item: Work, why: str) -> FailedRun:
         scheme=item.scheme,
         seed=item.seed,
         why=why,
+        profile_hashes=tuple(base.hash for base in item.bases),
     )
 
 
@@ -73,13 +76,17 @@ def by_scheme(failed: Iterable[FailedRun]) -> list[str]:
     ]
 
 
-def store_failed(out: Path, work: Sequence[Work], failed: Sequence[FailedRun]) -> None:
-    """Store which Runs of `work` failed, in place of their earlier entries. A newer bentpipe's file is unchanged."""
+def store_failed(out: Path, tried: Iterable[Place], failed: Sequence[FailedRun]) -> None:
+    """Store which of the Runs `tried` failed, in place of their earlier entries. A newer bentpipe's file is unchanged.
+
+    Raises:
+        StoreError: The disk cannot be written.
+    """
     if is_newer(out / FILE, FORMAT):
         warnings.warn(f"{out / FILE}: of a newer bentpipe, left unchanged; update bentpipe", ManifestWarning, 2)
         return
-    tried = {of_work(item, "").place for item in work}
-    now = [run for run in read_failed(out) if run.place not in tried] + list(failed)
+    places = set(tried)
+    now = [run for run in read_failed(out) if run.place not in places] + list(failed)
     file = out / FILE
     if now:
         write_document(file, FailedFile(failed=tuple(now)))

@@ -34,6 +34,11 @@ Place = tuple[str, str, str, str, int]
 """Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
 
 
+def place_of(run: store.Run) -> Place:
+    """Return the place of a Run."""
+    return run.experiment, run.world, run.label, run.scheme, run.seed
+
+
 class Request(Record):
     """Runs that differ in seed and start phase only: a scheme on a Profile."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
+from bentpipe.runs.failed import store_failed
 from bentpipe.runs.profiles import profile_file, store_profiles
 from bentpipe.runs.store import APPLICATIONS, Run, check_folder, write_run
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.work import Base
 
 
@@ -38,8 +40,8 @@ class MemoryRun(Run):
         return self.tables[name]
 
 
-def store_runs(runs: Sequence[Run], out: Path) -> Path:
-    """Write Runs in memory below a folder, with their Profiles; return the folder.
+def store_runs(runs: Sequence[Run], out: Path, failed: Sequence[FailedRun] = ()) -> Path:
+    """Write Runs in memory below a folder, with their Profiles and the list of those that failed; return the folder.
 
     Raises:
         UserError: A Run is on disk already, the folder holds another Run or Profile in its place, or two Runs have one
@@ -69,4 +71,6 @@ def store_runs(runs: Sequence[Run], out: Path) -> Path:
     store_profiles(list(bases.values()), out, fresh=False)
     for run in held:
         write_run(out / run.path, run.record, run.tables)
+    if failed:
+        store_failed(out, [run.place for run in failed], failed)
     return out

@@ -348,14 +348,13 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
             "no such folder", where=str(root), expected="the folder (`out`) of a race or of a program's Runs"
         )
     runs = []
-    for file in sorted(root.glob("*/*/*/*/run.json")):
-        if not file.parent.name.startswith(PARTIAL):
-            try:
-                record = read_record(file.parent, RUN_AGAIN)
-                if record.get("world") != MEASURED:  # `bentpipe.measurements.runs` reads measured Runs
-                    runs.append(_checked(file.parent, record))
-            except DamagedRunError as error:
-                warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
+    for folder in sorted(run_folders(root)):
+        try:
+            record = read_record(folder, RUN_AGAIN)
+            if record.get("world") != MEASURED:  # `bentpipe.measurements.runs` reads measured Runs
+                runs.append(_checked(folder, record))
+        except DamagedRunError as error:
+            warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
     if not runs:
         if any(root.glob("*/*/run.json")) or (root / "run.json").exists():
             raise UserError(
@@ -363,6 +362,11 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
             )
         raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
     return runs
+
+
+def run_folders(root: Path) -> set[Path]:
+    """Return the folders of the complete Runs below `root`, measured ones as well."""
+    return {file.parent for file in root.glob("*/*/*/*/run.json") if not file.parent.name.startswith(PARTIAL)}
 
 
 def check_folder(path: Path) -> None:

@@ -95,7 +95,8 @@ class FolderSink:
         tried = [i for i in self.pending if i in failed or self._work[i].folder in self.runs]
         if not tried:
             return  # such as in a folder of a newer bentpipe, which was refused
-        failures.store_failed(self._out, [self._work[i] for i in tried], [failed[i] for i in tried if i in failed])
+        places = [self._work[i].place for i in tried]
+        failures.store_failed(self._out, places, [failed[i] for i in tried if i in failed])
 
     def stored(self) -> Stored:
         """Return what is stored."""
