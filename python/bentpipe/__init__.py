@@ -9,7 +9,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `replay`: the calls of a controller in a Run, without a network.
-- `UserError`: errors that the caller can fix, in one line.
+- `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
 Names are loaded on first use, so importing bentpipe is cheap.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.probing import finish_probe, probe
     from bentpipe.objects.profile import Profile
     from bentpipe.objects.run import Run
-    from bentpipe.objects.run_set import RunSet
+    from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
     from bentpipe.objects.satellites import route, sky
     from bentpipe.objects.serving import serving
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
@@ -46,6 +46,7 @@ _HOMES = {
     "Comparison": "bentpipe.objects.comparison",
     "Dish": "bentpipe.objects.dish",
     "Experiment": "bentpipe.objects.experiment",
+    "ExperimentInterruptedError": "bentpipe.objects.run_set",
     "Flow": "bentpipe.objects.flow",
     "Measurement": "bentpipe.objects.measurement",
     "Network": "bentpipe.objects.network",
@@ -78,6 +79,7 @@ __all__ = [
     "Comparison",
     "Dish",
     "Experiment",
+    "ExperimentInterruptedError",
     "Flow",
     "Measurement",
     "Network",

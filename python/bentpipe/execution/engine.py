@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bentpipe.execution.pools import Event, OnShare
     from bentpipe.experiments.experiment import Experiment
     from bentpipe.runs.record import Data
+    from bentpipe.runs.store import Run
     from bentpipe.runs.work import Work
 
     OnProgress = Callable[["Progress"], object]
@@ -45,7 +46,15 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class RunsInterruptedError(StoppedError):
-    """Ctrl-C: `stored` of `total` Runs are kept; an execution that replaces earlier Runs counts only its own."""
+    """Ctrl-C: `stored` of `total` Runs are kept; an execution that replaces earlier Runs counts only its own.
+
+    Attributes:
+        finished: The finished Runs of a race, in the order of its plan.
+        failed: Its Runs that failed until then.
+    """
+
+    finished: Sequence[Run] = ()
+    failed: Sequence[FailedRun] = ()
 
     def __init__(self, stored: int, total: int, message: str) -> None:
         """Take the counts and the whole message."""

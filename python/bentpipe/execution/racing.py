@@ -15,7 +15,7 @@ from bentpipe.errors import ControllerError, UserError
 from bentpipe.execution import captures, kernel
 from bentpipe.execution import plan as planning
 from bentpipe.execution.drawn import DrawnProfiles
-from bentpipe.execution.engine import Execution, simulate
+from bentpipe.execution.engine import Execution, RunsInterruptedError, simulate
 from bentpipe.execution.interrupts import ctrl_c_deferred
 from bentpipe.execution.pools import on_threads
 from bentpipe.execution.repetition import given_profiles, plan_repetition
@@ -225,13 +225,23 @@ def _execute(
                 tries = kernel.TRIES if careful else 1
                 worker = _Worker(pending, sink, tries, threads=threads, extras=extras)
                 execution.take(on_threads(worker, len(pending), threads))
+        except RunsInterruptedError as stop:
+            stop.finished, stop.failed = _results(work, sink, execution)
+            raise
         finally:
             sink.end(execution.failed)
-        runs = [run for i in range(len(work)) if (run := sink.run(i)) is not None]
-        failed = tuple(failed for _, failed in sorted(execution.failed.items()))
+        runs, failed = _results(work, sink, execution)
         if not runs:
             raise ControllerError("; ".join(failures.by_scheme(failed)))
         return RaceResult(out, runs, sink.resumed, failed)
+
+
+def _results(
+    work: Sequence[Work], sink: FolderSink | MemorySink, execution: Execution[store.Run]
+) -> tuple[list[store.Run], tuple[FailedRun, ...]]:
+    """Return the finished and the failed Runs, in the order of the plan."""
+    runs = [run for i in range(len(work)) if (run := sink.run(i)) is not None]
+    return runs, tuple(failed for _, failed in sorted(execution.failed.items()))
 
 
 class _Worker:

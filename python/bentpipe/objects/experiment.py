@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import UserError, shown
 from bentpipe.execution import plan as planning
 from bentpipe.execution import racing
+from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.objects import arguments
@@ -20,7 +21,7 @@ from bentpipe.objects.network import Network
 from bentpipe.objects.profile import Profile, profile_of
 from bentpipe.objects.profile_view import DIRECTIONS
 from bentpipe.objects.run import Run
-from bentpipe.objects.run_set import RunSet
+from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
 from bentpipe.objects.schemes import scheme_names
 from bentpipe.profiles.queues import parse_queue
 
@@ -228,7 +229,8 @@ class Experiment:
         Raises:
             UserError: A Run is impossible, or `out` holds other Runs.
             ControllerError: All Runs failed in a Python controller.
-            BentpipeError: The disk cannot be written, or the race was interrupted.
+            ExperimentInterruptedError: Ctrl-C; its `runs` has the finished Runs.
+            BentpipeError: The disk cannot be written.
         """
         threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
         folder = None if out is None else arguments.file(out, "out")
@@ -254,7 +256,8 @@ class Experiment:
 
         Raises:
             UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
-            BentpipeError: An emulation stopped early, the disk cannot be written, or the race was interrupted.
+            ExperimentInterruptedError: Ctrl-C; its `runs` has the finished Runs.
+            BentpipeError: An emulation stopped early, or the disk cannot be written.
         """
         folder = None if out is None else arguments.file(out, "out")
         options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
@@ -375,22 +378,24 @@ class Experiment:
         """Run on disk or in memory, with the options of `racing.race`."""
         report = arguments.callback(on_progress, "on_progress")
         options["on_progress"] = lambda progress: report(progress.share)
-        if self._file is not None:
-            result = racing.run_experiment(self._file, self._natives(), out=out, seeds=self._seeds, **options)
-        else:
-            result = racing.race(
-                self._natives(),
-                self._schemes,
-                out=out,
-                direction=self._direction,
-                duration_s=self._duration_s,
-                seeds=self._seeds,
-                phase_s=self._phase_s,
-                queues=self._queues,
-                traffic=self._traffic,
-                host_timing=self._host_timing,
-                **options,
-            )
+        options |= {"out": out, "seeds": self._seeds}
+        try:
+            if self._file is not None:
+                result = racing.run_experiment(self._file, self._natives(), **options)
+            else:
+                result = racing.race(
+                    self._natives(),
+                    self._schemes,
+                    direction=self._direction,
+                    duration_s=self._duration_s,
+                    phase_s=self._phase_s,
+                    queues=self._queues,
+                    traffic=self._traffic,
+                    host_timing=self._host_timing,
+                    **options,
+                )
+        except RunsInterruptedError as stop:
+            raise ExperimentInterruptedError(stop, in_memory=out is None) from stop
         return RunSet((Run(run) for run in result.runs), failed=result.failed)
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.objects import arguments
 from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
@@ -33,6 +34,23 @@ ESTIMATES = ("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_
 """Figures of a flow in `RunSet.summary`, each with the ends of its confidence interval."""
 
 
+class ExperimentInterruptedError(RunsInterruptedError):
+    """Ctrl-C in `Experiment.simulate` or `.emulate`: its Runs so far are not lost.
+
+    Attributes:
+        runs: The finished Runs, marked as unfinished. In a notebook: ``sys.last_value.runs``.
+    """
+
+    def __init__(self, stop: RunsInterruptedError, *, in_memory: bool) -> None:
+        """Take the Runs of the interrupted race."""
+        count, total = len(stop.finished), stop.total
+        message = (
+            f"interrupted: {count} of {total} Runs are finished, in `runs` of this error" if in_memory else str(stop)
+        )
+        super().__init__(stop.stored, total, message)
+        self.runs = RunSet(map(Run, stop.finished), failed=stop.failed, unfinished=total - count - len(stop.failed))
+
+
 class RunSet:
     """Runs in order: index, iterate, filter, summarise, draw and report them.
 
@@ -43,6 +61,7 @@ class RunSet:
         failed: Runs that failed in a Python controller or application, with time and reason. They have no tables, so
             they are not among the Runs, but selections keep them, and `summary`, `write` and `report` count or list
             them.
+        unfinished: Number of Runs that are missing because the Experiment was interrupted.
 
     Example:
         >>> import bentpipe as bp
@@ -52,7 +71,7 @@ class RunSet:
         (4, ['cubic', 'bbr'], 1)
     """
 
-    def __init__(self, runs: Iterable[Run], *, failed: Sequence[FailedRun] = ()) -> None:
+    def __init__(self, runs: Iterable[Run], *, failed: Sequence[FailedRun] = (), unfinished: int = 0) -> None:
         """Take Runs in their order. Raises `UserError` for anything else."""
         if not isinstance(runs, Iterable):
             raise UserError(f"RunSet: {shown(runs)}; expected Runs; try RunSet.read(FOLDER)")
@@ -61,6 +80,7 @@ class RunSet:
             if not isinstance(each, Run):
                 raise UserError(f"RunSet: {shown(each)}; expected a Run; try RunSet.read(FOLDER)")
         self.failed = tuple(failed)
+        self.unfinished = unfinished
 
     @classmethod
     def read(cls, folder: arguments.FileLike) -> RunSet:
@@ -275,7 +295,13 @@ class RunSet:
 
         self._not_empty("report")
         report = arguments.callback(on_progress, "on_progress")
-        return write_page([run.stored for run in self._runs], arguments.page(page, "page"), self.failed, report)
+        return write_page(
+            [run.stored for run in self._runs],
+            arguments.page(page, "page"),
+            failed=self.failed,
+            unfinished=self.unfinished,
+            on_progress=report,
+        )
 
     def compare(self, other: RunSet) -> Comparison:
         """Compare these Runs with others over the same paths, Run by Run: simulator and kernel, or two builds.
@@ -311,7 +337,8 @@ class RunSet:
         invalid = sum(not run.valid for run in self._runs)
         not_valid = f", {invalid} not valid" if invalid else ""
         schemes, labels = (shown(", ".join(names)) for names in (self.schemes, self.labels))
-        return f"<RunSet of {len(self._runs)} Runs: {schemes} over {labels}{not_valid}{failed}>"
+        unfinished = f", unfinished: {self.unfinished} missing" if self.unfinished else ""
+        return f"<RunSet of {len(self._runs)} Runs: {schemes} over {labels}{not_valid}{failed}{unfinished}>"
 
     def _repr_html_(self) -> str:
         """Return a table and a small figure for notebooks."""

@@ -65,13 +65,15 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
 def write_page(
     runs: Sequence[Run],
     page: Path,
+    *,
     failed: Sequence[FailedRun] = (),
+    unfinished: int = 0,
     on_progress: Callable[[float], None] | None = None,
 ) -> Path:
     """Write a page about these Runs, with figures and results.csv beside it; return the page's path.
 
     Runs of one folder, all on disk, have links to their files, and commands that repeat them. `failed` are Runs that
-    failed, which the page lists.
+    failed, which the page lists, and `unfinished` is the number of missing Runs.
 
     Raises:
         StoreError: The disk cannot be written.
@@ -79,7 +81,7 @@ def write_page(
     folders = {None if isinstance(run, MemoryRun) else run.path.parents[3] for run in runs}
     place = Place(page, folders.pop() if len(folders) == 1 else None)
     is_selection = place.folder is not None and bool(run_folders(place.folder) - {run.path for run in runs})
-    page_content = partial(content.parts, failed=failed, is_selection=is_selection)
+    page_content = partial(content.parts, failed=failed, unfinished=unfinished, is_selection=is_selection)
     return _write(place, sorted_runs(by_command(runs)), page_content, on_progress)
 
 

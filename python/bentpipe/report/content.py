@@ -36,7 +36,12 @@ PHASES = {
 
 
 def parts(
-    place: Place, runs: Sequence[Run], failed: Sequence[FailedRun] = (), *, is_selection: bool = False
+    place: Place,
+    runs: Sequence[Run],
+    failed: Sequence[FailedRun] = (),
+    *,
+    unfinished: int = 0,
+    is_selection: bool = False,
 ) -> list[Part]:
     """Return the page's content, by Experiment and Profile.
 
@@ -44,6 +49,7 @@ def parts(
         place: Where the page and the Runs are.
         runs: The Runs.
         failed: Runs that failed.
+        unfinished: Number of missing Runs of an interrupted Experiment, if no folder lists them.
         is_selection: Whether the folder has other Runs: then none is called missing.
     """
     runs = sorted_runs(runs)
@@ -75,6 +81,8 @@ def parts(
         for name in dict.fromkeys(run.experiment for run in runs)
         if (mine := [run for run in runs if run.experiment == name])
     ]
+    if unfinished and not requested:
+        content[0].unfinished = f"Unfinished: the Experiment was interrupted; {text.plural(unfinished, 'Run')} missing."
     shown = {part.experiment for part in content}
     for name in dict.fromkeys(run.experiment for run in failed if run.experiment not in shown):
         content[0].failed += [f"{name}: {line}" for line in by_scheme(run for run in failed if run.experiment == name)]

@@ -26,7 +26,8 @@ class MemorySink:
 
     def __init__(self, work: Sequence[Work]) -> None:
         """Begin without Runs."""
-        self._runs: dict[int, Run] = {}
+        self._work = work
+        self._runs: dict[Path, Run] = {}
         self.pending = list(range(len(work)))
         self.resumed = 0
 
@@ -37,18 +38,19 @@ class MemorySink:
         """Do nothing: the result of the execution lists the failed Runs."""
 
     def run(self, number: int) -> Run | None:
-        """Return a Run of the request; None: it failed."""
-        return self._runs.get(number)
+        """Return a Run of the request; None: it failed, or is not finished."""
+        return self._runs.get(self._work[number].folder)
 
     def keep(self, run: Simulated, captured: Path | None = None) -> MemoryRun:
         """Make the tables of a Run; captures need a folder."""
         tables = record.tables(run.experiment.to_dict()["flows"], run.data)
         whole = record.run_record(run.work, run.experiment, run.paths, run.data)
-        return MemoryRun(run.work.folder, whole, tables, run.work.bases)
+        kept = MemoryRun(run.work.folder, whole, tables, run.work.bases)
+        self._runs[run.work.folder] = kept
+        return kept
 
     def add(self, number: int, kept: Run) -> None:
-        """Add a Run."""
-        self._runs[number] = kept
+        """Do nothing: `keep` holds the Run, so it counts even if its pool is stopped before the caller hears."""
 
     def fail(self, failed: FailedRun) -> None:
         """Do nothing: the result of the execution lists the failed Runs."""
@@ -57,5 +59,6 @@ class MemorySink:
         """Do nothing."""
 
     def stored(self) -> Stored:
-        """Return that nothing is left of an execution that ended early."""
-        return Stored(0, f"0 of {len(self.pending)} Runs are stored, as there is no folder", "run them again")
+        """Return the number of finished Runs."""
+        count = len(self._runs)
+        return Stored(count, f"{count} of {len(self._work)} Runs are finished", "a folder (`out`) would keep them")
