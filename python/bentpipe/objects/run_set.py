@@ -278,7 +278,10 @@ class RunSet:
         return RunPlots([run.stored for run in self._runs])
 
     def report(self, page: arguments.FileLike, *, on_progress: Callable[[float], object] | None = None) -> Path:
-        """Write a self-contained HTML page about the Runs, with `figures` and `results.csv` beside it.
+        """Write a self-contained HTML page about the Runs, with its figures and a table of results beside it.
+
+        They are ``figures`` and ``results.csv`` of ``report.html``, ``NAME-figures`` and ``NAME-results.csv`` of
+        another page, so that pages of one folder do not share them.
 
         Args:
             page: The file to write, which ends in .html.

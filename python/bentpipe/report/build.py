@@ -1,4 +1,4 @@
-"""`report.html`: one self-contained page, with its figures also as files beside it."""
+"""A report: one self-contained page, with its figures also as files beside it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_page(
     unfinished: int = 0,
     on_progress: Callable[[float], None] | None = None,
 ) -> Path:
-    """Write a page about these Runs, with figures and results.csv beside it; return the page's path.
+    """Write a page about these Runs, with figures and a table beside it, named after it; return the page's path.
 
     Runs of one folder, all on disk, have links to their files, and commands that repeat them. `failed` are Runs that
     failed, which the page lists, and `unfinished` is the number of missing Runs.
@@ -92,13 +92,12 @@ def _write(
     on_progress: Callable[[float], None] | None,
 ) -> Path:
     page = page_content(place, runs)
-    out = place.page.parent
     sections = thin(page)
     # Two lines of each scheme are long: cwnd and RTT.
-    artist = Artist(out, charts.points_per_line(2 * sum(_schemes(section) for _, section in sections)))
-    with storing(out):
+    artist = Artist(place.figures, charts.points_per_line(2 * sum(_schemes(section) for _, section in sections)))
+    with storing(place.page.parent):
         artist.folder.mkdir(parents=True, exist_ok=True)
-        replace_file(out / "results.csv", results_table(runs).write_csv().encode())
+        replace_file(place.results, results_table(runs).write_csv().encode())
         for done, (part, section) in enumerate(sections):
             labels = {other.title for owner, other in sections if owner is part}
             part_runs = [run for run in runs if run.experiment == part.experiment and run.label in labels]
@@ -118,6 +117,7 @@ def _write(
             versions=sorted({str(run.record.versions.get("bentpipe")) for run in runs}),
             builds=_builds(runs),
             commands=repeat_commands(place, runs),
+            results=place.link(place.results),
             runs=len(runs),
             on_kernel=any(run.world == "emulated" for run in runs),
             kernels=world.kernels(runs),

@@ -6,6 +6,7 @@ import base64
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from bentpipe.experiments.flow_names import is_command
 from bentpipe.plots import style
@@ -13,6 +14,7 @@ from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import charts, rows
+from bentpipe.report.place import SAFE
 from bentpipe.report.selection import drawable_runs, shown_seed, spread
 from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.store import Run, safe_name
@@ -81,9 +83,9 @@ def _held(runs: list[Run]) -> list[Run]:
 class Artist:
     """Draws figures into a folder and adds them to the page's data."""
 
-    def __init__(self, out: Path, most: int) -> None:
-        """Draw into `out`/figures; a line of a chart has at most `most` points."""
-        self.folder = out / "figures"
+    def __init__(self, folder: Path, most: int) -> None:
+        """Draw into `folder`; a line of a chart has at most `most` points."""
+        self.folder = folder
         self.most = most
 
     def draw_part(self, part: rows.Part, every: Sequence[Run]) -> None:
@@ -178,7 +180,8 @@ class Artist:
             caption = f"Runs that are not valid. {caption}"
         file = self.folder / f"{safe_name(subject)}-{kind}.png"
         style.save(figure, file)
-        return rows.Figure(f"figures/{file.name}", _embedded(file), caption, tuple(drawn))
+        link = quote(f"{self.folder.name}/{file.name}", safe=SAFE)
+        return rows.Figure(link, _embedded(file), caption, tuple(drawn))
 
 
 def _embedded(file: Path) -> str:

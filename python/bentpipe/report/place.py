@@ -11,6 +11,10 @@ SAFE = "/+~"
 """Characters that need no quoting in a relative address, beside letters, digits and ``_.-`` (RFC 3986, 3.3)."""
 
 
+PAGE = "report.html"
+"""Name of the page in the folder of a race."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a page and its Runs are.
@@ -26,7 +30,21 @@ class Place:
     @classmethod
     def in_folder(cls, folder: Path) -> Place:
         """Return the place of the page that `bentpipe report` writes into the folder of a race."""
-        return cls(folder / "report.html", folder)
+        return cls(folder / PAGE, folder)
+
+    @property
+    def figures(self) -> Path:
+        """Folder of the page's figures: ``figures`` of ``report.html``, ``NAME-figures`` of another page."""
+        return self.page.with_name(f"{self._prefix}figures")
+
+    @property
+    def results(self) -> Path:
+        """Table beside the page: ``results.csv`` of ``report.html``, ``NAME-results.csv`` of another page."""
+        return self.page.with_name(f"{self._prefix}results.csv")
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self.page.name == PAGE else f"{self.page.stem}-"
 
     def link(self, file: Path) -> str:
         """Return the address of a file, relative to the page."""
