@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from matplotlib.patches import StepPatch
 
+import bentpipe as bp
 from bentpipe.execution.racing import race
 from bentpipe.experiments.flow_names import flow_parts
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
@@ -179,3 +180,31 @@ def test_a_run_with_an_unreadable_program_is_damaged(programs, tmp_path, program
     file.write_text(json.dumps({**record, "program": {**record["program"], **program} if program else {}}))
     with pytest.raises(store.DamagedRunError, match="program"):
         store.read_run(tmp_path / "run")
+
+
+def test_a_run_set_keeps_commands_apart(programs):
+    runs = bp.RunSet.read(programs)
+    rows = runs.summary().select("scheme", "direction", "n").rows()
+    assert rows == [("$ iperf3 -c server -R -C bbr", "down", 1), ("$ iperf3 -c server -C 'cubic+$x$'", "up", 1)]
+    axis = runs.plot.overview().axes[0]
+    assert len(axis.get_yticklabels()) == 2
+    assert len(runs.plot.goodput().axes) == 2
+
+
+def test_a_connection_without_a_rate_has_none(programs, tmp_path):
+    """It was closed before the warm-up, as one of curl."""
+    down, _ = find_runs(programs)
+    record = down.record.to_dict()
+    for flow in record["summary"]["flows"]:
+        flow |= {"goodput_bps": None, "whole_run_bps": None}
+    record["seed"] = 1
+    closed = store.Run(down.path, RunRecord.check(record, "run.json"))
+    (summary,) = summarise(by_command([closed]))
+    assert (summary.total_bps, summary.flows[0].goodput_bps, summary.jain) == (None, None, None)
+    (summary,) = summarise(by_command([closed, down]))
+    assert summary.total_bps.mean == pytest.approx(down.flows[1]["goodput_bps"])
+    runs = bp.RunSet([bp.Run(closed)])
+    assert runs.summary()["goodput_bps"].to_list() == [None]
+    assert runs.plot.overview().axes
+    text = html.unescape(runs.report(tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "carried" not in text

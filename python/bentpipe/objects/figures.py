@@ -11,6 +11,7 @@ from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report.selection import shown_seed
+from bentpipe.runs.commands import by_command
 from bentpipe.runs.summary import left_out
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunPlots:
-    """Figures of the valid Runs of a `RunSet` or `Run`.
+    """Figures of the valid Runs of a `RunSet` or `Run`; Runs of programs are grouped by their command.
 
     `ax` of every method is one or several Matplotlib axes, as many as the figure has panels; None: a new figure.
 
@@ -37,7 +38,7 @@ class RunPlots:
 
     def __init__(self, runs: Sequence[store.Run]) -> None:
         """Take the Runs of `bentpipe.runs`."""
-        self._runs = list(runs)
+        self._runs = by_command(runs)
 
     def timeline(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
         """Plot goodput and capacity, window, RTT and queue of each controller alone, over time.

@@ -49,7 +49,8 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
                     _draw_estimate(axis, flow, y + spread)
                     seeds = counted(groups[summary.group])
                     if len(seeds) > 1:
-                        goodput = [run.flows[i]["goodput_bps"] * 1e-6 for run in seeds]
+                        rates = [run.flows[i]["goodput_bps"] for run in seeds]
+                        goodput = [rate * 1e-6 for rate in rates if rate is not None]
                         colour = style.look(flow.controller).colour
                         axis.plot(goodput, [y + spread] * len(goodput), "|", color=colour, markersize=7, alpha=0.8)
             names = [*_names(shown), *absent[label]]
@@ -85,6 +86,8 @@ def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftO
 
 def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:
     look, estimate = style.look(flow.controller), flow.goodput_bps
+    if estimate is None:
+        return
     if estimate.low is not None and estimate.high is not None:
         axis.plot([estimate.low * 1e-6, estimate.high * 1e-6], [y, y], color=look.colour, linewidth=2.2, alpha=0.45)
     axis.plot(estimate.mean * 1e-6, y, marker=look.marker, color=look.colour, linestyle="none", markersize=6)

@@ -43,7 +43,9 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
     """
     void = not any(run.record.valid for run in every)
     runs = [
-        run for run in drawable_runs(every) if run.record.valid and any(flow["whole_run_bps"] > 0 for flow in run.flows)
+        run
+        for run in drawable_runs(every)
+        if run.record.valid and any((flow["whole_run_bps"] or 0.0) > 0 for flow in run.flows)
     ]
     schemes = {run.scheme for run in runs}
     absent = [run for run in every if not run.record.valid and len(run.flows) == 1 and run.scheme not in schemes]

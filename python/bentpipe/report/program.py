@@ -36,11 +36,15 @@ def sentences(label: str, runs: Sequence[Run]) -> list[str]:
 
 
 def carried(label: str, summaries: Sequence[SchemeSummary]) -> list[str]:
-    """Return a sentence on each command's goodput. Runs began at different times of the path and are not compared."""
+    """Return a sentence on each command's goodput, if it is known.
+
+    Runs began at different times of the path and are not compared.
+    """
     return [
         f"Over {label}, {scheme_name(summary.scheme)} carried {text.mean(summary.total_bps, text.MBIT)} Mbit/s "
         f"({text.plural(summary.n, 'run')})."
         for summary in summaries
+        if summary.total_bps is not None
     ]
 
 

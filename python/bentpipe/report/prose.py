@@ -35,12 +35,12 @@ def opening(label: str, summaries: Sequence[SchemeSummary], runs: Sequence[Run])
     `summaries` and `runs` are those of this Profile in one Experiment.
     """
     alone = [summary for summary in summaries if len(summary.flows) == 1]
-    if all(summary.total_bps.mean == 0 for summary in summaries):
+    if all(_total(summary).mean == 0 for summary in summaries):
         return [f"Over {label} no data arrived: there was no path, or it lost everything."] if summaries else []
     sentences = []
     if alone:
-        best = max(alone, key=lambda summary: summary.total_bps.mean)
-        first = [summary for summary in alone if _rate(summary.total_bps) == _rate(best.total_bps)]
+        best = max(alone, key=lambda summary: _total(summary).mean)
+        first = [summary for summary in alone if _rate(_total(summary)) == _rate(_total(best))]
         others = [summary for summary in alone if summary not in first]
         alike = [other for other in others if _may_be_chance(_gap(best, other, runs))]
         if alike:
@@ -105,7 +105,7 @@ def _baseline(summaries: Sequence[SchemeSummary]) -> SchemeSummary:
     """Return CUBIC, or else the best of the others."""
     return next(
         (summary for summary in summaries if summary.scheme == BASELINE),
-        max(summaries, key=lambda summary: summary.total_bps.mean),
+        max(summaries, key=lambda summary: _total(summary).mean),
     )
 
 
@@ -144,9 +144,19 @@ def _best(label: str, best: SchemeSummary, first: Sequence[SchemeSummary], *, al
     where = "On average" if unsure else f"Over {label}"
     if len(names) == 1:
         verb = "carried" if alone else "carried the most:"
-        return f"{where}, {names[0]} {verb} {_rate(best.total_bps)}{_spread(best)}."
+        return f"{where}, {names[0]} {verb} {_rate(_total(best))}{_spread(best)}."
     verb = "carried the same" if alone else "carried the most"
-    return f"{where}, {_and(names)} {verb}, {_rate(best.total_bps)} each."
+    return f"{where}, {_and(names)} {verb}, {_rate(_total(best))} each."
+
+
+def _total(summary: SchemeSummary) -> Estimate:
+    return _known(summary.total_bps)
+
+
+def _known(estimate: Estimate | None) -> Estimate:
+    """Return a rate of a race, where none is unknown (`RunRecord`)."""
+    assert estimate is not None
+    return estimate
 
 
 def _rate(estimate: Estimate) -> str:
@@ -157,7 +167,7 @@ def _spread(summary: SchemeSummary) -> str:
     """Describe the number of runs and the interval."""
     if summary.n == 1:
         return " (one run)" if summary.valid == 1 else f" (the same in all {summary.valid} runs)"
-    ends = interval(summary.total_bps, MBIT)
+    ends = interval(_total(summary), MBIT)
     confidence = f"; 95 % interval {ends}" if ends else ""
     return f" (mean of {summary.n} runs{confidence})"
 
@@ -168,10 +178,10 @@ def _comparison(best: SchemeSummary, against: SchemeSummary, runs: Sequence[Run]
     `is_stated`: the difference is already stated in an earlier sentence.
     """
     ours, theirs = scheme_name(best.scheme), scheme_name(against.scheme)
-    if against.total_bps.mean == 0:
+    if _total(against).mean == 0:
         return f"{theirs} carried nothing."
     values = paired_values(runs, best.scheme, against.scheme, total_goodput_bps).get(best.profile)
-    mine, others = (fmean(each) for each in values) if values else (best.total_bps.mean, against.total_bps.mean)
+    mine, others = (fmean(each) for each in values) if values else (_total(best).mean, _total(against).mean)
     if others == 0:
         return f"{theirs} carried nothing on the seeds that both ran."
     times = mine / others
@@ -213,13 +223,13 @@ def _price(best: FlowSummary, against: FlowSummary) -> str:
 
 
 def _sharing(label: str, summary: SchemeSummary) -> str:
-    together = f"{_rate(summary.total_bps)} together"
+    together = f"{_rate(_total(summary))} together"
     index = f"; Jain's fairness index is {summary.jain.mean:.2f} (1 is even)" if summary.jain else ""
     controllers = {flow.controller for flow in summary.flows}
     if len(controllers) == 1:
         name = look(controllers.pop()).name
         return f"Sharing {label}, {len(summary.flows)} flows of {name} carried {together}{index}."
-    flows = sorted(summary.flows, key=lambda flow: -flow.goodput_bps.mean)
+    flows = sorted(summary.flows, key=lambda flow: -_known(flow.goodput_bps).mean)
     first = flows[0]
     others = " and ".join(look(flow.controller).name for flow in flows[1:])
     name = look(first.controller).name

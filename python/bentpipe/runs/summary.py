@@ -49,6 +49,7 @@ class StartUp:
 class FlowSummary:
     """One flow of a scheme over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
+    The rates are over the runs that know them; None: a program's connection was closed before the warm-up in all.
     `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
     no end. `path` is the role of its Profile. `share` is the flow's share of its run's total goodput; None for a single
     flow.
@@ -57,8 +58,8 @@ class FlowSummary:
     controller: str
     direction: str
     path: str | None
-    goodput_bps: Estimate
-    whole_run_bps: Estimate
+    goodput_bps: Estimate | None
+    whole_run_bps: Estimate | None
     rtt_median_ms: Estimate | None
     rtt_p95_ms: Estimate | None
     retransmits: Estimate
@@ -72,7 +73,8 @@ class SchemeSummary:
     """One scheme on one Profile in one Experiment and world.
 
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
-    which the seed has no effect). `total_bps` is the goodput of all flows together, `jain` their fairness index.
+    which the seed has no effect). `total_bps` is the goodput of all flows together, over the runs that know it, `jain`
+    their fairness index.
     """
 
     group: Group
@@ -80,7 +82,7 @@ class SchemeSummary:
     valid: int
     runs: int
     flows: tuple[FlowSummary, ...]
-    total_bps: Estimate
+    total_bps: Estimate | None
     jain: Estimate | None
 
     @property
@@ -182,15 +184,16 @@ def counted(runs: Iterable[Run]) -> list[Run]:
 
 def _scheme(group: Group, valid: list[Run], runs: int) -> SchemeSummary:
     results = counted(valid)
-    totals = [total_goodput_bps(run) for run in results]
-    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in results if len(run.flows) > 1]
+    known = [run for run in results if all(flow["goodput_bps"] is not None for flow in run.flows)]
+    totals = [total_goodput_bps(run) for run in known]
+    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in known if len(run.flows) > 1]
     return SchemeSummary(
         group=group,
         n=len(results),
         valid=len(valid),
         runs=runs,
         flows=tuple(_flow(i, results) for i in range(min(len(run.flows) for run in results))),
-        total_bps=estimate(totals),
+        total_bps=_estimate_known(totals),
         jain=_estimate_known(indices, ceiling=1.0),
     )
 
@@ -203,9 +206,9 @@ def _figures(run: Run) -> str:
 def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
     flows = [run.flows[i] for run in runs]
     shares = [
-        flow["goodput_bps"] / total if (total := sum(other["goodput_bps"] for other in run.flows)) else None
+        flow["goodput_bps"] / total if (total := total_goodput_bps(run)) else None
         for flow, run in zip(flows, runs, strict=True)
-        if len(run.flows) > 1
+        if len(run.flows) > 1 and all(other["goodput_bps"] is not None for other in run.flows)
     ]
     starts = [flow["startup"] for flow in flows]
     times = [start["time_to_90_s"] for start in starts]
@@ -213,8 +216,8 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
         controller=runs[0].names[i],
         direction=str(flows[0]["direction"]),
         path=runs[0].flow_paths[i],
-        goodput_bps=estimate([flow["goodput_bps"] for flow in flows]),
-        whole_run_bps=estimate([flow["whole_run_bps"] for flow in flows]),
+        goodput_bps=_estimate_known([flow["goodput_bps"] for flow in flows]),
+        whole_run_bps=_estimate_known([flow["whole_run_bps"] for flow in flows]),
         rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
         rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
         retransmits=estimate([flow["retransmits"] for flow in flows]),
@@ -286,5 +289,5 @@ def _one_if_alike(pairs: list[tuple[Run, Run]]) -> list[tuple[Run, Run]]:
 
 
 def total_goodput_bps(run: Run) -> float:
-    """Return the goodput of all flows of a Run together [bit/s]."""
-    return float(sum(flow["goodput_bps"] for flow in run.flows))
+    """Return the goodput of all flows of a Run together [bit/s], without those whose rate is not known."""
+    return float(sum(flow["goodput_bps"] or 0.0 for flow in run.flows))
