@@ -78,7 +78,13 @@ def temporary_folder(out: Path | None) -> Iterator[Path | None]:
 
 def make_room(captured: Path | None, emulated: EmulationResult) -> None:
     """Remove an incomplete capture, because it may have filled the disk, so that the Run's tables fit."""
-    if captured is not None and emulated.capture_failed is not None:
+    if emulated.capture_failed is not None:
+        remove(captured)
+
+
+def remove(captured: Path | None) -> None:
+    """Remove the captures in a folder, if there is one."""
+    if captured is not None:
         for name in CAPTURES:
             (captured / name).unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
+from bentpipe.execution import captures
 from bentpipe.execution.drawn import with_references
 from bentpipe.execution.emulation.check import try_lateness
 from bentpipe.execution.emulation.engine import emulate
@@ -134,8 +135,8 @@ def _runs_on_kernel(app: App) -> bool:
 class Emulations:
     """The Runs of a race on the kernel. A Run that is not valid is repeated over the same path.
 
-    If a Run fails all its tries, the machine's disturbance is not short. Then each Run has one try until one is valid
-    again.
+    If no try is valid, the last one that came to its end counts, and the machine's disturbance is not short: then each
+    Run has one try until one is valid again.
     """
 
     def __init__(self, most_tries: int) -> None:
@@ -155,18 +156,23 @@ class Emulations:
         paths = drawn.take(item.bases, item.seed)
         experiment = with_references(item.experiment, paths)
         tries = 1 if self._gave_up else self._most_tries
+        finished: EmulationResult | None = None
         for attempt in range(1, tries + 1):
             data = run_on_kernel(experiment, paths[0], on_share, captured)
             why = data.why_invalid
             if why is None:
                 self._gave_up = False
                 return Simulated(item, experiment, paths, data)
+            if data.done is not None:
+                finished = data
             if attempt < tries:
                 tell(f"{item.name}: not valid, run again ({attempt + 1} of {tries}): {why}")
-        if data.done is None:
+        if finished is None:
             raise EmulationError(f"{item.name}: {why}")
+        if finished is not data:
+            captures.remove(captured)  # of the last try
         self._gave_up = True
-        return Simulated(item, experiment, paths, data)
+        return Simulated(item, experiment, paths, finished)
 
 
 def run_on_kernel(
