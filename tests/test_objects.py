@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import html
 import re
 from html.parser import HTMLParser
 
@@ -173,13 +174,22 @@ def test_unlike_runs_of_one_name_are_not_averaged():
     summary = mixed.summary()
     assert summary["runs"].to_list() == [2, 2, 2, 2]
     assert summary["world"].to_list() == [*["simulated"] * 3, "emulated"]
+    assert summary["experiment"].to_list() == [
+        "race-down · simulated, 2 s, the Profile's queues",
+        "race-down · simulated, 2 s, fq_codel",
+        "race-down · simulated, 1 s, the Profile's queues",
+        "race-down · emulated, 2 s, the Profile's queues",
+    ]
     for row, each in enumerate(sets):
-        assert summary.row(row) == each.summary().row(0)
-    page = mixed._repr_html_()
-    assert "dumbbell, emulated" in page
-    assert "dumbbell, simulated" in page
+        assert summary.drop("experiment").row(row) == each.summary().drop("experiment").row(0)
+    page = html.unescape(mixed._repr_html_())
+    for name in summary["experiment"]:
+        assert name in page
     rows = [text.get_text() for text in mixed.plot.overview().axes[0].get_yticklabels()]
-    assert rows == [*["cubic, simulated"] * 3, "cubic, emulated"]
+    assert rows == [f"cubic, {name.partition(' · ')[2]}" for name in summary["experiment"]]
+    for plot in (mixed.plot.cdfs, mixed.plot.destinations, mixed.plot.timeline):
+        with pytest.raises(bp.UserError, match="cubic over dumbbell is of two Experiments"):
+            plot()
     assert {text.get_text() for text in sets[0].plot.overview().axes[0].get_yticklabels()} == {"cubic"}
     phases = [bp.Experiment(path, schemes=["cubic"], duration=1, phase=phase).simulate() for phase in (0, 1)]
     for twice in (bp.RunSet([*sets[0], *sets[0]]), bp.RunSet([*phases[0], *phases[1]])):

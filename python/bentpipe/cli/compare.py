@@ -45,7 +45,7 @@ def compare(
         schemes = [scheme.to_dict() for scheme in pairing.schemes]
         print_json({"a": names[0], "b": names[1], "schemes": schemes, "page": None if out is None else str(out)})
     else:
-        table(" / ".join(names), both.HEADS, [both.cells(scheme) for scheme in pairing.schemes])
+        table(" / ".join(names), both.HEADS, both.table_rows(pairing))
     if out is not None:
         with progress("drawing") as advance:
             both.write_page(pairing, names, out, advance)

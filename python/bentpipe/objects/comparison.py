@@ -74,7 +74,7 @@ class Comparison:
         return self._pairing.schemes
 
     def to_polars(self) -> pl.DataFrame:
-        """Return one row for each Profile and scheme: figures of the first (`…_a…`) and the second (`…_b…`) set.
+        """Return one row for each Experiment, Profile and scheme: figures of the first set (`…_a…`) and the second.
 
         `goodput_ratio` is first ÷ second, with the ends of its 95 % confidence interval; null: there is none.
         """
@@ -83,7 +83,12 @@ class Comparison:
         rows = []
         for scheme in self._pairing.schemes:
             plain = scheme.to_dict()
-            row: dict[str, Any] = {"profile": scheme.label, "scheme": scheme.name, "n": len(scheme.pairs)}
+            row: dict[str, Any] = {
+                "experiment": scheme.experiment,
+                "profile": scheme.label,
+                "scheme": scheme.name,
+                "n": len(scheme.pairs),
+            }
             for name in ("goodput_bps", "delay_ms", "retransmit_rate", "first_share"):
                 stem, _, unit = name.rpartition("_") if name.endswith(("_bps", "_ms")) else (name, "", "")
                 for side, value in zip("ab", plain[name], strict=True):
@@ -150,7 +155,7 @@ class Comparison:
 
         return html.block(
             repr(self)[1:-1],
-            html.table(compare.HEADS, [compare.cells(scheme) for scheme in self._pairing.schemes]),
+            html.table(compare.HEADS, compare.table_rows(self._pairing)),
             *(html.caption(note) for note in self.notes),
             html.image(self.plot(), "Goodput and delay of both sets over time"),
         )

@@ -11,6 +11,7 @@ from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report.selection import shown_seed
+from bentpipe.runs.apart import told_apart
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.summary import left_out
 
@@ -38,7 +39,7 @@ class RunPlots:
 
     def __init__(self, runs: Sequence[store.Run]) -> None:
         """Take the Runs of `bentpipe.runs`."""
-        self._runs = by_command(runs)
+        self._runs = told_apart(by_command(runs))
 
     def timeline(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
         """Plot goodput and capacity, window, RTT and queue of each controller alone, over time.
@@ -55,7 +56,7 @@ class RunPlots:
         alone = [run for run in runs if len(run.flows) == 1]
         if not alone:
             raise UserError("timeline: every Run has several flows; expected one flow alone; try plot.goodput()")
-        chosen = self._of_seed(alone, seed)
+        chosen = _comparable(self._of_seed(alone, seed))
         schemes = {run.scheme for run in chosen}
         every = [run for run in self._runs if run.label == chosen[0].label and len(run.flows) == 1]
         absent = list(dict.fromkeys(run.scheme for run in every if run.scheme not in schemes))
@@ -84,12 +85,19 @@ class RunPlots:
         Args:
             profile: The Profile or its name, if there are several.
             ax: Three axes.
+
+        Raises:
+            UserError: No such Runs, or Runs of one scheme that are not comparable, as their queues differ.
         """
-        return plot_cdfs(self._over_one(profile), ax=ax)
+        return plot_cdfs(_comparable(self._over_one(profile)), ax=ax)
 
     def destinations(self, *, ax: AxesLike = None) -> Figure:
-        """Plot goodput, share retransmitted, window and RTT by Profile and controller (four axes)."""
-        return plot_destinations(self._valid(), ax=ax)
+        """Plot goodput, share retransmitted, window and RTT by Profile and controller (four axes).
+
+        Raises:
+            UserError: No such Runs, or Runs of one scheme that are not comparable, as their queues differ.
+        """
+        return plot_destinations(_comparable(self._valid()), ax=ax)
 
     def _valid(self) -> list[store.Run]:
         valid = [run for run in self._runs if run.record.valid and run.flows]
@@ -118,3 +126,16 @@ class RunPlots:
         elif arguments.integer(seed, "seed") not in known:
             raise UserError(f"seed: {seed}; expected one of {', '.join(map(str, known))}")
         return [run for run in runs if run.seed == seed]
+
+
+def _comparable(runs: list[store.Run]) -> list[store.Run]:
+    """Refuse Runs of one scheme on one Profile from Experiments that differ: one line would stand for both."""
+    names: dict[tuple[str, str], str] = {}
+    for run in runs:
+        first = names.setdefault((run.label, run.scheme), run.experiment)
+        if first != run.experiment:
+            raise UserError(
+                f"plot: {run.scheme} over {run.label} is of two Experiments ({first}; {run.experiment}); expected one; "
+                "try filter(…)"
+            )
+    return runs

@@ -11,6 +11,7 @@ from bentpipe.objects import arguments
 from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
+from bentpipe.runs.apart import told_apart
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.failed import by_scheme, read_failed
 from bentpipe.runs.manifest import place_of
@@ -224,8 +225,9 @@ class RunSet:
     def summary(self) -> pl.DataFrame:
         """Return one row for each Profile, scheme, world and flow: means over seeds with 95 % confidence intervals.
 
-        Experiments that differ in more than seed and start phase, as in their queue, have rows of their own, and so has
-        each command of `Profile.run`, as scheme ``$ COMMAND`` without its idle connections.
+        Experiments of one name that differ in more than the seed, as in their queue, have rows of their own, and
+        `experiment` names the difference. Each command of `Profile.run` has rows of its own as scheme ``$ COMMAND``,
+        without its idle connections.
 
         Returns:
             `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
@@ -246,7 +248,7 @@ class RunSet:
         """
         import polars as pl
 
-        stored = by_command(run.stored for run in self._runs)
+        stored = told_apart(by_command(run.stored for run in self._runs))
         failed: dict[Kind, int] = {}
         for run in self.failed:
             kind = run.experiment, run.profile, run.scheme, run.world
@@ -350,7 +352,7 @@ class RunSet:
         from bentpipe.objects import html
         from bentpipe.runs.text import RESULT_COLUMNS, result_tables
 
-        stored = by_command(run.stored for run in self._runs)
+        stored = told_apart(by_command(run.stored for run in self._runs))
         try:
             summaries = summarise(stored)
         except UserError as error:  # a notebook shows any set

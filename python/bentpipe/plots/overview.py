@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from bentpipe.errors import printable
 from bentpipe.plots import style
 from bentpipe.plots.canvas import canvas
+from bentpipe.runs.apart import settings_of
 from bentpipe.runs.summary import counted, group_runs, summarise
 
 if TYPE_CHECKING:
@@ -74,9 +75,26 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
 
 
 def _names(summaries: Sequence[SchemeSummary]) -> list[str]:
-    """Return the schemes, with their worlds if there are several."""
-    several = len({summary.group.world for summary in summaries}) > 1
-    return [f"{summary.scheme}, {summary.group.world}" if several else summary.scheme for summary in summaries]
+    """Return the schemes, with Experiment and world if there are several."""
+    experiments, worlds = ({of(summary) for summary in summaries} for of in (_experiment, _world))
+    return [
+        ", ".join(
+            [
+                summary.scheme,
+                *([_experiment(summary)] if len(experiments) > 1 else []),
+                *([_world(summary)] if len(worlds) > 1 and not settings_of(summary.experiment) else []),
+            ]
+        )
+        for summary in summaries
+    ]
+
+
+def _experiment(summary: SchemeSummary) -> str:
+    return settings_of(summary.experiment) or summary.experiment
+
+
+def _world(summary: SchemeSummary) -> str:
+    return summary.group.world
 
 
 def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:

@@ -33,6 +33,16 @@ HEADS = (
 """Columns of the table. Two values in a cell are of the first and the second race; the ratio is of goodput."""
 
 
+def table_rows(pairing: Pairing) -> list[list[str]]:
+    """Return the table's rows, with the Experiment if there are several."""
+    several = len({scheme.experiment for scheme in pairing.schemes}) > 1
+    rows = [cells(scheme) for scheme in pairing.schemes]
+    return [
+        [f"{row[0]}, {scheme.experiment}", *row[1:]] if several else row
+        for scheme, row in zip(pairing.schemes, rows, strict=True)
+    ]
+
+
 def cells(scheme: Scheme) -> list[str]:
     """Return one scheme's row of the table."""
 
@@ -89,7 +99,7 @@ def write_page(
     """
     shown = []
     most = charts.points_per_line(4 * len(pairing.schemes))
-    for done, scheme in enumerate(pairing.schemes):
+    for done, (scheme, row) in enumerate(zip(pairing.schemes, table_rows(pairing), strict=True)):
         first = scheme.pairs[0].runs
         picture = style.data_uri(plot_worlds(list(zip(names, first, strict=True)), warmup_s=first[0].warmup_s))
         caption = (
@@ -97,7 +107,7 @@ def write_page(
             f"{first[0].seed}. Lines of B are dashed."
         )
         figure = Figure("", picture, caption, (charts.worlds(first, most),))
-        shown.append({"cells": cells(scheme), "figure": figure})
+        shown.append({"cells": row, "figure": figure})
         on_progress((done + 1) / len(pairing.schemes))
     html = (
         environment("bentpipe.report", "pages")

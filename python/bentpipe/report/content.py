@@ -12,6 +12,7 @@ from bentpipe.report.repeat import RACES
 from bentpipe.report.rows import Part, Section
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
+from bentpipe.runs.apart import original_name, settings_of
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import FailedRun, by_scheme
 from bentpipe.runs.manifest import read_manifest
@@ -65,10 +66,10 @@ def parts(
     content = [
         Part(
             experiment=name,
-            title=_direction(mine[0]),
-            facts=_experiment_facts(mine, _missing(mine, requested), is_selection=is_selection),
-            unfinished=_unfinished(mine, _missing(mine, requested), is_written=is_written),
-            failed=by_scheme(run for run in failed if run.experiment == name),
+            title=_title(mine[0]),
+            facts=_experiment_facts(mine, missing, is_selection=is_selection),
+            unfinished=_unfinished(mine, missing, is_written=is_written),
+            failed=by_scheme(run for run in failed if run.experiment == original_name(name)),
             sections=[
                 _section(
                     place,
@@ -80,27 +81,25 @@ def parts(
         )
         for name in dict.fromkeys(run.experiment for run in runs)
         if (mine := [run for run in runs if run.experiment == name])
+        for missing in [sum(place[0] == original_name(name) for place in requested - stored)]
     ]
     if unfinished and not requested:
         content[0].unfinished = f"Unfinished: the Experiment was interrupted; {text.plural(unfinished, 'Run')} missing."
-    shown = {part.experiment for part in content}
+    shown = {original_name(part.experiment) for part in content}
     for name in dict.fromkeys(run.experiment for run in failed if run.experiment not in shown):
         content[0].failed += [f"{name}: {line}" for line in by_scheme(run for run in failed if run.experiment == name)]
     return content
 
 
-def _direction(run: Run) -> str:
+def _title(run: Run) -> str:
     titles = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
     directions = {str(flow["direction"]) for flow in run.flows}
     if not directions:
-        return "No TCP flow"
-    return titles[directions.pop()] if len(directions) == 1 and directions <= titles.keys() else "Both directions"
-
-
-def _missing(runs: Sequence[Run], requested: set[manifest.Place]) -> int:
-    """Count the requested Runs of this Experiment that are not stored."""
-    stored = {manifest.place_of(run) for run in runs}
-    return sum(place[0] == runs[0].experiment for place in requested - stored)
+        title = "No TCP flow"
+    else:
+        title = titles[directions.pop()] if len(directions) == 1 and directions <= titles.keys() else "Both directions"
+    settings = settings_of(run.experiment)
+    return f"{title} ({settings})" if settings else title
 
 
 def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
@@ -170,7 +169,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
                 else prose.opening(label, summaries, runs)
             )
         # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
-        if runs[0].world == "simulated" and runs[0].experiment in RACES:
+        if runs[0].world == "simulated" and original_name(runs[0].experiment) in RACES:
             sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in factors.items()})
     profile = runs[0].record.profiles[0]
     origin = profile.provenance

@@ -16,6 +16,7 @@ from bentpipe.experiments.experiment import Experiment
 from bentpipe.files import atomic_write, read_text
 from bentpipe.records import Items, Record
 from bentpipe.runs import store
+from bentpipe.runs.apart import original_name
 from bentpipe.runs.run_record import Phase, World
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Place = tuple[str, str, str, str, int]
 
 def place_of(run: store.Run) -> Place:
     """Return the place of a Run."""
-    return run.experiment, run.world, run.label, run.scheme, run.seed
+    return original_name(run.experiment), run.world, run.label, run.scheme, run.seed
 
 
 class Request(Record):

@@ -9,6 +9,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
+from bentpipe.runs.apart import told_apart
+from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
 
@@ -29,8 +31,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A scheme on a Profile in both races, seed by seed."""
+    """A scheme on a Profile in both races, seed by seed; `experiment` is the name of the first race's."""
 
+    experiment: str
     label: str
     name: str
     pairs: tuple[Pair, ...]
@@ -50,6 +53,7 @@ class Scheme:
         ratio = self.goodput_ratio()
         delays = self.means("delay_ms")
         return {
+            "experiment": self.experiment,
             "profile": self.label,
             "scheme": self.name,
             "seeds": [pair.runs[0].seed for pair in self.pairs],
@@ -95,18 +99,19 @@ class Pairing:
 
 
 def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
-    """Pair the Runs of two races.
+    """Pair the Runs of two races, by Experiment, Profile and scheme; programs by their command.
 
     Raises:
         UserError: No Run has a partner (the paths differ), no pair has figures, or two Runs of one race have the same
             partner.
     """
+    first, second = (told_apart(by_command(runs)) for runs in (first, second))
     valid = [[run for run in runs if run.record.valid] for runs in (first, second)]
     mine, theirs = (_by_path(runs) for runs in valid)
     both = [key for key in mine if key in theirs]
     if not both:
         raise UserError(_why_none(first, second))
-    grouped: dict[tuple[str, str], list[Pair]] = {}
+    grouped: dict[tuple[str, str, str], list[Pair]] = {}
     without = []
     for key in both:
         runs = mine[key], theirs[key]
@@ -115,11 +120,12 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         except NoFiguresError as error:
             without.append(f"{runs[0].label}, {runs[0].scheme}, seed {runs[0].seed}: {error.reason}")
             continue
-        grouped.setdefault((runs[0].label, runs[0].scheme), []).append(Pair(runs, figures))
+        kind = runs[0].experiment, runs[0].label, runs[0].scheme
+        grouped.setdefault(kind, []).append(Pair(runs, figures))
     if not grouped:
         raise UserError(f"no pair of Runs has figures to compare ({without[0]})")
     return Pairing(
-        schemes=tuple(Scheme(label, name, tuple(pairs)) for (label, name), pairs in grouped.items()),
+        schemes=tuple(Scheme(*kind, tuple(pairs)) for kind, pairs in grouped.items()),
         alone=(len(mine) - len(both), len(theirs) - len(both)),
         invalid=(len(first) - len(valid[0]), len(second) - len(valid[1])),
         without=tuple(without),

@@ -73,21 +73,25 @@ RESULT_COLUMNS = ("scheme", "flow", "goodput", "95 % CI", "whole", "share", "RTT
 def result_tables(
     summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()
 ) -> list[tuple[str, list[list[str]]]]:
-    """Return a title and rows under `RESULT_COLUMNS` for each Profile and world; those without a valid Run are last."""
-    tables: dict[tuple[str, str], list[list[str]]] = {}
+    """Return a title and rows under `RESULT_COLUMNS` for each Experiment, Profile and world.
+
+    Schemes without a valid Run are last.
+    """
+    tables: dict[tuple[str, str, str], list[list[str]]] = {}
     for summary in summaries:
-        tables.setdefault((summary.profile, summary.group.world), []).extend(result_rows([summary]))
+        tables.setdefault((summary.profile, summary.experiment, summary.group.world), []).extend(result_rows([summary]))
     for left in left_out:
         if left.whole:
-            tables.setdefault((left.profile, left.world), []).append(_without_result(left))
-    worlds = {world for _, world in tables}
+            tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left))
+    experiments, worlds = ({key[i] for key in tables} for i in (1, 2))
     units = (
         "means over seeds; goodput [Mbit/s] after the warm-up and of the whole run, share [%], RTT median and p95 [ms]"
     )
-    return [
-        (f"{profile if len(worlds) == 1 else f'{profile}, {world}'}\n{units}", rows)
-        for (profile, world), rows in tables.items()
-    ]
+    titles = {
+        key: ", ".join([key[0], *([key[1]] if len(experiments) > 1 else []), *([key[2]] if len(worlds) > 1 else [])])
+        for key in tables
+    }
+    return [(f"{titles[key]}\n{units}", rows) for key, rows in tables.items()]
 
 
 def _without_result(left: LeftOut) -> list[str]:

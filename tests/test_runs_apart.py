@@ -1,0 +1,63 @@
+"""Runs of one scheme and Profile from Experiments that differ share no row: in reports, comparisons and tables."""
+
+import html
+
+import pytest
+from object_profiles import dumbbell
+
+import bentpipe as bp
+from bentpipe.report.content import parts
+from bentpipe.report.place import Place
+from bentpipe.runs.apart import original_name, told_apart
+
+
+@pytest.fixture(scope="module")
+def sets():
+    path = dumbbell(duration=2)
+    options = [{}, {"queue": "fq_codel"}, {"queue": "fq_codel:target_ms=20"}, {"direction": "up"}, {"traffic": "peak"}]
+    return [bp.Experiment(path, "cubic", **each).simulate() for each in options]
+
+
+def test_experiments_are_named_by_their_differences(sets):
+    runs = [run.stored for each in sets for run in each]
+    names = [run.experiment for run in told_apart(runs)]
+    assert names == [
+        "race-down · the Profile's queues",
+        "race-down · fq_codel",
+        "race-down · fq_codel, settings 2",
+        "race-up",
+        "race-down-peak",
+    ]
+    assert [original_name(name) for name in names] == [run.experiment for run in runs]
+    assert [run.experiment for run in told_apart(runs[:1])] == ["race-down"]
+    controllers = bp.Experiment(dumbbell(duration=2), ["cubic", "reno+bbr"], seeds=2).simulate()
+    assert {run.experiment for run in told_apart(run.stored for run in controllers)} == {"race-down"}
+    faster = bp.Experiment(bp.Profile.preset("dumbbell:rate=50mbit", duration=2, name="dumbbell"), "cubic").simulate()
+    names = [run.experiment for run in told_apart([runs[0], faster[0].stored])]
+    assert len(set(names)) == 2
+    assert all(name.startswith("race-down · Profile ") for name in names)
+
+
+def test_a_report_has_a_part_for_each(sets, tmp_path):
+    both = bp.RunSet([run for each in sets[:2] for run in each])
+    page = html.unescape(both.report(tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "Download: server to terminal (fq_codel)" in page
+    named = {run.experiment: run for run in told_apart(run.stored for run in both)}
+    content = parts(Place(tmp_path / "page.html", None), list(named.values()))
+    assert sorted(part.experiment for part in content) == sorted(named)
+    for part in content:
+        (section,), run = part.sections, named[part.experiment]
+        assert len(section.rows) == len(section.losses) == len(section.limits) == 1
+        assert section.rows[0].cells[0].estimate.mean == run.flows[0]["goodput_bps"]
+
+
+def test_a_comparison_pairs_and_groups_by_experiment(sets, tmp_path):
+    both = [bp.RunSet([run for each in sets for run in each]) for _ in range(2)]
+    comparison = bp.Comparison(*both)
+    table = comparison.to_polars()
+    assert table["n"].to_list() == [1] * 5
+    assert table["experiment"].n_unique() == 5
+    assert table["goodput_a_bps"].n_unique() > 1
+    page = html.unescape(comparison.report(tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "dumbbell, race-down · fq_codel" in page
+    assert "dumbbell, race-up" in page
