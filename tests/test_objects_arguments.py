@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from object_profiles import DUMBBELL, dumbbell
 
 import bentpipe as bp
+from bentpipe.execution.racing import race
 from bentpipe.objects import arguments
 
 
@@ -122,6 +123,10 @@ def test_any_value_for_an_object_is_refused_in_one_line(value):
         (lambda: bp.Experiment(dumbbell(), warmup=1), "warmup: given without flows"),
         (lambda: bp.Experiment(dumbbell(), "cubic", flows=[bp.Flow("bbr")]), "flows: given with schemes"),
         (lambda: bp.Experiment(dumbbell(), flows=[]), "flows: none given"),
+        (lambda: bp.Experiment(dumbbell(), "cubic", app="bulky"), "app: no application 'bulky'"),
+        (lambda: bp.Experiment(dumbbell(), "cubic", app=7), "app: 7; expected text"),
+        (lambda: bp.Experiment(dumbbell(), flows=[bp.Flow("bbr")], app="bulk"), "flows: given with app"),
+        (lambda: bp.Experiment(dumbbell(), "bbr", app="paced:1mbit").tune({"x": [1]}, out="o"), "has app"),
         *(
             (
                 lambda way=way: bp.Experiment(dumbbell(), flows=[bp.Flow("bbr")], direction=way),
@@ -174,3 +179,12 @@ def test_two_paths_of_a_network_may_have_equal_profiles():
     both = runs[0].summary()["goodput_bps"].to_list()
     alone = bp.Experiment(dumbbell(), flows=[bp.Flow("cubic")]).simulate()[0].record.summary["flows"][0]["goodput_bps"]
     assert both == pytest.approx([alone, alone], rel=0.05), "each path has its own queue"
+
+
+def test_an_application_of_every_flow_of_the_schemes(tmp_path):
+    path = dumbbell(duration=2)
+    app = "request:200bytes/20kb,n=3"
+    runs = bp.Experiment(path, ["cubic", "cubic+bbr"], app=app).simulate()
+    assert [run.applications().height for run in runs] == [3, 6]
+    raced = race([path.native], ["cubic"], out=None, app=app).runs
+    assert runs[0].content_hash == raced[0].record.content_hash

@@ -104,7 +104,7 @@ KINDS = ("bulk", "transfers", "paced", "request")
 EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE or ./FILE.py:CLASS"
 
 
-def parse_app(text: str, where: str = "--app") -> App:
+def parse_app(text: str, where: str = "app") -> App:
     """Parse an application; `where` names it in messages. Raises `UserError`.
 
     Example:

@@ -14,6 +14,7 @@ from bentpipe.execution import plan as planning
 from bentpipe.execution import racing
 from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.experiments import experiment as ex
+from bentpipe.experiments.apps import app_name, parse_app
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.objects import arguments
 from bentpipe.objects.flow import Flow
@@ -22,7 +23,7 @@ from bentpipe.objects.profile import Profile, profile_of
 from bentpipe.objects.profile_view import DIRECTIONS
 from bentpipe.objects.run import Run
 from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
-from bentpipe.objects.schemes import scheme_names
+from bentpipe.objects.schemes import app_text, scheme_names
 from bentpipe.profiles.queues import parse_queue
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from bentpipe.fairness import Fairness
     from bentpipe.objects.arguments import DurationLike, FileLike
     from bentpipe.objects.schemes import SchemeLike
+    from bentpipe.plugin import App
     from bentpipe.profiles.table import Direction
     from bentpipe.tuning.search import Tuned
 
@@ -58,6 +60,8 @@ class Experiment:
         duration: Duration of a Run; default: that of the shortest Profile.
         phase: Offset in the Profile at which a Run begins; default: drawn from the seed, within a 15 s slot.
         traffic: Cross traffic on each path: ``peak`` or ``off-peak``; default: none. Not with `flows`.
+        app: Application of every flow of the schemes, as for ``race --app`` (``request:200bytes/100kb``), or a class of
+            your own; default: always data. Not with `flows`, whose flows have their own.
         warmup: Time that steady-state figures exclude; default: 10 s, or a quarter of a short Run. Only with `flows`.
         hosts: Settings of hosts by name, which flows use (``docs/reference/experiment.md``). Only with `flows`.
         name: Name of the Experiment. Only with `flows`.
@@ -87,6 +91,7 @@ class Experiment:
         duration: DurationLike | None = None,
         phase: DurationLike | None = None,
         traffic: str | None = None,
+        app: str | type[App] | None = None,
         warmup: DurationLike | None = None,
         hosts: Mapping[str, Mapping[str, Any]] | None = None,
         name: str | None = None,
@@ -105,6 +110,8 @@ class Experiment:
         self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
         self._phase_s = None if phase is None else arguments.seconds(phase, "phase")
         self._traffic = arguments.optional_text(traffic, "traffic")
+        self._app = "bulk" if app is None else app_text(app, "app")
+        parse_app(self._app)
         self._host_timing = arguments.choice(host_timing, "host_timing", ex.HOST_TIMINGS)
         self._schemes: list[str] = []
         self._file: ExperimentFile | None = None
@@ -116,9 +123,9 @@ class Experiment:
                     raise UserError(f"{where}: given without flows; expected it only with flows=[Flow(…)]")
             self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
         else:
-            if schemes is not None or traffic is not None:
-                other = "traffic" if schemes is None else "schemes"
-                raise UserError(f"flows: given with {other}; expected one of them")
+            given = {"schemes": schemes, "traffic": traffic, "app": app}
+            if others := [name for name, value in given.items() if value is not None]:
+                raise UserError(f"flows: given with {others[0]}; expected one of them")
             if direction is not None:
                 raise UserError("direction: given with flows; expected each Flow's own; try Flow(…, direction=…)")
             self._file = self._with_flows(flows, warmup, hosts or {}, name or "flows")
@@ -140,7 +147,7 @@ class Experiment:
         experiment._paths = list(experiment._network.paths.values())
         experiment._seeds = arguments.integer(seeds, "seeds", 1)
         experiment._schemes, experiment._queues, experiment._file = [], [], read
-        experiment._direction, experiment._traffic = "down", None
+        experiment._direction, experiment._traffic, experiment._app = "down", None, "bulk"
         experiment._host_timing = read.experiment.host_timing
         experiment._duration_s = read.experiment.duration_ns / 1e9
         experiment._phase_s = read.experiment.offset_ns / 1e9
@@ -294,7 +301,7 @@ class Experiment:
         from bentpipe.tuning.search import tune
 
         scheme = self._only_scheme("tune", "one controller, such as schemes=['bbr2']")
-        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._ideal())
+        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._special())
         axes = [_axis(name, values) for name, values in arguments.mapping(grid, "grid").items()]
         report = arguments.callback(on_progress, "on_progress")
         return tune(
@@ -341,7 +348,7 @@ class Experiment:
         from bentpipe.fairness import fairness, parse_groups
 
         scheme = self._only_scheme("fairness", "one scheme of several flows, such as schemes=['cubic+cubic+bbr']")
-        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._ideal())
+        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._special())
         report = arguments.callback(on_progress, "on_progress")
         counts: dict[str, int] = {}
         for part in scheme.split("+"):
@@ -363,8 +370,8 @@ class Experiment:
             raise UserError(f"{method}: the Experiment races {len(self._schemes)} schemes; expected {expected}")
         return self._schemes[0]
 
-    def _ideal(self) -> dict[str, bool]:
-        return {"host_timing": self._host_timing != "linux-vm"}
+    def _special(self) -> dict[str, bool]:
+        return {"host_timing": self._host_timing != "linux-vm", "app": self._app != "bulk"}
 
     def _refuse(self, method: str, **values: object) -> None:
         for name, value in values.items():
@@ -391,6 +398,7 @@ class Experiment:
                     phase_s=self._phase_s,
                     queues=self._queues,
                     traffic=self._traffic,
+                    app=self._app,
                     host_timing=self._host_timing,
                     **options,
                 )
@@ -407,7 +415,6 @@ class Experiment:
 
     def _repr_html_(self) -> str:
         """Return a table and a small figure of its first path for notebooks."""
-        from bentpipe.experiments.apps import app_name
         from bentpipe.objects import html
 
         flows = () if self._file is None else self._file.experiment.flows
@@ -419,6 +426,7 @@ class Experiment:
             ("Profiles", ", ".join(path.name for path in self._paths)),
             ("schemes", ", ".join(self._schemes) or "–"),
             ("queue", ", ".join(self._queues) or "the Profiles' own"),
+            *([] if self._app == "bulk" else [("app", self._app)]),
             ("duration", "that of the shortest Profile" if self._duration_s is None else f"{self._duration_s:g} s"),
             ("seeds", self._seeds),
         ]

@@ -11,7 +11,7 @@ from bentpipe.experiments import apps
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.schemes import ECN_MODES, ecn_of, flows_of
 from bentpipe.objects import arguments
-from bentpipe.objects.schemes import class_name, scheme_name
+from bentpipe.objects.schemes import app_text, scheme_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,18 +70,11 @@ class Flow:
             options=options,
             start_ns=_nanoseconds(self.start, "start"),
             stop_ns=None if self.stop is None else _nanoseconds(self.stop, "stop"),
-            app=self._app(),
+            app=apps.parse_app(app_text(self.app, "app"), "app"),
             sender=None if self.sender is None else arguments.choice(self.sender, "sender", hosts),
             receiver=None if self.receiver is None else arguments.choice(self.receiver, "receiver", hosts),
             ecn=ecn_of(scheme)[0] if self.ecn is None else arguments.choice(self.ecn, "ecn", ECN_MODES),
         )
-
-    def _app(self) -> apps.App:
-        if isinstance(self.app, str):
-            return apps.parse_app(self.app, "app")
-        if isinstance(self.app, type):
-            return apps.parse_app(class_name(self.app, "app"), "app")
-        raise UserError(f"app: {shown(self.app)}; expected text such as 'paced:2mbit', or an application's class")
 
 
 def _nanoseconds(value: DurationLike, where: str, least_s: float = 0.0) -> int:

@@ -12,6 +12,8 @@ from bentpipe.experiments.schemes import parse_scheme, parse_schemes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bentpipe.plugin import App
+
 SchemeLike = str | type
 """``cubic``, ``cubic+bbr`` (two flows that share the path), ``bbr:min_rtt_win_s=20``, or a controller's class."""
 
@@ -41,6 +43,15 @@ def scheme_names(values: SchemeLike | Sequence[SchemeLike], where: str) -> list[
     if not names:
         raise UserError(f"{where}: none given; expected at least one, such as 'cubic'")
     return names
+
+
+def app_text(value: str | type[App], where: str) -> str:
+    """Return an application as text; a class is named by its file. Raises `UserError`."""
+    if isinstance(value, type):
+        return class_name(value, where)
+    if isinstance(value, str):
+        return value
+    raise UserError(f"{where}: {shown(value)}; expected text such as 'paced:2mbit', or an application's class")
 
 
 def class_name(kind: type, where: str) -> str:
