@@ -29,6 +29,8 @@ pub enum PathEvent {
     },
     /// The path uses the link (possibly once more): the link serves arrivals itself.
     Join {
+        /// When.
+        at: Time,
         /// Whose packets.
         path: Option<u32>,
     },

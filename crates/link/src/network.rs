@@ -222,8 +222,17 @@ impl Network {
         self.enter(packet, Port::Migration);
     }
 
+    /// Return when a unit is due; `Time::MAX`: nothing is.
+    fn wake_of(&self, unit: u32) -> Time {
+        self.links[(unit / 2) as usize].wake_at((unit % 2) as usize).unwrap_or(Time::MAX)
+    }
+
     fn reschedule(&mut self, unit: u32) {
-        let wake = self.links[(unit / 2) as usize].wake_at((unit % 2) as usize).unwrap_or(Time::MAX);
+        let wake = self.wake_of(unit);
+        self.schedule(unit, wake);
+    }
+
+    fn schedule(&mut self, unit: u32, wake: Time) {
         if wake < self.due[unit as usize] {
             self.due[unit as usize] = wake;
             self.pushes += 1;

@@ -303,8 +303,8 @@ impl Element for Server {
                     None => self.late_fate = Some(fate.queue),
                 }
             }
-            PathEvent::Join { path: Some(path) } => self.apart().set_fate(path, None),
-            PathEvent::Join { path: None } => self.late_fate = None,
+            PathEvent::Join { path: Some(path), .. } => self.apart().set_fate(path, None),
+            PathEvent::Join { path: None, .. } => self.late_fate = None,
             PathEvent::Await { until, path: Some(path) } => self.apart().await_until(path, until),
             PathEvent::Await { until, path: None } => self.awaits_until = self.awaits_until.max(until),
             PathEvent::Close { at, until, fate, path } => {

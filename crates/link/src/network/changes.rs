@@ -90,7 +90,7 @@ impl Branches {
 impl Network {
     /// Apply the next change.
     pub(super) fn change(&mut self) {
-        let Some(&(_, change)) = self.changes.list.get(self.changes.next) else { return };
+        let Some(&(at, change)) = self.changes.list.get(self.changes.next) else { return };
         self.changes.next += 1;
         match change {
             Change::Route { path } => {
@@ -98,7 +98,7 @@ impl Network {
                 self.paths[path].current += 1;
                 for hop in self.route(path).to_vec() {
                     for direction in Direction::BOTH {
-                        self.join(path, usize::from(hop), direction);
+                        self.join(path, usize::from(hop), direction, at);
                     }
                 }
             }
@@ -167,7 +167,7 @@ impl Network {
             }
         }
         if let QueueFate::Migrate(migration) = fate.queue {
-            self.join(path, migration.to_hop, direction); // so that the queue does not migrate in a circle
+            self.join(path, migration.to_hop, direction, event.at_ns); // so that the queue does not migrate in a circle
         }
     }
 
@@ -194,10 +194,10 @@ impl Network {
             let until = at + event.interruption_ns;
             self.notify(path, taken, direction, |path| PathEvent::Close { at, until, fate: Fate::LOSSLESS, path });
         }
-        self.join(path, taken, direction);
+        self.join(path, taken, direction, at);
         let branches = Branches::of(&self.paths[path], event.hop, taken, direction);
         if self.paths[path].routes[self.paths[path].current].has(event.hop) {
-            self.join(path, event.hop, direction); // the path still uses the hop
+            self.join(path, event.hop, direction, at); // the path still uses the hop
         }
         if let Some(branches) = branches {
             self.enforce_order(path, at, direction, fate, &branches);
@@ -226,7 +226,7 @@ impl Network {
                 // One nanosecond later, since chains run in any order within one instant.
                 let to = self.paths[path].hops[migration.to_hop].entry[d];
                 let scope = self.scope(path, to);
-                self.links[(to / 2) as usize].on_event((to % 2) as usize, &PathEvent::Await { until: last.at + Nanos(1), path: scope });
+                self.notify_unit(to, &PathEvent::Await { until: last.at + Nanos(1), path: scope });
             }
             self.paths[path].stragglers[d] = Stragglers { hop: migration.to_hop, packets };
         }
@@ -239,7 +239,7 @@ impl Network {
         {
             let exit = self.paths[path].hops[last].exit[d];
             let event = PathEvent::NotBefore { path: path as u32, route: branches.route as u16, floor: floor + Nanos(1) };
-            self.links[(exit / 2) as usize].on_event((exit % 2) as usize, &event);
+            self.notify_unit(exit, &event);
         }
     }
 
@@ -266,10 +266,10 @@ impl Network {
     }
 
     /// Notify a hop that the path uses it.
-    fn join(&mut self, path: usize, hop: usize, direction: Direction) {
+    fn join(&mut self, path: usize, hop: usize, direction: Direction, at: Time) {
         let entry = self.paths[path].hops[hop].entry[direction as usize];
-        let event = PathEvent::Join { path: self.scope(path, entry) };
-        self.links[(entry / 2) as usize].on_event((entry % 2) as usize, &event);
+        let event = PathEvent::Join { at, path: self.scope(path, entry) };
+        self.notify_unit(entry, &event);
     }
 
     /// Pass an event to the units of one direction of a hop. `event`: the event by its scope.
@@ -282,10 +282,13 @@ impl Network {
         }
     }
 
+    /// Pass an event to a unit. The unit may be due earlier or later afterwards.
     fn notify_unit(&mut self, unit: u32, event: &PathEvent) {
         self.links[(unit / 2) as usize].on_event((unit % 2) as usize, event);
-        // The unit may now be due later, so the old entry is invalid.
-        self.due[unit as usize] = Time::MAX;
-        self.reschedule(unit);
+        let wake = self.wake_of(unit);
+        if wake > self.due[unit as usize] {
+            self.due[unit as usize] = Time::MAX; // the old entry is invalid
+        }
+        self.schedule(unit, wake);
     }
 }
