@@ -18,8 +18,8 @@ use crate::element::{Element, Port};
 use crate::event::PathEvent;
 use crate::packet::{Packet, Role};
 use crate::stages::Stage;
-use bentpipe_profile::Time;
-use std::collections::BTreeSet;
+use bentpipe_profile::{Direction, Time};
+use std::collections::BTreeMap;
 
 /// Both directions of a link (see the module).
 pub struct Link {
@@ -40,7 +40,22 @@ struct Ends {
 #[derive(Default)]
 struct Inside {
     next: u32,
-    numbers: BTreeSet<u32>,
+    /// Path and direction of each, since both directions of the link use the same numbers.
+    packets: BTreeMap<u32, (u32, Direction)>,
+}
+
+impl Inside {
+    /// Give a packet that enters the link its number.
+    fn enter(&mut self, packet: &mut Packet) {
+        packet.sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.packets.insert(packet.sequence, (packet.path, packet.direction));
+    }
+
+    /// Return whether the packet, or one that it is a copy of, is inside.
+    fn holds(&self, packet: &Packet) -> bool {
+        packet.role != Role::Control && self.packets.get(&packet.sequence) == Some(&(packet.path, packet.direction))
+    }
 }
 
 impl Link {
@@ -74,19 +89,16 @@ impl Link {
         &mut self.chains[direction]
     }
 
-    /// Accept a packet of a host.
+    /// Accept a packet of a host. A packet of another link's queue ([`Port::Migration`]) enters the queue behind the end.
     #[inline]
     pub fn push(&mut self, direction: usize, port: Port, mut packet: Packet) {
-        match &mut self.ends {
-            Some(ends) if port == Port::Near => {
-                let inside = &mut ends.inside[direction];
-                packet.sequence = inside.next;
-                inside.next = inside.next.wrapping_add(1);
-                inside.numbers.insert(packet.sequence);
-                ends.elements[direction].push(Port::Near, packet);
+        if let Some(ends) = &mut self.ends {
+            ends.inside[direction].enter(&mut packet);
+            if port == Port::Near {
+                return ends.elements[direction].push(port, packet);
             }
-            _ => self.chains[direction].push(port, packet),
         }
+        self.chains[direction].push(port, packet);
     }
 
     /// Process what is due in one direction by `now`, and what its end does. Passes packets of hosts that leave the link to `out`, with their direction.
@@ -128,7 +140,7 @@ impl Link {
     pub fn packets(&self) -> usize {
         match &self.ends {
             None => self.chains.iter().map(Chain::packets).sum(),
-            Some(ends) => ends.inside.iter().map(|inside| inside.numbers.len()).sum(),
+            Some(ends) => ends.inside.iter().map(|inside| inside.packets.len()).sum(),
         }
     }
 
@@ -165,7 +177,8 @@ impl Ends {
 
     /// Let a packet of a host leave the link, unless it is a copy of one that has left.
     fn leave(&mut self, direction: usize, port: Port, packet: Packet, out: &mut impl FnMut(usize, Port, Packet)) {
-        if packet.role != Role::Control && self.inside[direction].numbers.remove(&packet.sequence) {
+        if self.inside[direction].holds(&packet) {
+            self.inside[direction].packets.remove(&packet.sequence);
             out(direction, port, Packet { role: Role::Host, ..packet });
         }
     }
