@@ -159,7 +159,12 @@ impl Ends {
                 Port::Far => chains[direction].push(Port::Near, packet),
                 // The end is the last that packets of the other direction pass, and the first of this one.
                 Port::Near => self.leave(1 - direction, Port::Far, packet, out),
-                Port::Drop(_) | Port::Migration => self.leave(direction, port, packet, out),
+                // It may give up packets of either direction.
+                Port::Drop(_) | Port::Migration => {
+                    if let Some(direction) = (0..2).find(|&direction| self.inside[direction].holds(&packet)) {
+                        self.leave(direction, port, packet, out);
+                    }
+                }
             }
         }
     }
