@@ -65,12 +65,20 @@ impl Chain {
     }
 
     /// Move every packet that is due by `now` to the next element. Passes packets that leave the chain to `out`, and appends to `stages`, if given,
-    /// how they spent their time.
-    pub fn run(&mut self, now: Time, mut stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(Port, Packet)) {
+    /// how packets spent their time for which `is_recorded` is true.
+    pub fn run(
+        &mut self,
+        now: Time,
+        mut stages: Option<&mut Vec<Stage>>,
+        is_recorded: impl Fn(&Packet) -> bool,
+        mut out: impl FnMut(Port, Packet),
+    ) {
         let last = self.elements.len() - 1;
         for i in 0..=last {
             while let Some((port, packet)) = self.elements[i].pop(now) {
-                if let Some(stages) = &mut stages {
+                if let Some(stages) = &mut stages
+                    && is_recorded(&packet)
+                {
                     let Packet { body, route, position, at, .. } = packet;
                     let spent = self.elements[i].stages(at).into_iter().flatten();
                     stages.extend(spent.map(|(part, until)| Stage { body, route, position, part, until }));

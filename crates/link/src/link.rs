@@ -102,14 +102,15 @@ impl Link {
     }
 
     /// Process what is due in one direction by `now`, and what its end does. Passes packets of hosts that leave the link to `out`, with their direction.
-    /// Appends to `stages`, if given, how packets spent their time. If the link has ends, the other direction may be due earlier afterwards.
+    /// Appends to `stages`, if given, how packets of hosts that are inside spent their time. If the link has ends, the other direction may be due earlier afterwards.
     pub fn run(&mut self, direction: usize, now: Time, stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(usize, Port, Packet)) {
         let Some(ends) = &mut self.ends else {
-            return self.chains[direction].run(now, stages, |port, packet| out(direction, port, packet));
+            return self.chains[direction].run(now, stages, |_| true, |port, packet| out(direction, port, packet));
         };
         ends.run(direction, now, &mut self.chains, &mut out);
         let mut exits = Vec::new();
-        self.chains[direction].run(now, stages, |port, packet| exits.push((port, packet)));
+        let inside = &ends.inside[direction];
+        self.chains[direction].run(now, stages, |packet| inside.holds(packet), |port, packet| exits.push((port, packet)));
         for (port, packet) in exits {
             ends.cross(direction, port, packet, &mut out);
         }

@@ -28,7 +28,8 @@ impl Part {
     }
 }
 
-/// One completed part of a packet's time in a hop. The stages of a packet are in order and cover all of its time from entry to exit.
+/// One completed part of a packet's time in a hop. The stages of a packet are in order and cover all of its time from entry to exit. In a link with elements
+/// at its ends they are those of all copies until the first of them leaves; control packets and later copies have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// The driver's handle to the packet's content.
