@@ -14,7 +14,7 @@ const ACK: u32 = 0;
 const NACK: u32 = 1;
 
 /// A link end that keeps each packet until the other end has acknowledged it, and retransmits it when that reports a hole or a timer expires.
-struct Retransmitting {
+pub struct Retransmitting {
     direction: Direction,
     timeout: Nanos,
     /// Packets that this end has sent: the packet, its tries, and when the last of them began.
@@ -25,7 +25,7 @@ struct Retransmitting {
 }
 
 impl Retransmitting {
-    fn boxed(direction: Direction, timeout: Nanos) -> Box<dyn Element> {
+    pub fn boxed(direction: Direction, timeout: Nanos) -> Box<dyn Element> {
         Box::new(Self { direction, timeout, kept: BTreeMap::new(), next: 0, out: VecDeque::new() })
     }
 
