@@ -31,7 +31,7 @@ pub struct Server {
     late_fate: Option<QueueFate>,
     /// Before this time only migrated packets are served: the rest of their queue is still on its way.
     awaits_until: Time,
-    /// Packets of single paths that wait apart; `None` unless several paths use this server and an event has struck one of them. Boxed, since few have it.
+    /// Packets of single paths that wait apart; `None` while no path is treated apart. Boxed, since few servers have it.
     apart: Option<Box<Apart>>,
     limit: QueueLimit,
     in_service: Option<Service>,
@@ -89,10 +89,11 @@ impl Server {
     fn release_until(&mut self, now: Time) {
         while let Some(at) = self.apart.as_ref().and_then(|apart| apart.next_release()).filter(|at| *at <= now) {
             self.serve_until(at);
-            if let Some((port, packet)) = self.apart.as_mut().and_then(|apart| apart.release(at)) {
+            if let Some((port, packet)) = self.apart.as_mut().and_then(|apart| apart.release()) {
                 self.enter(port, Packet { at, ..packet });
             }
         }
+        self.apart.take_if(|apart| apart.expire(now));
     }
 
     /// Return the record of paths that are treated apart.
@@ -372,7 +373,7 @@ impl Element for Server {
     }
 
     fn packets(&self) -> usize {
-        let apart = self.apart.as_ref().map_or(0, |apart| apart.iter().count());
+        let apart = self.apart.as_ref().map_or(0, |apart| apart.len());
         usize::from(self.in_service.is_some()) + self.migrated.len() + self.queue.len() + self.done.len() + self.migrating.len() + apart
     }
 }

@@ -2,53 +2,66 @@
 
 use crate::element::Port;
 use crate::packet::Packet;
-use crate::queue::droptail::DropTail;
+use crate::queue::fits;
 use bentpipe_profile::{QueueFate, QueueLimit, Rate, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The paths whose packets the server treats differently from others.
+/// The paths whose packets the server treats differently from others. A packet costs a step in a sorted map, however many paths there are.
 pub struct Apart {
     limit: QueueLimit,
     /// Paths that have left the link, with the fate of their packets that still arrive.
     left: BTreeMap<u32, QueueFate>,
-    waiting: BTreeMap<u32, Waiting>,
+    /// Paths whose packets have to wait.
+    pauses: BTreeMap<u32, Pause>,
+    /// When the pauses end.
+    ends: BTreeSet<(Time, u32)>,
+    /// Packets in the order in which they pass: by time, then those that a queue has accepted before, then by number.
+    waiting: BTreeMap<(Time, Kind, u64), Packet>,
+    /// Packets that have waited here so far.
+    numbers: u64,
+    bytes: u64,
 }
 
-/// Packets of one path that wait until a time.
-struct Waiting {
+/// Why a packet may wait here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A queue has accepted it before: no limit applies.
+    Accepted,
+    /// It has arrived since.
+    Arrival,
+}
+
+/// The pause of one path.
+#[derive(Default)]
+struct Pause {
     /// End of the path's interruption.
     closed_until: Time,
     /// Before this time only migrated packets of the path pass.
     awaits_until: Time,
-    /// Packets that a queue has accepted before: no limit applies, and they go first.
-    accepted: VecDeque<Packet>,
-    arrivals: DropTail,
+    /// Arrivals that wait, and their bytes.
+    arrivals: usize,
+    arrival_bytes: u64,
 }
 
-impl Waiting {
-    /// Return when packets that came by `port` may pass.
-    fn until(&self, port: Port) -> Time {
-        if port == Port::Migration { self.closed_until } else { self.closed_until.max(self.awaits_until) }
-    }
-
-    fn next_release(&self) -> Option<Time> {
-        if self.accepted.is_empty() {
-            self.arrivals.iter().next().map(|_| self.until(Port::Near))
-        } else {
-            Some(self.until(Port::Migration))
-        }
-    }
-
-    fn take(&mut self) -> Option<(Port, Packet)> {
-        let accepted = self.accepted.pop_front().map(|packet| (Port::Migration, packet));
-        accepted.or_else(|| self.arrivals.take().map(|packet| (Port::Near, packet)))
+impl Pause {
+    /// Return when packets may pass.
+    fn until(&self, kind: Kind) -> Time {
+        if kind == Kind::Accepted { self.closed_until } else { self.closed_until.max(self.awaits_until) }
     }
 }
 
 impl Apart {
-    /// Create an empty record. `limit`: size of the queue; it also limits the packets of each path that wait here.
+    /// Create an empty record. `limit`: size of the queue; it also limits the arrivals of each path that wait here.
     pub const fn new(limit: QueueLimit) -> Self {
-        Self { limit, left: BTreeMap::new(), waiting: BTreeMap::new() }
+        Self {
+            limit,
+            left: BTreeMap::new(),
+            pauses: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            numbers: 0,
+            bytes: 0,
+        }
     }
 
     /// Return the fate of a path's arrivals; `None`: the path uses the link.
@@ -64,71 +77,150 @@ impl Apart {
         };
     }
 
-    fn waiting(&mut self, path: u32) -> &mut Waiting {
-        let limit = self.limit;
-        self.waiting.entry(path).or_insert_with(|| Waiting {
-            closed_until: Time::ZERO,
-            awaits_until: Time::ZERO,
-            accepted: VecDeque::new(),
-            arrivals: DropTail::new(limit),
-        })
-    }
-
     /// Interrupt the path until `until`. `accepted`: its packets that waited in the queue.
     pub fn close(&mut self, path: u32, until: Time, accepted: Vec<Packet>) {
-        let waiting = self.waiting(path);
-        waiting.closed_until = waiting.closed_until.max(until);
-        waiting.accepted.extend(accepted);
+        self.extend(path, |pause| pause.closed_until = pause.closed_until.max(until));
+        for packet in accepted {
+            self.insert(Kind::Accepted, packet);
+        }
     }
 
     /// Let only migrated packets of the path pass until `until`.
     pub fn await_until(&mut self, path: u32, until: Time) {
-        let waiting = self.waiting(path);
-        waiting.awaits_until = waiting.awaits_until.max(until);
+        self.extend(path, |pause| pause.awaits_until = pause.awaits_until.max(until));
+    }
+
+    /// Extend the path's pause by `change`. Its packets wait longer.
+    fn extend(&mut self, path: u32, change: impl FnOnce(&mut Pause)) {
+        let pause = self.pauses.entry(path).or_default();
+        self.ends.remove(&(pause.until(Kind::Arrival), path));
+        change(pause);
+        self.ends.insert((pause.until(Kind::Arrival), path));
+        if self.waiting.values().any(|packet| packet.path == path) {
+            let waiting = std::mem::take(&mut self.waiting).into_iter();
+            self.waiting =
+                waiting.map(|((_, kind, number), packet)| ((self.pauses[&packet.path].until(kind), kind, number), packet)).collect();
+        }
+    }
+
+    /// Add a packet of a path that pauses.
+    fn insert(&mut self, kind: Kind, packet: Packet) {
+        let Some(pause) = self.pauses.get_mut(&packet.path) else { return };
+        if kind == Kind::Arrival {
+            pause.arrivals += 1;
+            pause.arrival_bytes += u64::from(packet.bytes);
+        }
+        self.bytes += u64::from(packet.bytes);
+        self.waiting.insert((pause.until(kind), kind, self.numbers), packet);
+        self.numbers += 1;
     }
 
     /// Keep a packet that has to wait. Returns it if it may pass, `Err` if there is no room for it.
     pub fn hold(&mut self, port: Port, packet: Packet, rate: Option<Rate>) -> Result<Option<Packet>, Packet> {
-        let Some(waiting) = self.waiting.get_mut(&packet.path) else { return Ok(Some(packet)) };
-        if packet.at >= waiting.until(port) {
-            if packet.at >= waiting.until(Port::Near) && waiting.next_release().is_none() {
-                self.waiting.remove(&packet.path);
-            }
-            return Ok(Some(packet));
+        let kind = if port == Port::Migration { Kind::Accepted } else { Kind::Arrival };
+        let Some(pause) = self.pauses.get(&packet.path).filter(|pause| packet.at < pause.until(kind)) else { return Ok(Some(packet)) };
+        if kind == Kind::Arrival && !fits(self.limit, pause.arrivals, pause.arrival_bytes, packet.bytes, rate) {
+            return Err(packet);
         }
-        if port == Port::Migration {
-            waiting.accepted.push_back(packet);
-            return Ok(None);
-        }
-        waiting.arrivals.enqueue(packet, rate).map(|()| None)
+        self.insert(kind, packet);
+        Ok(None)
     }
 
     /// Return when the next packet passes.
     pub fn next_release(&self) -> Option<Time> {
-        self.waiting.values().filter_map(Waiting::next_release).min()
+        self.waiting.first_key_value().map(|((at, ..), _)| *at)
     }
 
-    /// Remove and return the packet that passes at `at`.
-    pub fn release(&mut self, at: Time) -> Option<(Port, Packet)> {
-        self.waiting.values_mut().find(|waiting| waiting.next_release() == Some(at)).and_then(Waiting::take)
+    /// Remove and return the packet that passes next.
+    pub fn release(&mut self) -> Option<(Port, Packet)> {
+        let ((_, kind, _), packet) = self.waiting.pop_first()?;
+        self.count_out(kind, &packet);
+        Some((if kind == Kind::Accepted { Port::Migration } else { Port::Near }, packet))
+    }
+
+    fn count_out(&mut self, kind: Kind, packet: &Packet) {
+        self.bytes -= u64::from(packet.bytes);
+        if kind == Kind::Arrival
+            && let Some(pause) = self.pauses.get_mut(&packet.path)
+        {
+            pause.arrivals -= 1;
+            pause.arrival_bytes -= u64::from(packet.bytes);
+        }
+    }
+
+    /// Remove the pauses that have ended by `now`. Their packets have passed. Returns whether no path is left to treat apart.
+    pub fn expire(&mut self, now: Time) -> bool {
+        while let Some(&(_, path)) = self.ends.first().filter(|(end, _)| *end <= now) {
+            self.ends.pop_first();
+            self.pauses.remove(&path);
+        }
+        self.pauses.is_empty() && self.left.is_empty()
     }
 
     /// Remove and return the waiting packets of one path, or of all.
     pub fn drain(&mut self, path: Option<u32>) -> Vec<Packet> {
-        let concerned = self.waiting.iter_mut().filter(|(waiting, _)| path.is_none_or(|path| path == **waiting));
-        concerned.flat_map(|(_, waiting)| std::iter::from_fn(|| waiting.take().map(|(_, packet)| packet))).collect()
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| path.is_none_or(|path| path == packet.path));
+        self.waiting = staying.into_iter().collect();
+        leaving.iter().for_each(|((_, kind, _), packet)| self.count_out(*kind, packet));
+        leaving.into_iter().map(|(_, packet)| packet).collect()
     }
 
     /// Return the bytes of the waiting packets.
-    pub fn bytes(&self) -> u64 {
-        self.iter().map(|packet| u64::from(packet.bytes)).sum()
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Return the number of waiting packets.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Iterate over the waiting packets, with the time at which they pass.
     pub fn iter(&self) -> impl Iterator<Item = Packet> {
-        self.waiting.values().flat_map(|waiting| {
-            let accepted = waiting.accepted.iter().map(|packet| Packet { at: waiting.until(Port::Migration), ..*packet });
-            accepted.chain(waiting.arrivals.iter().map(|packet| Packet { at: waiting.until(Port::Near), ..*packet }))
-        })
+        self.waiting.iter().map(|((at, ..), packet)| Packet { at: *at, ..*packet })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_profile::Direction;
+
+    fn packet(at: u64, path: u32, body: u32) -> Packet {
+        Packet::new(Time(at), path, Direction::Down, 0, 100, body)
+    }
+
+    fn released(apart: &mut Apart) -> Vec<(u64, u32)> {
+        std::iter::from_fn(|| apart.next_release().map(|at| (at.0, apart.release().unwrap().1.body))).collect()
+    }
+
+    /// A pause takes no memory after its end, whether packets have waited or not, and whether the path sends again or not.
+    #[test]
+    fn a_pause_is_removed_at_its_end() {
+        let mut apart = Apart::new(QueueLimit::Packets(9));
+        for path in 0..1000 {
+            apart.close(path, Time(50), vec![]);
+        }
+        apart.await_until(7, Time(70));
+        assert_eq!(apart.hold(Port::Near, packet(10, 7, 1), None), Ok(None));
+        assert!(!apart.expire(Time(49)) && apart.pauses.len() == 1000);
+        assert!(!apart.expire(Time(69)) && apart.pauses.len() == 1);
+        assert_eq!(released(&mut apart), [(70, 1)]);
+        assert!(apart.expire(Time(70)) && apart.ends.is_empty() && apart.bytes() == 0);
+    }
+
+    /// Accepted packets go first, then arrivals, each in their order over all paths. A longer interruption moves both.
+    #[test]
+    fn packets_pass_in_their_order() {
+        let mut apart = Apart::new(QueueLimit::Packets(2));
+        apart.close(1, Time(50), vec![packet(1, 1, 0)]);
+        apart.close(0, Time(50), vec![packet(2, 0, 1)]);
+        for (path, body, is_held) in [(1, 2, true), (0, 3, true), (1, 4, true), (1, 5, false), (2, 6, false)] {
+            assert_eq!(apart.hold(Port::Near, packet(10, path, body), None) == Ok(None), is_held, "{body}");
+        }
+        assert_eq!((apart.len(), apart.bytes()), (5, 500));
+        apart.close(0, Time(60), vec![]);
+        assert_eq!(released(&mut apart), [(50, 0), (50, 2), (50, 4), (60, 1), (60, 3)]);
     }
 }
