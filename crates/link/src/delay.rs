@@ -119,15 +119,15 @@ impl Element for Delay {
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        match *event {
-            PathEvent::Leave { at, fate, path } | PathEvent::Close { at, fate, path, .. } => {
+        match event {
+            PathEvent::Leave { at, fate, scope } | PathEvent::Close { at, fate, scope, .. } => {
                 if fate.in_flight == InFlightFate::Drop {
-                    drop_in_flight(&mut self.in_flight, at, path, &mut self.dropped);
+                    drop_in_flight(&mut self.in_flight, *at, scope, &mut self.dropped);
                     self.due.recompute(&self.in_flight);
                 }
             }
             PathEvent::NotBefore { path, route, floor } => {
-                self.due.floors.entry(path).or_default().pending.push_back((route, floor));
+                self.due.floors.entry(*path).or_default().pending.push_back((*route, *floor));
             }
             PathEvent::Join { .. } | PathEvent::Await { .. } => {}
         }
@@ -141,6 +141,7 @@ impl Element for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Scope;
     use bentpipe_profile::{Direction, Fate, OrderFate, QueueFate};
 
     fn delivered(delay: &mut Delay, now: Time) -> Vec<(u32, u64)> {
@@ -164,7 +165,7 @@ mod tests {
             let send = |delay: &mut Delay, at, body| delay.push(Port::Near, Packet::new(Time(at), 0, Direction::Up, 0, 100, body));
             send(&mut delay, 0, 0);
             let fate = Fate { queue: QueueFate::Drop, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
-            delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate, path: None });
+            delay.on_event(&PathEvent::Close { at: Time(5), until: Time(5), fate, scope: Scope::All });
             send(&mut delay, 10, 1);
             assert_eq!(delivered(&mut delay, Time(1000)), [(1, expected)]);
         }

@@ -3,18 +3,39 @@
 use crate::packet::Packet;
 use bentpipe_profile::{Fate, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-/// A change that an element has to react to. `path`: the only path whose packets it concerns; `None`: all packets of the element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The packets that an event concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All packets of the element.
+    All,
+    /// Those of these paths, in order of their numbers. Packets of other paths are not concerned.
+    Paths(Arc<[u32]>),
+}
+
+impl Scope {
+    /// Return whether the event concerns packets of `path`.
+    #[must_use]
+    pub fn concerns(&self, path: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Paths(paths) => paths.binary_search(&path).is_ok(),
+        }
+    }
+}
+
+/// A change that an element has to react to.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// The path leaves this link at a handover. The fate applies to packets inside and to packets that still arrive.
+    /// Paths leave this link at a handover. The fate applies to packets inside and to packets that still arrive.
     Leave {
         /// When.
         at: Time,
         /// Fate of the packets.
         fate: Fate,
         /// Whose packets.
-        path: Option<u32>,
+        scope: Scope,
     },
     /// An interruption: the link sends nothing from `at` to `until`.
     Close {
@@ -25,21 +46,21 @@ pub enum PathEvent {
         /// Fate of the packets inside.
         fate: Fate,
         /// Whose packets.
-        path: Option<u32>,
+        scope: Scope,
     },
-    /// The path uses the link (possibly once more): the link serves arrivals itself.
+    /// Paths use the link (possibly once more): the link serves arrivals itself.
     Join {
         /// When.
         at: Time,
         /// Whose packets.
-        path: Option<u32>,
+        scope: Scope,
     },
     /// Another link's queue migrates to this link. The link serves packets from their own route only from `until` on.
     Await {
         /// When the last migrated packet has arrived.
         until: Time,
         /// Whose packets.
-        path: Option<u32>,
+        scope: Scope,
     },
     /// Packets of a path on route number `route` or a newer one may not leave before `floor`, so that they do not overtake packets of the old route.
     NotBefore {
@@ -52,16 +73,10 @@ pub enum PathEvent {
     },
 }
 
-/// Return whether an event of `scope` concerns packets of `path`.
-#[must_use]
-pub fn concerns(scope: Option<u32>, path: u32) -> bool {
-    scope.is_none_or(|scope| scope == path)
-}
-
 /// Move the packets that an event of `scope` at `at` drops from `in_flight` to `dropped`: those that would leave later.
-pub fn drop_in_flight(in_flight: &mut VecDeque<Packet>, at: Time, scope: Option<u32>, dropped: &mut VecDeque<Packet>) {
+pub fn drop_in_flight(in_flight: &mut VecDeque<Packet>, at: Time, scope: &Scope, dropped: &mut VecDeque<Packet>) {
     in_flight.retain(|packet| {
-        let stays = packet.at <= at || !concerns(scope, packet.path);
+        let stays = packet.at <= at || !scope.concerns(packet.path);
         if !stays {
             dropped.push_back(Packet { at, ..*packet });
         }

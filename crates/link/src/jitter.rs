@@ -56,10 +56,10 @@ impl Element for Jitter {
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        if let PathEvent::Leave { at, fate, path } | PathEvent::Close { at, fate, path, .. } = event
+        if let PathEvent::Leave { at, fate, scope } | PathEvent::Close { at, fate, scope, .. } = event
             && fate.in_flight == InFlightFate::Drop
         {
-            drop_in_flight(&mut self.held, *at, *path, &mut self.dropped);
+            drop_in_flight(&mut self.held, *at, scope, &mut self.dropped);
         }
     }
 

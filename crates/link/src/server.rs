@@ -5,7 +5,7 @@ mod apart;
 use self::apart::Apart;
 use crate::cause::DropCause;
 use crate::element::{Element, Port};
-use crate::event::{PathEvent, concerns};
+use crate::event::{PathEvent, Scope};
 use crate::gate::Gate;
 use crate::migration::Migrate;
 use crate::packet::Packet;
@@ -143,21 +143,19 @@ impl Server {
         self.done.push_back((Port::Drop(cause), packet, None));
     }
 
-    /// Remove every packet of one path, or of all, that waits or is in transmission, in order of arrival.
-    fn drain(&mut self, path: Option<u32>) -> Vec<Packet> {
-        let service = self.in_service.take_if(|service| concerns(path, service.packet.path));
+    /// Remove every packet that an event concerns and that waits or is in transmission, in order of arrival.
+    fn drain(&mut self, scope: &Scope) -> Vec<Packet> {
+        let service = self.in_service.take_if(|service| scope.concerns(service.packet.path));
         let mut packets: Vec<Packet> = service.map(|service| service.packet).into_iter().collect();
-        if let Some(path) = path {
-            let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
-            packets.extend(leaving);
-            self.migrated = staying.into();
-            packets.extend(self.queue.extract(path));
-        } else {
-            packets.extend(self.migrated.drain(..));
-            packets.extend(std::iter::from_fn(|| self.queue.take()));
+        let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
+        packets.extend(leaving);
+        self.migrated = staying.into();
+        match scope {
+            Scope::Paths(_) => packets.extend(self.queue.extract(scope)),
+            Scope::All => packets.extend(std::iter::from_fn(|| self.queue.take())),
         }
         self.migrated_bytes = self.migrated.iter().map(|packet| u64::from(packet.bytes)).sum();
-        packets.extend(self.apart.iter_mut().flat_map(|apart| apart.drain(path)));
+        packets.extend(self.apart.iter_mut().flat_map(|apart| apart.drain(scope)));
         packets
     }
 
@@ -211,28 +209,27 @@ impl Server {
         }
     }
 
-    /// Apply an event's fate to the packets inside, of one path or of all. `until`: end of the interruption, if the event is one.
-    fn apply(&mut self, at: Time, fate: &Fate, path: Option<u32>, until: Option<Time>) {
-        match (fate.queue, path, until) {
-            (QueueFate::Keep, Some(path), Some(until)) => {
-                let packets = self.drain(Some(path));
-                self.apart().close(path, until, packets);
-            }
+    /// Apply an event's fate to the packets inside that it concerns. `until`: end of the interruption, if the event is one.
+    fn apply(&mut self, at: Time, fate: &Fate, scope: &Scope, until: Option<Time>) {
+        let mut accepted = Vec::new();
+        match (fate.queue, scope, until) {
+            (QueueFate::Keep, Scope::Paths(_), Some(_)) => accepted = self.drain(scope),
             (QueueFate::Keep, ..) => {}
             (QueueFate::Drop, ..) => {
-                for packet in self.drain(path) {
+                for packet in self.drain(scope) {
                     self.drop_packet(packet, at, DropCause::Event);
                 }
             }
             (QueueFate::Migrate(migration), ..) => {
-                let packets = self.drain(path);
+                let packets = self.drain(scope);
                 self.migrate(packets, at, &migration);
             }
         }
-        if let (Some(path), Some(until)) = (path, until) {
-            self.apart().close(path, until, Vec::new());
+        let Scope::Paths(paths) = scope else { return };
+        if let Some(until) = until {
+            self.apart().close(paths, until, accepted);
         }
-        if path.is_some() && self.in_service.is_none() {
+        if self.in_service.is_none() {
             self.serve_next(at); // packets of other paths go on
         }
     }
@@ -295,29 +292,33 @@ impl Element for Server {
     }
 
     fn on_event(&mut self, event: &PathEvent) {
-        match *event {
-            PathEvent::Leave { at, fate, path } => {
-                self.advance(at);
-                self.apply(at, &fate, path, None);
-                match path {
-                    Some(path) => self.apart().set_fate(path, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
-                    None => self.late_fate = Some(fate.queue),
+        match event {
+            PathEvent::Leave { at, fate, scope } => {
+                self.advance(*at);
+                self.apply(*at, fate, scope, None);
+                match scope {
+                    Scope::Paths(paths) => self.apart().set_fate(paths, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
+                    Scope::All => self.late_fate = Some(fate.queue),
                 }
             }
-            PathEvent::Join { path: Some(path), .. } => self.apart().set_fate(path, None),
-            PathEvent::Join { path: None, .. } => self.late_fate = None,
-            PathEvent::Await { until, path: Some(path) } => self.apart().await_until(path, until),
-            PathEvent::Await { until, path: None } => self.awaits_until = self.awaits_until.max(until),
-            PathEvent::Close { at, until, fate, path } => {
-                self.advance(at);
-                self.apply(at, &fate, path, Some(until));
-                if path.is_some() {
+            PathEvent::Join { scope: Scope::Paths(paths), .. } => {
+                if let Some(apart) = &mut self.apart {
+                    apart.set_fate(paths, None);
+                }
+            }
+            PathEvent::Join { scope: Scope::All, .. } => self.late_fate = None,
+            PathEvent::Await { until, scope: Scope::Paths(paths) } => self.apart().await_until(paths, *until),
+            PathEvent::Await { until, scope: Scope::All } => self.awaits_until = self.awaits_until.max(*until),
+            PathEvent::Close { at, until, fate, scope } => {
+                self.advance(*at);
+                self.apply(*at, fate, scope, Some(*until));
+                if *scope != Scope::All {
                     return;
                 }
-                self.gate.close(until);
+                self.gate.close(*until);
                 // The packet in transmission is transmitted from its first bit when the interruption ends.
                 if let Some(Service { packet, migrated, .. }) = self.in_service.take() {
-                    self.serve(packet, until, migrated);
+                    self.serve(packet, *until, migrated);
                 }
             }
             PathEvent::NotBefore { .. } => {}

@@ -16,10 +16,11 @@
 use super::Network;
 use super::path::{Path, Stragglers};
 use crate::chain::Chain;
-use crate::event::PathEvent;
+use crate::event::{PathEvent, Scope};
 use crate::packet::Packet;
 use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, NetworkSpec, OrderFate, QueueFate, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A change that is due at some time. At one time the order is: routes, events of links, events of paths; each in the order of the description.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,35 +118,44 @@ impl Network {
         }
     }
 
-    /// Apply an event to one direction of a link. A queue of its own is struck as a whole. If packets migrate, or the queue is shared with other links,
-    /// each path that uses the link is struck.
+    /// Apply an event to one direction of a link: to all packets in it at once, and to those of its paths in a queue that it shares with other links. If
+    /// packets migrate, those of paths that cannot follow stay.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn strike_link(&mut self, event: &Event, direction: Direction) {
+        let exit = (2 * event.hop) as u32 + direction as u32;
         let users = self.changes.users.get(&event.hop).cloned().unwrap_or_default();
-        let unit = (2 * event.hop) as u32 + direction as u32;
-        let fate = *event.fate(direction);
-        let owns_queue = |hop: &super::path::Hop| hop.entry == hop.exit;
-        if users.len() > 1
-            && !matches!(fate.queue, QueueFate::Migrate(_))
-            && users.iter().all(|&(path, hop)| owns_queue(&self.paths[path].hops[hop]))
-        {
-            let until = event.at_ns + event.interruption_ns;
-            self.notify_unit(unit, &PathEvent::Close { at: event.at_ns, until, fate, path: None });
-            return;
+        let oriented = |(path, hop): (usize, usize)| {
+            let units = &self.paths[path].hops[hop].exit;
+            Direction::BOTH.into_iter().find(|&d| units[d as usize] == exit).map(|d| (path, hop, d))
+        };
+        let users: Vec<_> = users.into_iter().filter_map(oriented).collect();
+        let Some(&(path, hop, d)) = users.first() else { return };
+        let entry = self.paths[path].hops[hop].entry[d as usize];
+        let (at, until, mut fate) = (event.at_ns, event.at_ns + event.interruption_ns, *event.fate(direction));
+        if exit != entry {
+            self.notify_unit(exit, &PathEvent::Close { at, until, fate, scope: Scope::All });
         }
-        for (path, hop) in users {
-            let own = &self.paths[path].hops;
-            let Some(direction) = Direction::BOTH.into_iter().find(|&d| own[hop].exit[d as usize] == unit) else { continue };
-            let mut fate = fate;
-            if let QueueFate::Migrate(migration) = &mut fate.queue {
-                match own.iter().position(|other| other.exit[direction as usize] / 2 == (migration.to_hop as u32)) {
-                    Some(to_hop) => migration.to_hop = to_hop,
-                    None => fate.queue = QueueFate::Keep, // the path cannot follow
+        let mut followers = Vec::new();
+        if let QueueFate::Migrate(migration) = fate.queue {
+            for &(path, hop, d) in &users {
+                let target = self.paths[path].hops.iter().position(|other| (other.exit[d as usize] / 2) as usize == migration.to_hop);
+                if let Some(to_hop) = target.filter(|&hop| self.paths[path].newest_route_with(hop).is_some()) {
+                    self.prepare_migration(path, hop, to_hop, d);
+                    followers.push((path, to_hop, d));
                 }
             }
-            let mut local = Event { hop, ..event.clone() };
-            *local.fate_mut(direction) = fate;
-            self.apply(path, &local, direction);
+            if followers.is_empty() {
+                fate.queue = QueueFate::Keep;
+            } else if followers.len() < users.len() {
+                let scope = self.scope(followers.iter().map(|user| user.0), entry);
+                self.notify_unit(entry, &PathEvent::Close { at, until: at, fate, scope });
+                fate.queue = QueueFate::Keep;
+            }
+        }
+        let scope = self.scope(users.iter().map(|user| user.0), entry);
+        self.notify_unit(entry, &PathEvent::Close { at, until, fate, scope });
+        for (path, to_hop, d) in followers {
+            self.join(path, to_hop, d, at); // so that the queue does not migrate in a circle
         }
     }
 
@@ -163,7 +173,7 @@ impl Network {
             EventKind::Handover { to_hop, .. } if to_hop != event.hop => self.apply_handover(path, event, to_hop, direction, fate),
             _ => {
                 let until = event.at_ns + event.interruption_ns;
-                self.notify(path, event.hop, direction, |path| PathEvent::Close { at: event.at_ns, until, fate, path });
+                self.notify(path, event.hop, direction, |scope| PathEvent::Close { at: event.at_ns, until, fate, scope });
             }
         }
         if let QueueFate::Migrate(migration) = fate.queue {
@@ -189,10 +199,10 @@ impl Network {
     /// Apply a handover from the event's hop to the hop `taken`.
     fn apply_handover(&mut self, path: usize, event: &Event, taken: usize, direction: Direction, fate: Fate) {
         let at = event.at_ns;
-        self.notify(path, event.hop, direction, |path| PathEvent::Leave { at, fate, path });
+        self.notify(path, event.hop, direction, |scope| PathEvent::Leave { at, fate, scope });
         if event.interruption_ns.0 > 0 {
             let until = at + event.interruption_ns;
-            self.notify(path, taken, direction, |path| PathEvent::Close { at, until, fate: Fate::LOSSLESS, path });
+            self.notify(path, taken, direction, |scope| PathEvent::Close { at, until, fate: Fate::LOSSLESS, scope });
         }
         self.join(path, taken, direction, at);
         let branches = Branches::of(&self.paths[path], event.hop, taken, direction);
@@ -225,8 +235,8 @@ impl Network {
             if let Some(last) = packets.last().filter(|_| clamp) {
                 // One nanosecond later, since chains run in any order within one instant.
                 let to = self.paths[path].hops[migration.to_hop].entry[d];
-                let scope = self.scope(path, to);
-                self.notify_unit(to, &PathEvent::Await { until: last.at + Nanos(1), path: scope });
+                let scope = self.scope([path], to);
+                self.notify_unit(to, &PathEvent::Await { until: last.at + Nanos(1), scope });
             }
             self.paths[path].stragglers[d] = Stragglers { hop: migration.to_hop, packets };
         }
@@ -255,10 +265,11 @@ impl Network {
         })
     }
 
-    /// Return whose packets an event of `path` concerns in a unit: `None` if no other path uses it.
+    /// Return the scope of an event of `paths` (in order) in a unit: all packets if no other path uses it.
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
-    fn scope(&self, path: usize, unit: u32) -> Option<u32> {
-        (self.users[unit as usize] > 1).then_some(path as u32)
+    fn scope(&self, paths: impl IntoIterator<Item = usize>, unit: u32) -> Scope {
+        let paths: Arc<[u32]> = paths.into_iter().map(|path| path as u32).collect();
+        if paths.len() == self.users[unit as usize] as usize { Scope::All } else { Scope::Paths(paths) }
     }
 
     fn chain_mut(&mut self, unit: u32) -> &mut Chain {
@@ -268,16 +279,16 @@ impl Network {
     /// Notify a hop that the path uses it.
     fn join(&mut self, path: usize, hop: usize, direction: Direction, at: Time) {
         let entry = self.paths[path].hops[hop].entry[direction as usize];
-        let event = PathEvent::Join { at, path: self.scope(path, entry) };
+        let event = PathEvent::Join { at, scope: self.scope([path], entry) };
         self.notify_unit(entry, &event);
     }
 
     /// Pass an event to the units of one direction of a hop. `event`: the event by its scope.
-    fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: impl Fn(Option<u32>) -> PathEvent) {
+    fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: impl Fn(Scope) -> PathEvent) {
         let hop = &self.paths[path].hops[hop];
         let d = direction as usize;
         for unit in BTreeSet::from([hop.entry[d], hop.exit[d]]) {
-            let event = event(self.scope(path, unit));
+            let event = event(self.scope([path], unit));
             self.notify_unit(unit, &event);
         }
     }

@@ -102,6 +102,46 @@ fn an_outage_of_a_shared_link_that_drops_its_queue_drops_the_packets_of_every_pa
     assert_eq!([0, 1].map(|path| network.stats_mut(path, 0, Direction::Down).drops.of(DropCause::Event)), [8, 8]);
 }
 
+/// Return the network after changes to its links and paths.
+fn changed(spec: &NetworkSpec, change: impl Fn(&mut Topology, &mut [Path])) -> NetworkSpec {
+    let (mut topology, mut paths) = (spec.topology().clone(), spec.paths().to_vec());
+    change(&mut topology, &mut paths);
+    NetworkSpec::new("n".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, spec.provenance().clone(), topology, paths).unwrap()
+}
+
+/// Return the packets that reach the terminals, in order of time.
+fn all_arrivals(out: &[(Outcome, Packet)]) -> Vec<u32> {
+    out.iter().filter(|(outcome, _)| *outcome == Outcome::Delivered).map(|(_, packet)| packet.body).collect()
+}
+
+/// The queue of a link migrates as a whole: packets of both paths arrive at the other satellite in their order. If a path cannot follow, its packets stay.
+#[test]
+fn a_queue_that_migrates_at_an_event_of_its_link_keeps_its_order() {
+    let spec = two_users(4, fate(QueueFate::Keep), 0, vec![event(4, 0, None, 0, migrate(1))], tail(QueueLimit::Packets(100)));
+    let follow = |b_follows: bool| {
+        changed(&spec, |_, paths| {
+            paths[0].events.clear();
+            paths[1].routes.extend(b_follows.then(|| route(4, &[3, 1])));
+        })
+    };
+    let (out, mut network) = outcomes(&follow(true), &burst(), 0);
+    assert_eq!(all_arrivals(&out), (0..20).collect::<Vec<_>>());
+    assert_eq!([0, 1].map(|path| network.stats_mut(path, 1, Direction::Down).delivered_packets), [8, 8]);
+    let (_, mut network) = outcomes(&follow(false), &burst(), 0);
+    assert_eq!([0, 1].map(|path| network.stats_mut(path, 1, Direction::Down).delivered_packets), [8, 0]);
+    assert_eq!([0, 1].map(|path| network.stats_mut(path, 0, Direction::Down).delivered_packets), [2, 10]);
+}
+
+/// Two paths over one link of a beam: at an outage of the link their packets wait together, and keep their order.
+#[test]
+fn packets_of_one_link_of_a_beam_keep_their_order_over_an_outage() {
+    let outage = event(4, 0, None, 100, fate(QueueFate::Keep));
+    let spec = two_users(1000, fate(QueueFate::Keep), 0, vec![outage], tail(QueueLimit::Packets(100)));
+    let beam = |topology: &mut Topology| topology.links[..2].iter_mut().for_each(|link| link.hop.shared_id = Some("beam".to_owned()));
+    let (out, _) = outcomes(&changed(&spec, |topology, _| beam(topology)), &burst(), 0);
+    assert_eq!(all_arrivals(&out), (0..20).collect::<Vec<_>>());
+}
+
 /// Path a's packets leave the shared queue and follow it to the other satellite. Those of b stay, and are sent without a's between them.
 #[test]
 fn one_user_of_a_shared_queue_is_handed_over_alone() {
@@ -118,11 +158,8 @@ fn one_user_of_a_shared_queue_is_handed_over_alone() {
 /// The interruption of a's handover does not interrupt b, whose packets the new satellite carries too.
 #[test]
 fn an_interruption_of_one_user_lets_the_others_pass() {
-    let mut spec = two_users(4, migrate(1), 50, vec![], tail(QueueLimit::Packets(100)));
-    let (topology, mut paths) = (spec.topology().clone(), spec.paths().to_vec());
-    paths[1].routes = vec![route(0, &[3, 1])];
-    spec =
-        NetworkSpec::new("n".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, spec.provenance().clone(), topology, paths).unwrap();
+    let spec = two_users(4, migrate(1), 50, vec![], tail(QueueLimit::Packets(100)));
+    let spec = changed(&spec, |_, paths| paths[1].routes = vec![route(0, &[3, 1])]);
     let sends: Vec<_> = (0..20).map(|body| (u64::from(body) * 2 * MS, body % 2, Direction::Down)).collect();
     let (out, _) = outcomes(&spec, &sends, 0);
     assert_eq!(arrivals(&out, 1), (0..10).map(|n| (2 * n + 1, u64::from(n) * 4 + 2 + 8)).collect::<Vec<_>>());

@@ -1,6 +1,7 @@
 //! Drop-tail: first in, first out. An arrival that does not fit is dropped.
 
 use super::fits;
+use crate::event::Scope;
 use crate::packet::Packet;
 use bentpipe_profile::{QueueLimit, Rate};
 use std::collections::VecDeque;
@@ -56,9 +57,9 @@ impl DropTail {
         self.dequeue()
     }
 
-    /// Remove and return the packets of one path.
-    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
-        let (leaving, staying) = self.packets.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
+    /// Remove and return the packets that an event concerns.
+    pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
+        let (leaving, staying) = self.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
         self.packets = staying.into();
         self.bytes = self.packets.iter().map(|packet| u64::from(packet.bytes)).sum();
         leaving

@@ -6,6 +6,7 @@
 use super::codel::{CodelState, Source};
 use super::{Dropped, fits};
 use crate::cause::DropCause;
+use crate::event::Scope;
 use crate::packet::Packet;
 use bentpipe_profile::{FqCodel, QueueLimit, Rate, Time, keyed_u64};
 use std::collections::VecDeque;
@@ -184,11 +185,11 @@ impl FqCodelQueue {
         self.head(index).pop()
     }
 
-    /// Remove and return the packets of one path in order of arrival, without `CoDel` and round robin.
-    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
+    /// Remove and return the packets that an event concerns in order of arrival, without `CoDel` and round robin.
+    pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
         let mut leaving = Vec::new();
         for flow in &mut self.flows {
-            let (out, staying) = flow.packets.drain(..).partition::<Vec<_>, _>(|packet| packet.path == path);
+            let (out, staying) = flow.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
             flow.packets = staying.into();
             let bytes = out.iter().map(|packet| u64::from(packet.bytes)).sum::<u64>();
             flow.bytes -= bytes;

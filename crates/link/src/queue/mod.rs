@@ -19,6 +19,7 @@ pub mod red;
 pub mod step;
 
 use crate::cause::{DropCause, MarkCause};
+use crate::event::Scope;
 use crate::packet::{Ecn, Packet};
 use bentpipe_profile::{Bytes, QueueDiscipline, QueueLimit, QueueSpec, Rate, Time};
 use codel::CodelQueue;
@@ -110,9 +111,9 @@ impl Queue {
         each!(self, q => q.take())
     }
 
-    /// Remove and return the packets of one path in order of arrival, without the discipline.
-    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
-        each!(self, q => q.extract(path))
+    /// Remove and return the packets that an event concerns in order of arrival, without the discipline.
+    pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
+        each!(self, q => q.extract(scope))
     }
 
     /// Put a packet back at the head: it was removed, but its transmission has not begun.

@@ -8,6 +8,7 @@
 use super::droptail::DropTail;
 use super::{Dropped, mark};
 use crate::cause::{DropCause, MarkCause};
+use crate::event::Scope;
 use crate::packet::Packet;
 use bentpipe_profile::queue::PROBABILITY_ONE;
 use bentpipe_profile::{Bytes, QueueLimit, Rate, Red, Time, keyed_u64};
@@ -112,9 +113,9 @@ impl RedQueue {
         self.fifo.dequeue()
     }
 
-    /// Remove and return the packets of one path, without the discipline.
-    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
-        self.fifo.extract(path)
+    /// Remove and return the packets that an event concerns, without the discipline.
+    pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
+        self.fifo.extract(scope)
     }
 
     /// Put a packet back at the head.

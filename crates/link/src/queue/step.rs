@@ -6,6 +6,7 @@
 use super::droptail::DropTail;
 use super::{Dropped, mark};
 use crate::cause::{DropCause, MarkCause};
+use crate::event::Scope;
 use crate::packet::Packet;
 use bentpipe_profile::{QueueLimit, Rate, Step, Time};
 
@@ -54,9 +55,9 @@ impl StepQueue {
         self.fifo.dequeue()
     }
 
-    /// Remove and return the packets of one path, without the discipline.
-    pub fn extract(&mut self, path: u32) -> Vec<Packet> {
-        self.fifo.extract(path)
+    /// Remove and return the packets that an event concerns, without the discipline.
+    pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
+        self.fifo.extract(scope)
     }
 
     /// Put a packet back at the head.

@@ -1,6 +1,7 @@
 //! Packets of single paths that wait apart from a shared queue. A handover or interruption of one path concerns its own packets alone.
 
 use crate::element::Port;
+use crate::event::Scope;
 use crate::packet::Packet;
 use crate::queue::fits;
 use bentpipe_profile::{QueueFate, QueueLimit, Rate, Time};
@@ -69,34 +70,38 @@ impl Apart {
         self.left.get(&path).copied()
     }
 
-    /// Record that the path has left the link, with the fate of packets that still arrive, or that it uses the link once more.
-    pub fn set_fate(&mut self, path: u32, fate: Option<QueueFate>) {
-        match fate {
-            Some(fate) => self.left.insert(path, fate),
-            None => self.left.remove(&path),
-        };
+    /// Record that the paths have left the link, with the fate of packets that still arrive, or that they use the link once more.
+    pub fn set_fate(&mut self, paths: &[u32], fate: Option<QueueFate>) {
+        for &path in paths {
+            match fate {
+                Some(fate) => self.left.insert(path, fate),
+                None => self.left.remove(&path),
+            };
+        }
     }
 
-    /// Interrupt the path until `until`. `accepted`: its packets that waited in the queue.
-    pub fn close(&mut self, path: u32, until: Time, accepted: Vec<Packet>) {
-        self.extend(path, |pause| pause.closed_until = pause.closed_until.max(until));
+    /// Interrupt the paths until `until`. `accepted`: their packets that waited in the queue, in order.
+    pub fn close(&mut self, paths: &[u32], until: Time, accepted: Vec<Packet>) {
+        self.extend(paths, |pause| pause.closed_until = pause.closed_until.max(until));
         for packet in accepted {
             self.insert(Kind::Accepted, packet);
         }
     }
 
-    /// Let only migrated packets of the path pass until `until`.
-    pub fn await_until(&mut self, path: u32, until: Time) {
-        self.extend(path, |pause| pause.awaits_until = pause.awaits_until.max(until));
+    /// Let only migrated packets of the paths pass until `until`.
+    pub fn await_until(&mut self, paths: &[u32], until: Time) {
+        self.extend(paths, |pause| pause.awaits_until = pause.awaits_until.max(until));
     }
 
-    /// Extend the path's pause by `change`. Its packets wait longer.
-    fn extend(&mut self, path: u32, change: impl FnOnce(&mut Pause)) {
-        let pause = self.pauses.entry(path).or_default();
-        self.ends.remove(&(pause.until(Kind::Arrival), path));
-        change(pause);
-        self.ends.insert((pause.until(Kind::Arrival), path));
-        if self.waiting.values().any(|packet| packet.path == path) {
+    /// Extend the paths' pauses by `change`. Their packets wait longer.
+    fn extend(&mut self, paths: &[u32], change: impl Fn(&mut Pause)) {
+        for &path in paths {
+            let pause = self.pauses.entry(path).or_default();
+            self.ends.remove(&(pause.until(Kind::Arrival), path));
+            change(pause);
+            self.ends.insert((pause.until(Kind::Arrival), path));
+        }
+        if self.waiting.values().any(|packet| paths.contains(&packet.path)) {
             let waiting = std::mem::take(&mut self.waiting).into_iter();
             self.waiting =
                 waiting.map(|((_, kind, number), packet)| ((self.pauses[&packet.path].until(kind), kind, number), packet)).collect();
@@ -157,10 +162,10 @@ impl Apart {
         self.pauses.is_empty() && self.left.is_empty()
     }
 
-    /// Remove and return the waiting packets of one path, or of all.
-    pub fn drain(&mut self, path: Option<u32>) -> Vec<Packet> {
+    /// Remove and return the waiting packets that an event concerns.
+    pub fn drain(&mut self, scope: &Scope) -> Vec<Packet> {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| path.is_none_or(|path| path == packet.path));
+        let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| scope.concerns(packet.path));
         self.waiting = staying.into_iter().collect();
         leaving.iter().for_each(|((_, kind, _), packet)| self.count_out(*kind, packet));
         leaving.into_iter().map(|(_, packet)| packet).collect()
@@ -200,9 +205,9 @@ mod tests {
     fn a_pause_is_removed_at_its_end() {
         let mut apart = Apart::new(QueueLimit::Packets(9));
         for path in 0..1000 {
-            apart.close(path, Time(50), vec![]);
+            apart.close(&[path], Time(50), vec![]);
         }
-        apart.await_until(7, Time(70));
+        apart.await_until(&[7], Time(70));
         assert_eq!(apart.hold(Port::Near, packet(10, 7, 1), None), Ok(None));
         assert!(!apart.expire(Time(49)) && apart.pauses.len() == 1000);
         assert!(!apart.expire(Time(69)) && apart.pauses.len() == 1);
@@ -214,13 +219,13 @@ mod tests {
     #[test]
     fn packets_pass_in_their_order() {
         let mut apart = Apart::new(QueueLimit::Packets(2));
-        apart.close(1, Time(50), vec![packet(1, 1, 0)]);
-        apart.close(0, Time(50), vec![packet(2, 0, 1)]);
+        apart.close(&[1], Time(50), vec![packet(1, 1, 0)]);
+        apart.close(&[0], Time(50), vec![packet(2, 0, 1)]);
         for (path, body, is_held) in [(1, 2, true), (0, 3, true), (1, 4, true), (1, 5, false), (2, 6, false)] {
             assert_eq!(apart.hold(Port::Near, packet(10, path, body), None) == Ok(None), is_held, "{body}");
         }
         assert_eq!((apart.len(), apart.bytes()), (5, 500));
-        apart.close(0, Time(60), vec![]);
+        apart.close(&[0], Time(60), vec![]);
         assert_eq!(released(&mut apart), [(50, 0), (50, 2), (50, 4), (60, 1), (60, 3)]);
     }
 }
