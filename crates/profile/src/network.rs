@@ -49,7 +49,7 @@ impl NetworkSpec {
     }
 
     /// Create the network of these Profiles (at least one). Each becomes a path. Hops with the same shared id share one queue; other hops are links of
-    /// their own. The network has the start, basis and provenance of the first Profile and the duration of the longest.
+    /// their own, named by the number of the Profile and the hop. The network has the start, basis and provenance of the first Profile and the duration of the longest.
     ///
     /// # Errors
     /// Hops with one shared id that differ in capacity or queue; no Profile.
@@ -125,7 +125,7 @@ impl NetworkSpec {
     }
 }
 
-/// Add the hops of a Profile to the Topology as links, and return its path. `prefix` makes the names of its nodes unique.
+/// Add the hops of a Profile to the Topology as links, and return its path. `prefix` makes the names of its nodes and links unique.
 fn add_profile(topology: &mut Topology, profile: &Profile, prefix: &str) -> Path {
     let (first_link, (hosts, ends)) = (topology.links.len(), ends(profile));
     let mut numbers = vec![None; 2 * profile.hops().len() + 2];
@@ -140,7 +140,11 @@ fn add_profile(topology: &mut Topology, profile: &Profile, prefix: &str) -> Path
             topology.nodes.len() - 1
         })
     };
-    let links = profile.hops().iter().zip(&ends).map(|(hop, ends)| LinkSpec { ends: ends.map(&mut node), hop: hop.clone() });
+    let links = profile.hops().iter().zip(&ends).map(|(hop, ends)| LinkSpec {
+        name: format!("{prefix}{}", hop.name),
+        ends: ends.map(&mut node),
+        hop: hop.clone(),
+    });
     let (links, hosts): (Vec<_>, _) = (links.collect(), hosts.map(&mut node));
     topology.links.extend(links);
     let mut path = Path {

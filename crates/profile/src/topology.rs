@@ -12,10 +12,13 @@ use std::collections::BTreeMap;
 /// A link between two nodes, with both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
+    /// Name, unique in the Topology.
+    pub name: String,
     /// The nodes at its ends, as indices into [`Topology::nodes`].
     pub ends: [usize; 2],
-    /// Name, series and queues. `up` leads from the first end to the second. Links with the same `shared_id` share one queue and capacity per direction,
-    /// as the users of one beam do.
+    /// Series and queues, and the name that the link has in the Profiles of its paths. The draws for its packets are keyed by that name, so that a Profile
+    /// has the same ones alone and in a network. `up` leads from the first end to the second. Links with the same `shared_id` share one queue and capacity
+    /// per direction, as the users of one beam do.
     pub hop: Hop,
 }
 
@@ -35,13 +38,14 @@ impl Topology {
     /// Check the Topology.
     ///
     /// # Errors
-    /// Two nodes of one name, a node or link that does not exist, series or events outside `duration`, a handover (it belongs to a path), or different
+    /// Two nodes or two links of one name, a node or link that does not exist, series or events outside `duration`, a handover (it belongs to a path), or different
     /// capacities or queues under one shared id.
     pub(crate) fn check(&self, duration: Nanos) -> Result<(), ProfileError> {
         validation::unique("the list of nodes", self.nodes.iter().map(String::as_str))?;
+        validation::unique("the list of links", self.links.iter().map(|link| link.name.as_str()))?;
         for link in &self.links {
             validation::hop(&link.hop, duration)?;
-            link.ends.iter().try_for_each(|&node| self.check_node(&link.hop.name, node))?;
+            link.ends.iter().try_for_each(|&node| self.check_node(&link.name, node))?;
         }
         validation::events(&self.events, self.links.len(), duration)?;
         if let Some(i) = self.events.iter().position(|event| matches!(event.kind, EventKind::Handover { .. })) {

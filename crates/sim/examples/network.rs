@@ -78,8 +78,9 @@ fn grid(seconds: u64, paths: usize) -> Result<NetworkSpec, Box<dyn std::error::E
     };
     let node = |column: usize, row: usize| row % SIDE * SIDE + column % SIDE;
     let link = |a: usize, b: usize| {
-        let hop = Hop { name: format!("sat:{a}-sat:{b}"), shared_id: None, up: side.clone(), down: side.clone() };
-        LinkSpec { ends: [a, b], hop }
+        let name = format!("sat:{a}-sat:{b}");
+        let hop = Hop { name: name.clone(), shared_id: None, up: side.clone(), down: side.clone() };
+        LinkSpec { name, ends: [a, b], hop }
     };
     // Link 2n leads from node n along the row, link 2n + 1 along the column.
     let links = (0..SIDE * SIDE).flat_map(|n| {

@@ -10,7 +10,8 @@ use bentpipe_profile::{Direction, Event, EventKind, NetworkSpec, QueueFate, Stre
 use std::collections::{BTreeMap, BinaryHeap};
 
 impl Network {
-    /// Build a network. `streams`: random streams of the run. Per-packet draws are keyed by the link's name and direction.
+    /// Build a network. `streams`: random streams of the run. Per-packet draws are keyed by direction and the link's name in the Profiles of
+    /// its paths ([`bentpipe_profile::LinkSpec::hop`]).
     ///
     /// # Errors
     /// [`NetworkError`].

@@ -27,7 +27,7 @@ fn migrate(to_hop: usize) -> Fate {
 /// over a link of 10 Mbit/s that both use. Path a takes satellite 1 from `at_ms` on. `link_events` strike the links satellite 0 → gateway and 1 → gateway.
 fn two_users(at_ms: u64, handover: Fate, interruption_ms: u64, link_events: Vec<Event>, queue: QueueSpec) -> NetworkSpec {
     let (access, feeder) = (side(&[2], &[], 0, false, queue), side(&[5], &[10], 0, false, queue));
-    let link = |name: &str, ends, side| LinkSpec { ends, hop: hop(name, side) };
+    let link = |name: &str, ends, side| LinkSpec { name: name.to_owned(), ends, hop: hop(name, side) };
     let topology = Topology {
         nodes: ["terminal:a", "terminal:b", "sat:0", "sat:1", "gateway"].map(str::to_owned).to_vec(),
         links: vec![
@@ -171,7 +171,7 @@ fn an_interruption_of_one_user_lets_the_others_pass() {
 #[test]
 fn a_link_is_crossed_in_both_orientations() {
     let (up, down) = (side(&[30], &[], 0, false, tail(QueueLimit::Packets(9))), side(&[7], &[], 0, false, tail(QueueLimit::Packets(9))));
-    let link = LinkSpec { ends: [0, 1], hop: Hop { name: "l".to_owned(), shared_id: None, up, down } };
+    let link = LinkSpec { name: "l".to_owned(), ends: [0, 1], hop: Hop { name: "l".to_owned(), shared_id: None, up, down } };
     let topology = Topology { nodes: vec!["x".to_owned(), "y".to_owned()], links: vec![link], events: vec![] };
     let path = |name: &str, ends, reversed| Path {
         name: name.to_owned(),

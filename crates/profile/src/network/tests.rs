@@ -31,7 +31,7 @@ fn network(topology: Topology, paths: Vec<Path>) -> Result<NetworkSpec, ProfileE
 
 /// Two terminals, one satellite and one gateway.
 fn two_users() -> (Topology, Vec<Path>) {
-    let link = |name: &str, ends| LinkSpec { ends, hop: hop(name) };
+    let link = |name: &str, ends| LinkSpec { name: name.to_owned(), ends, hop: hop(name) };
     let topology = Topology {
         nodes: ["terminal:a", "terminal:b", "sat:1", "gateway:x"].map(str::to_owned).to_vec(),
         links: vec![link("user:a", [0, 2]), link("user:b", [1, 2]), link("feeder", [3, 2])],
@@ -55,6 +55,16 @@ fn a_profile_is_a_network_of_one_path() {
     let ends: Vec<_> = network.topology().links.iter().map(|link| link.ends.map(|node| network.topology().nodes[node].as_str())).collect();
     assert_eq!(ends, [["terminal", "far end of sat:1"], ["terminal", "far end of sat:1"], ["far end of sat:1", "server"]]);
     assert_eq!((network.topology().events.len(), network.paths()[0].events.len()), (1, 1));
+}
+
+/// The links of two Profiles have names of their own. The names in the Profiles, by which draws are keyed, stay.
+#[test]
+fn links_of_several_profiles_have_unique_names() {
+    let network = NetworkSpec::from_profiles(&[&profile(), &profile()]).unwrap();
+    let names: Vec<_> = network.topology().links.iter().map(|link| (link.name.as_str(), link.hop.name.as_str())).collect();
+    assert_eq!(names[..2], [("0:sat:1", "sat:1"), ("0:sat:2", "sat:2")]);
+    assert_eq!(names[3..5], [("1:sat:1", "sat:1"), ("1:sat:2", "sat:2")]);
+    assert_eq!(network.profile(1).unwrap().hops(), profile().hops());
 }
 
 #[test]
@@ -82,10 +92,11 @@ fn a_reversed_link_swaps_its_directions_and_the_fates_of_its_events() {
 #[test]
 fn an_invalid_network_is_refused_in_one_line() {
     type Damage = fn(&mut Topology, &mut Vec<Path>);
-    let cases: [(Damage, &str); 9] = [
+    let cases: [(Damage, &str); 10] = [
         (|_, paths| paths.clear(), "no path"),
         (|_, paths| paths[1].name = "a".to_owned(), "the list of paths: a occurs twice"),
         (|topology, _| topology.nodes[1] = "terminal:a".to_owned(), "the list of nodes: terminal:a occurs twice"),
+        (|topology, _| topology.links[1].name = "user:a".to_owned(), "the list of links: user:a occurs twice"),
         (|topology, _| topology.links[0].ends[1] = 9, "user:a: node 9 does not exist; expected 0 to 3"),
         (|topology, _| topology.events[0].kind = event(0, 0, Some(1), QueueFate::Keep).kind, "event 0 of the links: it is a handover"),
         (|_, paths| paths[0].hops[1].link = 7, "a: hop 7 does not exist"),
