@@ -8,7 +8,7 @@ use crate::stages::Part;
 use bentpipe_profile::Time;
 
 /// Where a packet enters or leaves an element. The near side is that of the node at which the element stands; the far side is that of the node at the other
-/// end of the link. An element inside a link is passed from near to far. An element at a link's end ([`crate::Link::set_ends`]) is passed both ways, and may
+/// end of the link. An element inside a link is passed from near to far. An element at a link's end ([`crate::Network::set_ends`]) is passed both ways, and may
 /// answer a packet from the far side with one to the far side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {

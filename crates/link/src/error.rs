@@ -1,6 +1,6 @@
 //! Errors of networks.
 
-/// Why a network cannot be built.
+/// Why a network cannot be built or changed.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkError {
@@ -13,5 +13,15 @@ pub enum NetworkError {
         count: usize,
         /// The limit.
         max: usize,
+    },
+    /// Elements for the ends of a link that cannot have them.
+    #[error("ends of link {link}: {problem}; expected {expected}")]
+    Ends {
+        /// Index of the link.
+        link: usize,
+        /// Why not.
+        problem: &'static str,
+        /// A link that can have them.
+        expected: String,
     },
 }

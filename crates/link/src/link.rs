@@ -65,10 +65,8 @@ impl Link {
         Self { chains, ends: None }
     }
 
-    /// Put elements at the ends of the link: direction 0 leads from the first to the second. Packets enter an end by [`Port::Near`] from its node and by
-    /// [`Port::Far`] from the link. It returns them by [`Port::Far`] into the link, by [`Port::Near`] to its node, or by [`Port::Drop`] once it gives a
-    /// packet up that it has kept. A packet that it sends into the link while it keeps it has the role [`Role::Copy`].
-    pub fn set_ends(&mut self, elements: [Box<dyn Element>; 2]) {
+    /// Put elements at the ends of the link ([`crate::Network::set_ends`]).
+    pub(crate) fn set_ends(&mut self, elements: [Box<dyn Element>; 2]) {
         self.ends = Some(Box::new(Ends { elements, inside: Default::default(), drops: Default::default() }));
     }
 

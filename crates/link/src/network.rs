@@ -18,6 +18,7 @@ use self::path::{ABSENT, Path};
 use crate::cause::DropCause;
 use crate::chain::Chain;
 use crate::element::{Element, Port};
+use crate::error::NetworkError;
 use crate::link::Link;
 use crate::packet::Packet;
 use crate::stages::Stage;
@@ -37,7 +38,10 @@ pub enum Outcome {
 
 /// Links, the paths over them and their events (see the module). A *unit* is one direction of a link.
 pub struct Network {
+    /// The links of the Topology, then the queues that several of them share.
     links: Vec<Link>,
+    /// For each link of the Topology, the link with its queue.
+    queue_links: Vec<usize>,
     /// For each unit, how many paths use it.
     users: Vec<u32>,
     paths: Vec<Path>,
@@ -67,9 +71,26 @@ impl Network {
         self.separate_flows
     }
 
-    /// Put elements at the ends of a link ([`Link::set_ends`]). `link`: its index in the Topology. The link must have a queue of its own.
-    pub fn set_ends(&mut self, link: usize, elements: [Box<dyn Element>; 2]) {
-        self.links[link].set_ends(elements);
+    /// Put elements at the ends of a link, before packets enter it. `link`: its index in the Topology, whose direction up leads from the first end to the
+    /// second. Packets enter an end by [`Port::Near`] from its node and by [`Port::Far`] from the link. It returns them by [`Port::Far`] into the link, by
+    /// [`Port::Near`] to its node, or by [`Port::Drop`] once it gives a packet up. A packet that it sends into the link while it keeps it has the role
+    /// [`crate::Role::Copy`].
+    ///
+    /// # Errors
+    /// A link that does not exist, shares its queue, has ends already or carries packets.
+    pub fn set_ends(&mut self, link: usize, elements: [Box<dyn Element>; 2]) -> Result<(), NetworkError> {
+        let links = self.queue_links.len();
+        let (problem, expected) = match self.queue_links.get(link) {
+            None => ("it does not exist", format!("0 to {}", links.saturating_sub(1))),
+            Some(&queue) if queue != link => ("it shares its queue", "a link with a queue of its own".to_owned()),
+            _ if self.links[link].has_ends() => ("it has ends already", "ends that are set once".to_owned()),
+            _ if self.links[link].packets() > 0 => ("it carries packets", "ends that are set before packets enter".to_owned()),
+            _ => {
+                self.links[link].set_ends(elements);
+                return Ok(());
+            }
+        };
+        Err(NetworkError::Ends { link, problem, expected })
     }
 
     /// Return a link by its index in the Topology.

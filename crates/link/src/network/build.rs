@@ -32,9 +32,9 @@ impl Network {
         }
         // Shared queues are links of their own, in front of those that share them.
         let mut shared: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut entry_links = Vec::new();
+        let mut queue_links = Vec::new();
         for (number, link) in topology.links.iter().enumerate() {
-            entry_links.push(match &link.hop.shared_id {
+            queue_links.push(match &link.hop.shared_id {
                 None => number,
                 Some(id) => *shared.entry(id).or_insert_with(|| {
                     links.push(Link::new(Direction::BOTH.map(|d| Chain::queue_only(link.hop.side(d), queue_key(id, d)))));
@@ -42,7 +42,7 @@ impl Network {
                 }),
             });
         }
-        let paths = spec.paths().iter().map(|path| build_path(path, &entry_links)).collect::<Result<Vec<_>, _>>()?;
+        let paths = spec.paths().iter().map(|path| build_path(path, &queue_links)).collect::<Result<Vec<_>, _>>()?;
         let mut users = vec![0_u32; 2 * links.len()];
         for path in &paths {
             let mut units: Vec<u32> = path.hops.iter().flat_map(|hop| hop.entry.into_iter().chain(hop.exit)).collect();
@@ -56,6 +56,7 @@ impl Network {
             changes: Changes::new(spec),
             due: vec![Time::MAX; 2 * links.len()],
             links,
+            queue_links,
             users,
             paths,
             wakes: BinaryHeap::new(),
@@ -71,15 +72,15 @@ fn check(items: &'static str, count: usize, max: usize) -> Result<(), NetworkErr
     if count > max { Err(NetworkError::TooMany { items, count, max }) } else { Ok(()) }
 }
 
-/// Build the hops and routes of one path. `entry_links`: for each link, the one with its queue.
+/// Build the hops and routes of one path. `queue_links`: for each link, the one with its queue.
 #[allow(clippy::cast_possible_truncation)] // counts are checked
-fn build_path(spec: &bentpipe_profile::Path, entry_links: &[usize]) -> Result<Path, NetworkError> {
+fn build_path(spec: &bentpipe_profile::Path, queue_links: &[usize]) -> Result<Path, NetworkError> {
     let most = usize::from(ABSENT) - 1;
     check("hops of a path", spec.hops.len(), most)?;
     check("routes of a path", spec.routes.len(), most)?;
     let hop = |hop: &bentpipe_profile::PathHop| {
         let units = |link: usize| Direction::BOTH.map(|d| (2 * link + (d as usize ^ usize::from(hop.reversed))) as u32);
-        Hop { entry: units(entry_links[hop.link]), exit: units(hop.link), migrate_to: [ABSENT; 2] }
+        Hop { entry: units(queue_links[hop.link]), exit: units(hop.link), migrate_to: [ABSENT; 2] }
     };
     Ok(Path {
         routes: spec.routes.iter().map(|r| Route { hops: r.hops.iter().map(|&h| h as u16).collect() }).collect(),

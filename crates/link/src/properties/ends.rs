@@ -99,7 +99,7 @@ fn bodies(out: &[(Outcome, Packet)], outcome: Outcome) -> Vec<u32> {
 fn an_end_answers_each_event_on_time() {
     for link in 0..2 {
         let (mut network, answers) = (handover(), Lateness::default());
-        network.set_ends(link, Direction::BOTH.map(|direction| Passing::boxed(direction, false, &answers)));
+        network.set_ends(link, Direction::BOTH.map(|direction| Passing::boxed(direction, false, &answers))).unwrap();
         assert_eq!(bodies(&outcomes(&mut network, &[8, 8, 8, 9, 12]), Outcome::Delivered), (0..10).collect::<Vec<_>>());
         // Each end of link 0 receives the Leave, those of link 1 two Joins (route and event), an Await and a floor.
         let answers = answers.lock().unwrap();
@@ -110,7 +110,7 @@ fn an_end_answers_each_event_on_time() {
 #[test]
 fn a_queue_migrates_to_a_link_with_ends() {
     let mut network = handover();
-    network.set_ends(1, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(50))));
+    network.set_ends(1, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(50)))).unwrap();
     // Six packets each way wait at the handover. Others enter the new link before they arrive there.
     let out = outcomes(&mut network, &[8, 8, 8, 8, 9, 9, 9, 10, 11, 12, 13]);
     assert_eq!(bodies(&out, Outcome::Delivered), (0..22).collect::<Vec<_>>());
@@ -121,7 +121,7 @@ fn a_queue_migrates_to_a_link_with_ends() {
 #[test]
 fn a_packet_that_an_end_drops_is_one_of_its_own_direction() {
     let (mut network, answers) = (handover(), Lateness::default());
-    network.set_ends(0, Direction::BOTH.map(|direction| Passing::boxed(direction, direction == Direction::Up, &answers)));
+    network.set_ends(0, Direction::BOTH.map(|direction| Passing::boxed(direction, direction == Direction::Up, &answers))).unwrap();
     // Odd bodies go down, and the end at the beginning of the direction up receives them.
     let out = outcomes(&mut network, &[0, 2, 4]);
     assert_eq!(bodies(&out, Outcome::Delivered), [0, 2, 4]);
@@ -136,7 +136,7 @@ fn stages_are_those_of_hosts_packets_inside() {
     let air = side(&[5], &[10], LOSS_ONE / 5, false, tail(QueueLimit::Packets(1000)));
     let route = RouteEntry { at_ns: Time(0), hops: vec![0] };
     let mut network = network_of(&[&profile(vec![hop("air", &air)], vec![route], vec![])]);
-    network.set_ends(0, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(15))));
+    network.set_ends(0, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(15)))).unwrap();
     network.record_stages();
     let out = outcomes(&mut network, &(0..400).map(|n| 3 * n).collect::<Vec<_>>());
     let mut last = BTreeMap::new();
@@ -147,4 +147,25 @@ fn stages_are_those_of_hosts_packets_inside() {
     for (_, packet) in out.iter().filter(|(outcome, _)| *outcome == Outcome::Delivered) {
         assert_eq!(last[&packet.body], packet.at);
     }
+}
+
+#[test]
+fn ends_that_a_link_cannot_have_are_refused() {
+    let air = side(&[5], &[10], 0, false, tail(QueueLimit::Packets(100)));
+    let hops = vec![Hop { shared_id: Some("beam".to_owned()), ..hop("beam", &air) }, hop("wire", &air)];
+    let route = RouteEntry { at_ns: Time(0), hops: vec![0, 1] };
+    let mut network = network_of(&[&profile(hops, vec![route], vec![])]);
+    let mut error = |link| {
+        let ends = Direction::BOTH.map(|direction| Passing::boxed(direction, false, &Lateness::default()));
+        network.set_ends(link, ends).err().map(|error| error.to_string())
+    };
+    // The shared queue is a link too, but not of the Topology.
+    assert_eq!(error(2).unwrap(), "ends of link 2: it does not exist; expected 0 to 1");
+    assert_eq!(error(0).unwrap(), "ends of link 0: it shares its queue; expected a link with a queue of its own");
+    assert_eq!(error(1), None);
+    assert_eq!(error(1).unwrap(), "ends of link 1: it has ends already; expected ends that are set once");
+    let mut network = handover();
+    network.send(Packet::new(Time(0), 0, Direction::Up, 0, 100, 0)).unwrap();
+    let error = network.set_ends(0, Direction::BOTH.map(|direction| Passing::boxed(direction, false, &Lateness::default())));
+    assert!(error.unwrap_err().to_string().starts_with("ends of link 0: it carries packets; expected"));
 }

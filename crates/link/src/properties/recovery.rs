@@ -97,7 +97,7 @@ fn lossy_link(loss: u64) -> Network {
 
 fn add_ends(network: &mut Network) {
     // An acknowledgement waits behind at most one packet here.
-    network.set_ends(1, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(15))));
+    network.set_ends(1, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(15)))).unwrap();
 }
 
 /// Send a packet every 2 ms, alternately up and down, and run the network until the last one is out.
