@@ -1,6 +1,6 @@
 //! Elements at the ends of a link: an end may answer over the other direction, and no copy or control packet reaches a host.
 
-use super::{MS, hop, network_of, profile, side, tail};
+use super::{MS, drive, fates, hop, network_of, profile, queues, side, tail, two_hop_handover};
 use crate::*;
 use bentpipe_profile::*;
 use proptest::prelude::*;
@@ -170,6 +170,29 @@ proptest! {
         let (out, left) = run(0);
         prop_assert_eq!(left, 0);
         prop_assert_eq!(out.iter().map(|(_, packet)| packet.body).collect::<Vec<_>>(), (0..packets).collect::<Vec<_>>());
+        prop_assert!(out.iter().all(|(_, packet)| packet.role == Role::Host && packet.path == 0 && packet.at >= packet.entered));
+        prop_assert_eq!(out, run(late).0);
+    }
+
+    /// The same with a handover and an outage, of any fate and with any queue, whichever of the links have ends.
+    #[test]
+    fn every_packet_leaves_recovering_links_once_whatever_happens(
+        fate in fates(), limit in queues(), loss in 0_u64..400_000_000, gap in 0_u64..60, links in prop::sample::subsequence(vec![0_usize, 1, 2], 1..=3),
+        sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..200), late in 1_u64..5 * MS,
+    ) {
+        let p = two_hop_handover(fate, gap, limit, loss);
+        let run = |late| {
+            let mut network = network_of(&[&p]);
+            for &link in &links {
+                network.set_ends(link, Direction::BOTH.map(|direction| Retransmitting::boxed(direction, Nanos::from_millis(40)))).unwrap();
+            }
+            let mut out = drive(&mut network, &sends, late);
+            out.sort_by_key(|(_, packet)| packet.body);
+            (out, network.packets())
+        };
+        let (out, left) = run(0);
+        prop_assert_eq!(left, 0);
+        prop_assert_eq!(out.iter().map(|(_, packet)| packet.body as usize).collect::<Vec<_>>(), (0..sends.len()).collect::<Vec<_>>());
         prop_assert!(out.iter().all(|(_, packet)| packet.role == Role::Host && packet.path == 0 && packet.at >= packet.entered));
         prop_assert_eq!(out, run(late).0);
     }
