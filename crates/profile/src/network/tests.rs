@@ -67,6 +67,17 @@ fn links_of_several_profiles_have_unique_names() {
     assert_eq!(network.profile(1).unwrap().hops(), profile().hops());
 }
 
+/// An event of a link has one row for all paths that use it; events of paths have one each.
+#[test]
+fn an_event_of_a_link_is_recorded_once() {
+    let (topology, mut paths) = two_users();
+    paths[1].events = vec![event(3, 0, None, QueueFate::Keep)];
+    let mut events = crate::run::tables::Events::default();
+    events.push_network(&network(topology, paths).unwrap(), Time::ZERO, Time(60 * SECOND));
+    let rows: Vec<_> = events.t_s.iter().zip(&events.detail).map(|(t_s, detail)| (*t_s, detail.as_str())).collect();
+    assert_eq!(rows, [(4.0, "feeder, 50 ms"), (3.0, "user:b, 50 ms")]);
+}
+
 #[test]
 fn events_of_a_shared_queue_strike_one_profile() {
     let mut shared = profile();

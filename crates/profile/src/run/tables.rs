@@ -2,6 +2,7 @@
 //! the run. Times are in seconds since the beginning of the run.
 
 use crate::event::{Event, EventKind};
+use crate::network::NetworkSpec;
 use crate::profile::Profile;
 use crate::units::Time;
 use sha2::{Digest, Sha256};
@@ -185,14 +186,31 @@ impl Applications {
 impl Events {
     /// Append the Profile's events between `start` and `end`. An interruption that began earlier and lasts beyond `start` counts from `start`.
     pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
+        self.push_path_events(profile.events(), |hop| &profile.hops()[hop].name, start, end);
+    }
+
+    /// Append the events of a network as [`Events::push_path`] does, path by path. An event of a link has one row, however many paths use the link.
+    pub fn push_network(&mut self, network: &NetworkSpec, start: Time, end: Time) {
+        let mut is_recorded = vec![false; network.topology().links.len()];
+        for path in network.paths() {
+            let mut events = path.link_events(network.topology());
+            events.retain(|event| !is_recorded[path.hops[event.hop].link]);
+            events.extend(path.events.iter().cloned());
+            events.sort_by_key(|event| event.at_ns);
+            self.push_path_events(&events, |hop| &network.topology().links[path.hops[hop].link].hop.name, start, end);
+            path.hops.iter().for_each(|hop| is_recorded[hop.link] = true);
+        }
+    }
+
+    /// Append events of one path. `name`: names of its hops.
+    fn push_path_events<'a>(&mut self, events: &[Event], name: impl Fn(usize) -> &'a str, start: Time, end: Time) {
         let lasts = |e: &&Event| e.at_ns + e.interruption_ns > start;
-        for event in profile.events().iter().filter(|e| (e.at_ns >= start || lasts(e)) && e.at_ns < end) {
+        for event in events.iter().filter(|e| (e.at_ns >= start || lasts(e)) && e.at_ns < end) {
             let t_s = event.at_ns.max(start).since(start).as_secs_f64();
-            let hop = &profile.hops()[event.hop].name;
-            let gap_ms = event.interruption_ns.as_millis_f64();
+            let (hop, gap_ms) = (name(event.hop), event.interruption_ns.as_millis_f64());
             let (kind, detail) = match &event.kind {
                 EventKind::Handover { to_hop, .. } if *to_hop == event.hop => ("reconfiguration", format!("{hop}, {gap_ms} ms")),
-                EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", profile.hops()[*to_hop].name)),
+                EventKind::Handover { to_hop, .. } => ("handover", format!("{hop} to {}, {gap_ms} ms", name(*to_hop))),
                 EventKind::Outage => ("outage", format!("{hop}, {gap_ms} ms")),
                 EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
                 EventKind::Rain => ("rain", format!("{hop}, {gap_ms} ms")),

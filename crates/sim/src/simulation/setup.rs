@@ -72,11 +72,11 @@ impl Simulation {
         Self::on(experiment, profiles, network, &Controllers::default(), &|_, _| None)
     }
 
-    /// Set up a checked Experiment. `profiles`: the network's paths.
+    /// Set up a checked Experiment on the network `spec`. `profiles`: its paths.
     fn on(
         experiment: Experiment,
         profiles: Vec<Arc<Profile>>,
-        network: &NetworkSpec,
+        spec: &NetworkSpec,
         controllers: &Controllers,
         apps: &AppPlugins<'_>,
     ) -> Result<Self, SimError> {
@@ -90,7 +90,7 @@ impl Simulation {
                 profile_s: short.duration().as_secs_f64(),
             });
         }
-        let mut network = Network::new(network, Streams::new(experiment.seed))?;
+        let mut network = Network::new(spec, Streams::new(experiment.seed))?;
         let flows = experiment
             .flows
             .iter()
@@ -135,9 +135,7 @@ impl Simulation {
         for source in 0..simulation.sources.len() {
             simulation.schedule_transfer(source);
         }
-        for profile in &simulation.profiles {
-            simulation.tables.events.push_path(profile, start, end);
-        }
+        simulation.tables.events.push_network(spec, start, end);
         Ok(simulation)
     }
 }
