@@ -167,8 +167,11 @@ impl Apart {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| scope.concerns(packet.path));
         self.waiting = staying.into_iter().collect();
-        leaving.iter().for_each(|((_, kind, _), packet)| self.count_out(*kind, packet));
-        leaving.into_iter().map(|(_, packet)| packet).collect()
+        let counted = leaving.into_iter().map(|((_, kind, _), packet)| {
+            self.count_out(kind, &packet);
+            packet
+        });
+        counted.collect()
     }
 
     /// Return the bytes of the waiting packets.
