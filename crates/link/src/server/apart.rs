@@ -203,7 +203,7 @@ mod tests {
         std::iter::from_fn(|| apart.next_release().map(|at| (at.0, apart.release().unwrap().1.body))).collect()
     }
 
-    /// A pause takes no memory after its end, whether packets have waited or not, and whether the path sends again or not.
+    /// A pause takes no memory after its end, whether packets have waited or not, and whether more of the path follow or not.
     #[test]
     fn a_pause_is_removed_at_its_end() {
         let mut apart = Apart::new(QueueLimit::Packets(9));
