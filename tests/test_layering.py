@@ -18,7 +18,7 @@ ALLOWED = {
     "bentpipe-transport": {"bentpipe-profile", "bentpipe-cc"},
     "bentpipe-apps": {"bentpipe-profile"},
     "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport", "bentpipe-apps"},
-    "bentpipe-emu": {"bentpipe-profile", "bentpipe-link"},
+    "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps"},
     "bentpipe-logs": set(),
     "bentpipe-py": {
         "bentpipe-profile",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Sources of this crate and its workspace dependencies; the lock file stands for other dependencies.
-const SOURCES: [&str; 4] = ["src", "../link/src", "../profile/src", "../../Cargo.lock"];
+const SOURCES: [&str; 5] = ["src", "../apps/src", "../link/src", "../profile/src", "../../Cargo.lock"];
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?);

@@ -7,6 +7,7 @@
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
+//! | [`items`], [`timers`] | parts that every driver needs: the table of items, the timers of an end |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
 //! An application is one *end*. The two ends share no memory and exchange nothing but messages on streams, as two programs on two hosts do.
@@ -15,11 +16,13 @@
 pub mod actions;
 pub mod app;
 pub mod bulk;
+pub mod items;
 pub mod paced;
 pub mod request;
 pub mod server;
 #[cfg(test)]
 mod testing;
+pub mod timers;
 pub mod transfers;
 
 pub use actions::{Action, Actions, Item};

@@ -10,20 +10,25 @@ pub struct Paced {
     every: Nanos,
     stream: StreamId,
     next: u64,
+    /// When the next message is due: a timer that is late delays no others.
+    due: Time,
 }
 
 impl Paced {
     /// Create a sender of `bytes` each `every`.
     #[must_use]
     pub const fn new(bytes: Bytes, every: Nanos) -> Self {
-        Self { bytes, every, stream: StreamId(0), next: 0 }
+        Self { bytes, every, stream: StreamId(0), next: 0, due: Time::ZERO }
     }
 }
 
 impl App for Paced {
     fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
         match event {
-            Event::Started => self.stream = actions.open(),
+            Event::Started => {
+                self.stream = actions.open();
+                self.due = now;
+            }
             Event::Timer(_) => {}
             _ => return,
         }
@@ -31,6 +36,7 @@ impl App for Paced {
         self.next += 1;
         actions.write(self.stream, Message { bytes: self.bytes, id, answer_bytes: 0 });
         actions.record(Item { id, kind: Some("message".into()), start: Some(now), bytes: Some(self.bytes), ..Item::default() });
-        actions.set_timer(now + self.every, self.next);
+        self.due = self.due + self.every;
+        actions.set_timer(self.due, self.next);
     }
 }

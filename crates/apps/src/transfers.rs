@@ -15,13 +15,15 @@ pub struct Transfers {
     /// Random draws of a Poisson process; `None`: the times are constant.
     draws: Option<Stream>,
     next: u64,
+    /// When the next transfer at an interval is due: a timer that is late delays no others.
+    due: Option<Time>,
 }
 
 impl Transfers {
     /// Create a sender of transfers; `sizes` are used in turn.
     #[must_use]
     pub const fn new(sizes: Vec<Bytes>, count: Option<u64>, every: Option<Nanos>, draws: Option<Stream>) -> Self {
-        Self { sizes, count, every, draws, next: 0 }
+        Self { sizes, count, every, draws, next: 0, due: None }
     }
 
     fn begin(&mut self, now: Time, actions: &mut Actions) {
@@ -36,7 +38,9 @@ impl Transfers {
         if self.is_last() {
             actions.finish();
         } else if let Some(every) = self.every {
-            actions.set_timer(now + self.gap(every), self.next);
+            let due = self.due.unwrap_or(now) + self.gap(every);
+            self.due = Some(due);
+            actions.set_timer(due, self.next);
         }
     }
 

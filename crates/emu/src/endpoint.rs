@@ -107,6 +107,12 @@ impl Endpoint {
         }
     }
 
+    /// Whether the newest socket's close event has arrived.
+    #[must_use]
+    pub const fn has_close_event(&self) -> bool {
+        matches!(self.state, SocketState::Closed | SocketState::Reset)
+    }
+
     /// Whether the newest socket has gone without a close event.
     #[must_use]
     pub fn is_missing_close(&self) -> bool {
@@ -135,6 +141,17 @@ impl Endpoint {
 }
 
 impl Totals {
+    /// Adds the sums of another endpoint.
+    pub fn merge(&mut self, other: &Self) {
+        self.acked += other.acked;
+        self.received += other.received;
+        self.retransmits += other.retransmits;
+        self.marks += other.marks;
+        self.busy_s += other.busy_s;
+        self.receiver_limited_s += other.receiver_limited_s;
+        self.buffer_limited_s += other.buffer_limited_s;
+    }
+
     fn add(&mut self, info: &TcpInfo) {
         self.acked += info.bytes_acked;
         self.received += info.bytes_received;

@@ -77,6 +77,9 @@ pub enum EmuError {
         /// The error.
         reason: String,
     },
+    /// An application in Python failed.
+    #[error("{0}")]
+    App(String),
     /// The path's device was removed or set down.
     #[error(
         "the path's device `bentpipe` in the {end}'s namespace is gone, or down ({reason}); expected it up to the end; try not to change it from a program inside"
@@ -125,6 +128,7 @@ impl EmuError {
                 | Self::Controller { .. }
                 | Self::Capture { .. }
                 | Self::DeviceGone { .. }
+                | Self::App(_)
                 | Self::Network(_)
                 | Self::Profile(_)
         )

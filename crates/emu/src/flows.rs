@@ -1,6 +1,7 @@
 //! Numbers of flows, and their slots in the link elements.
 
 use crate::fragments::{Fragments, PacketId};
+use crate::grouping::Grouping;
 use crate::header::{FlowKey, Header, TCP};
 use bentpipe_profile::{Direction, Nanos, Time};
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub struct Span {
 /// one when another has been idle for [`IDLE_TIME`]; meanwhile it uses the shared slot.
 #[derive(Debug, Default)]
 pub struct FlowTable {
+    grouping: Grouping,
     numbers: BTreeMap<FlowKey, u32>,
     slots: BTreeMap<FlowKey, u32>,
     owners: Vec<Owner>,
@@ -64,7 +66,13 @@ struct Owner {
 }
 
 impl FlowTable {
-    /// The flow of a packet in `direction`; of a fragment, its whole packet's flow.
+    /// Creates a table of flows that are grouped like this.
+    #[must_use]
+    pub fn new(grouping: Grouping) -> Self {
+        Self { grouping, ..Self::default() }
+    }
+
+    /// The connection of a packet in `direction`; of a fragment, its whole packet's.
     pub fn key(&mut self, header: &Header, direction: Direction) -> FlowKey {
         let Some((identification, first)) = header.fragment else { return header.key(direction) };
         let Header { mut source, mut destination, protocol, .. } = *header;
@@ -75,9 +83,15 @@ impl FlowTable {
         Header { source, destination, ..*header }.key(direction)
     }
 
-    /// Returns the slot of a flow with a packet at `now`, and the flow's number if it is new.
-    #[allow(clippy::cast_possible_truncation)] // at most MOST_FLOWS and MOST_NUMBERED
-    pub fn slot(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
+    /// Returns the slot of the flow of a connection with a packet at `now`; and the flow's key and number, if it is new.
+    pub fn slot(&mut self, connection: FlowKey, now: Time) -> (u32, Option<(FlowKey, u32)>) {
+        let key = self.grouping.flow(connection);
+        let (slot, new) = self.slot_of_flow(key, now);
+        (slot, new.map(|number| (key, number)))
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // at most MAX_SLOTS and MAX_NUMBERED
+    fn slot_of_flow(&mut self, key: FlowKey, now: Time) -> (u32, Option<u32>) {
         let known = self.last.filter(|(last, _)| *last == key).map(|(_, slot)| slot).or_else(|| self.slots.get(&key).copied());
         if let Some(slot) = known {
             self.last = Some((key, slot));
@@ -206,14 +220,14 @@ mod tests {
         let mut table = FlowTable::default();
         for port in 0..300 {
             for _ in 0..2 {
-                assert_eq!(table.slot(key(17, port), Time(u64::from(port))), (SHARED_SLOT, None));
+                assert_eq!(table.slot_of_flow(key(17, port), Time(u64::from(port))), (SHARED_SLOT, None));
             }
         }
         assert_eq!(table.number(SHARED_SLOT), UNNUMBERED_FLOWS);
         for port in 0..200 {
-            let (slot, new) = table.slot(key(TCP, port), Time(1000));
+            let (slot, new) = table.slot_of_flow(key(TCP, port), Time(1000));
             assert_eq!((slot, new), (u32::from(port), Some(u32::from(port))));
-            assert_eq!(table.slot(key(TCP, port), Time(1001)), (slot, None));
+            assert_eq!(table.slot_of_flow(key(TCP, port), Time(1001)), (slot, None));
         }
     }
 
@@ -221,17 +235,17 @@ mod tests {
     fn packets_of_connections_beyond_the_limit_are_counted() {
         let mut table = FlowTable::default();
         for port in 0..MAX_NUMBERED + 3 {
-            table.slot(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
+            table.slot_of_flow(key(TCP, u16::try_from(port).unwrap()), Time(port as u64));
         }
         assert_eq!(table.unnumbered(), 3);
-        table.slot(key(17, 53), Time(9000));
+        table.slot_of_flow(key(17, 53), Time(9000));
         assert_eq!(table.unnumbered(), 3, "DNS queries never get numbers");
     }
 
     #[test]
     fn a_long_udp_flow_gets_a_number() {
         let mut table = FlowTable::default();
-        let count: Vec<_> = (0..MIN_PACKETS + 5).map(|t| table.slot(key(17, 443), Time(u64::from(t)))).collect();
+        let count: Vec<_> = (0..MIN_PACKETS + 5).map(|t| table.slot_of_flow(key(17, 443), Time(u64::from(t)))).collect();
         let is_enough = MIN_PACKETS as usize - 1;
         assert!(count[..is_enough].iter().all(|&s| s == (SHARED_SLOT, None)));
         assert_eq!(count[is_enough], (0, Some(0)));
@@ -243,15 +257,15 @@ mod tests {
         let mut table = FlowTable::default();
         let most = u16::try_from(SHARED_SLOT).unwrap();
         for port in 0..most {
-            table.slot(key(TCP, port), Time(u64::from(port)));
+            table.slot_of_flow(key(TCP, port), Time(u64::from(port)));
         }
         let late = key(TCP, most);
-        assert_eq!(table.slot(late, Time(1000)), (SHARED_SLOT, Some(SHARED_SLOT)), "numbered, but no slot is free");
-        table.slot(key(TCP, 0), Time(2000));
+        assert_eq!(table.slot_of_flow(late, Time(1000)), (SHARED_SLOT, Some(SHARED_SLOT)), "numbered, but no slot is free");
+        table.slot_of_flow(key(TCP, 0), Time(2000));
         let after = Time(1) + IDLE_TIME;
-        assert_eq!(table.slot(late, after), (1, None), "the slot of the flow that was idle longest");
+        assert_eq!(table.slot_of_flow(late, after), (1, None), "the slot of the flow that was idle longest");
         assert_eq!(table.number(1), SHARED_SLOT);
-        let (slot, new) = table.slot(key(TCP, 1), Time(2) + IDLE_TIME);
+        let (slot, new) = table.slot_of_flow(key(TCP, 1), Time(2) + IDLE_TIME);
         assert_eq!((slot, new), (2, None), "a flow that comes back keeps its number");
         assert_eq!(table.number(2), 1);
         assert_eq!(table.spans()[1], Span { first: Time(1), last: Time(2) + IDLE_TIME }, "and its span begins at its first packet");
@@ -269,7 +283,7 @@ mod tests {
             for (port, tcp, gap) in packets {
                 now = now + Nanos(gap);
                 let key = key(if tcp { TCP } else { 17 }, port);
-                let (slot, new) = table.slot(key, now);
+                let (slot, new) = table.slot_of_flow(key, now);
                 prop_assert!(slot <= SHARED_SLOT);
                 if let Some(number) = new {
                     prop_assert!(number < UNNUMBERED_FLOWS);

@@ -14,8 +14,8 @@
 //! | [`ecn`] | ECN bits in an IP header |
 //! | [`gateway`] | forwarding between the server's end of the path and the Internet |
 //! | [`diag`], [`close_events`] | the kernel's socket table, and its record of each closed socket |
-//! | [`sampler`], [`endpoint`] | TCP state as rows of the Run's `samples` |
-//! | [`programs`], [`server`], [`race_flows`] | the traffic's sources: a user's program and its server, or the flows of a race |
+//! | [`sampler`], [`endpoint`], `connections`, [`grouping`] | TCP state as rows of the Run's `samples` |
+//! | [`programs`], [`server`], [`race`] | the traffic's sources: a user's program and its server, or the flows of a race |
 //! | [`names`] | the host name `server` |
 //! | [`descriptors`] | the limit of file descriptors |
 //! | [`capture`] | packets at both ends of the path, as pcapng |
@@ -27,6 +27,7 @@ pub mod address;
 pub mod capture;
 pub mod clock;
 pub mod close_events;
+mod connections;
 pub mod descriptors;
 pub mod device;
 pub mod diag;
@@ -37,6 +38,7 @@ pub mod flows;
 pub mod fragments;
 pub mod gateway;
 pub mod gro;
+pub mod grouping;
 pub mod header;
 pub mod host;
 pub mod interface;
@@ -50,7 +52,7 @@ pub mod offload;
 pub mod packets;
 mod passages;
 pub mod programs;
-pub mod race_flows;
+pub mod race;
 pub mod relay;
 pub mod result;
 pub mod ring;

@@ -59,6 +59,7 @@ impl Observation<'_> {
             is_complete: self.sampler.is_complete(flow.key),
             retransmits: flow.retransmits,
             marks: flow.marks,
+            app: None,
         });
         flows.collect()
     }

@@ -20,6 +20,7 @@ use crate::ecn;
 use crate::error::{EmuError, system};
 use crate::flows::FlowTable;
 use crate::gateway::{Action, Gateway};
+use crate::grouping::Grouping;
 use crate::header::Header;
 use crate::lateness::Lateness;
 use crate::passages::Passages;
@@ -89,6 +90,7 @@ impl Relay {
         (begin, at_end): (Begin, AtEnd),
         devices: [Device; 2],
         gateway: Option<Gateway>,
+        grouping: Grouping,
     ) -> Result<Self, EmuError> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system("epoll_create"))?;
         let timer = Timer::new()?;
@@ -111,7 +113,7 @@ impl Relay {
             at_end,
             start: Time::ZERO,
             passages: Passages::new(network),
-            flows: FlowTable::default(),
+            flows: FlowTable::new(grouping),
             outcomes: Vec::new(),
             received: Vec::new(),
             next_window: Time::ZERO,
@@ -227,8 +229,8 @@ impl Relay {
         };
         let key = self.flows.key(&header, direction);
         let (flow, new) = self.flows.slot(key, now);
-        if let Some(number) = new {
-            on_event(RelayEvent::Flow(key, number));
+        if let Some((flow, number)) = new {
+            on_event(RelayEvent::Flow(flow, number));
         }
         let ecn = ecn::codepoint(buffer.packet());
         let (bytes, body) = self.ends.store(buffer);

@@ -3,7 +3,7 @@
 
 use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{FlowFacts, NoRoute, Samples, Summary};
+use bentpipe_profile::run::{AppSummary, FlowFacts, NoRoute, Samples, Summary};
 use serde::{Deserialize, Serialize};
 
 /// The emulator's part of the summary.
@@ -25,7 +25,7 @@ pub struct EmulationResult {
 }
 
 /// Result of one flow. Fields as in [`FlowFacts`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // see there
 pub struct FlowResult {
     /// Its number in the tables as sent; `None`: no packet. In the Run its number is its index in the Experiment.
@@ -39,6 +39,8 @@ pub struct FlowResult {
     pub retransmits: u64,
     /// CE marks echoed, as the sender's kernel counts them.
     pub marks: u64,
+    #[serde(default)]
+    pub app: Option<AppSummary>,
 }
 
 impl EmulationResult {
@@ -68,6 +70,7 @@ impl EmulationResult {
         let mut summary = Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets);
         summary.no_route = self.no_route;
         for (flow, summary) in self.flows.iter().zip(&mut summary.flows) {
+            summary.app.clone_from(&flow.app);
             if !flow.is_complete || flow.stop <= flow.start {
                 // Bytes or duration unknown; NaN becomes null.
                 (summary.goodput_bps, summary.whole_run_bps) = (f64::NAN, f64::NAN);

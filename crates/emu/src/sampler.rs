@@ -2,9 +2,11 @@
 //! next sample.
 
 use crate::close_events::CloseEvents;
+use crate::connections::Connections;
 use crate::diag::{Diag, ListeningSockets, TcpState};
 use crate::endpoint::{Endpoint, carried_nothing};
 use crate::error::EmuError;
+use crate::grouping::Grouping;
 use crate::header::FlowKey;
 use crate::header::TCP;
 use bentpipe_profile::Direction;
@@ -36,10 +38,10 @@ pub struct ObservedFlow {
     pub marks: u64,
 }
 
-/// A flow's endpoints, and whether anything changed since its last row.
+/// A flow's connections, and whether anything changed since its last row.
 #[derive(Default)]
 struct Flow {
-    ends: [Endpoint; 2],
+    connections: Connections,
     is_updated: bool,
 }
 
@@ -55,6 +57,7 @@ pub struct Sampler {
     ends: [Diag; 2],
     /// `Err`: why this kernel sends no close events.
     closes: Result<[CloseEvents; 2], String>,
+    grouping: Grouping,
     numbers: BTreeMap<FlowKey, u32>,
     /// Flow at the client by flow at the server's kernel, behind the gateway.
     client_by_server: BTreeMap<FlowKey, FlowKey>,
@@ -68,10 +71,11 @@ pub struct Sampler {
 impl Sampler {
     /// Creates a sampler of the client's and the server's socket tables and close events.
     #[must_use]
-    pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>) -> Self {
+    pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>, grouping: Grouping) -> Self {
         Self {
             ends,
             closes: closes.map_err(|e| e.to_string()),
+            grouping,
             numbers: BTreeMap::new(),
             client_by_server: BTreeMap::new(),
             server_by_client: BTreeMap::new(),
@@ -110,13 +114,13 @@ impl Sampler {
     /// Whether a flow's byte counters are final or current: its close event arrived, or it is open.
     #[must_use]
     pub fn is_complete(&self, key: FlowKey) -> bool {
-        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::has_current_counters))
+        self.flows.get(&key).is_some_and(|flow| flow.connections.endpoints().any(Endpoint::has_current_counters))
     }
 
     /// Whether a flow is over: an endpoint of it is closed, and was not reopened.
     #[must_use]
     pub fn is_over(&self, key: FlowKey) -> bool {
-        self.flows.get(&key).is_some_and(|flow| flow.ends.iter().any(Endpoint::is_closed))
+        self.flows.get(&key).is_some_and(|flow| flow.connections.endpoints().any(Endpoint::is_closed))
     }
 
     /// TCP flows without a sample that may have carried data. If no close event was lost, flows without a sample carried none: they were refused or
@@ -148,7 +152,7 @@ impl Sampler {
     /// Whether all close events have arrived: no socket has gone without one, and no flow lacks a sample.
     #[must_use]
     pub fn has_all_closes(&self) -> bool {
-        let is_pending = |flow: &Flow| flow.ends.iter().any(Endpoint::is_missing_close);
+        let is_pending = |flow: &Flow| flow.connections.endpoints().any(Endpoint::is_missing_close);
         self.closes.is_err() || (self.unsampled() == 0 && !self.flows.values().any(is_pending))
     }
 
@@ -168,13 +172,13 @@ impl Sampler {
         // Close events first: a socket in the table after them is open, or its event is still to come.
         self.read_close_events()?;
         for flow in self.flows.values_mut() {
-            flow.ends.iter_mut().for_each(Endpoint::mark_unseen);
+            flow.connections.mark_unseen();
         }
         for end in 0..2 {
             for state in self.ends[end].connections()? {
-                let Some(key) = self.flow_of(end, &state) else { continue };
+                let Some((key, connection)) = self.flow_of(end, &state) else { continue };
                 let flow = self.flows.entry(key).or_default();
-                flow.ends[end].record_open(state);
+                flow.connections.endpoint(connection, end).record_open(state);
                 flow.is_updated = true;
             }
         }
@@ -200,32 +204,33 @@ impl Sampler {
             }
         }
         for mut pending in closed {
-            let Some(key) = self.flow_of(pending.end, &pending.state) else {
+            let Some((key, connection)) = self.flow_of(pending.end, &pending.state) else {
                 pending.attempts += 1;
                 if pending.attempts < MAX_ATTEMPTS {
                     self.pending.push(pending);
                 }
                 continue;
             };
-            let is_known = self.flows.get(&key).is_some_and(|flow| flow.ends[pending.end].is_same_socket(&pending.state));
+            let is_known =
+                self.flows.get(&key).is_some_and(|flow| flow.connections.is_same_socket(connection, pending.end, &pending.state));
             if carried_nothing(&pending.state.info) && !is_known {
                 continue;
             }
             let flow = self.flows.entry(key).or_default();
-            flow.ends[pending.end].record_close(pending.state);
+            flow.connections.endpoint(connection, pending.end).record_close(pending.state);
             flow.is_updated = true;
         }
         Ok(())
     }
 
-    /// The flow that a socket at `end` belongs to.
-    fn flow_of(&self, end: usize, state: &TcpState) -> Option<FlowKey> {
+    /// The flow that a socket at `end` belongs to, and its connection.
+    fn flow_of(&self, end: usize, state: &TcpState) -> Option<(FlowKey, FlowKey)> {
         let (client, server) = if end == 0 { (state.local, state.remote) } else { (state.remote, state.local) };
         let mut key = FlowKey { client, server, protocol: TCP };
         if end == 1 {
             key = self.client_by_server.get(&key).copied().unwrap_or(key);
         }
-        Some(key).filter(|key| self.numbers.contains_key(key))
+        Some((self.grouping.flow(key), key)).filter(|(flow, _)| self.numbers.contains_key(flow))
     }
 
     fn write_rows(&mut self, t_s: f64, samples: &mut Samples) {
@@ -233,22 +238,28 @@ impl Sampler {
         for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_updated) {
             flow.is_updated = false;
             if let Some(&number) = numbers.get(key) {
-                write_row(observed, number, *key, &flow.ends, t_s, samples);
+                write_row(observed, number, *key, &flow.connections, t_s, samples);
+                flow.connections.forget_past();
             }
         }
     }
 }
 
-fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey, ends: &[Endpoint; 2], t_s: f64, samples: &mut Samples) {
-    let totals = [ends[0].totals(), ends[1].totals()];
+fn write_row(
+    flows: &mut BTreeMap<u32, ObservedFlow>,
+    number: u32,
+    key: FlowKey,
+    connections: &Connections,
+    t_s: f64,
+    samples: &mut Samples,
+) {
+    let totals = connections.totals();
     // Where one endpoint is outside the emulation, or gone, the other counts both directions.
     let [up, down] = [totals[0].acked.max(totals[1].received), totals[1].acked.max(totals[0].received)];
     let direction = if up >= down { Direction::Up } else { Direction::Down };
-    let sender = &ends[direction as usize];
-    let Some(info) = sender.info() else { return };
-    let (sent, received) = (&totals[direction as usize], totals[direction.reverse() as usize].received);
-    // Acknowledged bytes have arrived; arrived bytes are acknowledged half an RTT later.
-    let delivered = if ends[direction.reverse() as usize].has_current_counters() { received } else { sent.acked.max(received) };
+    let Some(sender) = connections.sender(direction) else { return };
+    let (info, sent) = (&sender.info, &totals[direction as usize]);
+    let delivered = connections.delivered(direction);
     let seen = flows.entry(number).or_insert_with(|| ObservedFlow {
         key,
         direction,
@@ -258,10 +269,8 @@ fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey,
         retransmits: 0,
         marks: 0,
     });
-    let mss = u64::from(info.snd_mss);
-    let packets_out = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let rtt_ms = f64::from(info.rtt) / 1e3;
-    sender.controller().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
+    sender.controller.as_deref().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
     // Without the receiver only the sender's count remains, which is half an RTT behind.
     let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
     seen.delivered_bytes = delivered;
@@ -276,10 +285,10 @@ fn write_row(flows: &mut BTreeMap<u32, ObservedFlow>, number: u32, key: FlowKey,
     s.rtt_smoothed_ms.push(rtt_ms);
     s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
     s.rtt_var_ms.push(f64::from(info.rttvar) / 1e3);
-    s.cwnd_bytes.push(u64::from(info.snd_cwnd) * mss);
-    s.inflight_bytes.push(u64::from(packets_out) * mss);
-    s.pacing_bps.push(if info.pacing_rate == u64::MAX { f64::NAN } else { info.pacing_rate as f64 * 8.0 });
-    s.delivery_bps.push(if info.delivery_rate == 0 { f64::NAN } else { info.delivery_rate as f64 * 8.0 });
+    s.cwnd_bytes.push(sender.cwnd_bytes);
+    s.inflight_bytes.push(sender.inflight_bytes);
+    s.pacing_bps.push(sender.pacing.map_or(f64::NAN, |rate| rate as f64 * 8.0));
+    s.delivery_bps.push(sender.delivery.map_or(f64::NAN, |rate| rate as f64 * 8.0));
     s.retransmits.push(sent.retransmits);
     s.losses.push(0); // the kernel does not count them: written as unknown
     s.marks.push(sent.marks);

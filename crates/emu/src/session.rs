@@ -10,6 +10,7 @@ mod setup;
 use crate::error::EmuError;
 use crate::isolation::Privilege;
 use crate::messages::MessageWriter;
+use crate::race::Plugins;
 use crate::spec::Workload;
 use context::{Event, watch_pipe};
 use setup::{Prepared, prepare};
@@ -17,11 +18,12 @@ use std::fs::File;
 use std::path::Path;
 
 /// Runs one emulation and returns the exit status. `control` carries the specification and stays open while the parent lives; `supervisor` stays
-/// open while the process lives that made the namespaces; messages go to `report`.
+/// open while the process lives that made the namespaces; messages go to `report`. Applications that are not in the registry come from `plugins`.
 #[must_use]
-pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: File) -> i32 {
+pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: File, plugins: &dyn Plugins) -> i32 {
     let Ok(mut messages) = MessageWriter::new(report) else { return 1 }; // no channel for an error
-    let outcome = prepare(privilege, &mut control, supervisor).and_then(|prepared| emulate(prepared, privilege, control, &mut messages));
+    let outcome =
+        prepare(privilege, &mut control, supervisor).and_then(|prepared| emulate(prepared, privilege, control, &mut messages, plugins));
     if let Err(error) = &outcome {
         messages.error(error);
     }
@@ -29,7 +31,13 @@ pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: Fi
     i32::from(outcome.is_err())
 }
 
-fn emulate(mut prepared: Prepared, privilege: Privilege, control: File, messages: &mut MessageWriter) -> Result<(), EmuError> {
+fn emulate(
+    mut prepared: Prepared,
+    privilege: Privilege,
+    control: File,
+    messages: &mut MessageWriter,
+    plugins: &dyn Plugins,
+) -> Result<(), EmuError> {
     let events = prepared.events.clone();
     watch_pipe(control, move |_| drop(events.send(Event::Terminate)))?;
     let server = match prepared.context.spec.workload.clone() {
@@ -38,5 +46,5 @@ fn emulate(mut prepared: Prepared, privilege: Privilege, control: File, messages
         }
         _ => None,
     };
-    prepared.begin(privilege, messages)?.run(server, messages)
+    prepared.begin(privilege, messages)?.run(server, messages, plugins)
 }

@@ -6,6 +6,7 @@
 use crate::plugin::{Failure, describe};
 use bentpipe_apps::server::Server;
 use bentpipe_apps::{Actions, App, Ends, Event, Interest, Item, Message, StreamId};
+use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::{AppSpec, MESSAGE_HEADER};
 use bentpipe_profile::{Bytes, Streams, Time};
 use pyo3::exceptions::PyValueError;
@@ -38,8 +39,15 @@ impl AppRegistry {
         Self { factories, failure }
     }
 
-    /// Create both ends of an application; `None`: it is not in Python.
-    pub fn create(&self, spec: &AppSpec, streams: Streams) -> Option<Ends> {
+    fn end(&self, py: Python<'_>, name: &str, object: Option<Py<PyAny>>) -> Box<dyn App> {
+        let Some(object) = object else { return Box::new(Server::default()) };
+        let methods: Vec<_> = METHODS.into_iter().filter(|method| object.bind(py).hasattr(*method).unwrap_or(false)).collect();
+        Box::new(PythonApp { name: name.to_owned(), object, methods, failure: self.failure.clone(), failed: false })
+    }
+}
+
+impl Plugins for AppRegistry {
+    fn create(&self, spec: &AppSpec, streams: Streams) -> Option<Ends> {
         let AppSpec::Plugin { name, options } = spec else { return None };
         let factory = self.factories.get(name)?;
         Some(Python::attach(|py| {
@@ -54,10 +62,8 @@ impl AppRegistry {
         }))
     }
 
-    fn end(&self, py: Python<'_>, name: &str, object: Option<Py<PyAny>>) -> Box<dyn App> {
-        let Some(object) = object else { return Box::new(Server::default()) };
-        let methods: Vec<_> = METHODS.into_iter().filter(|method| object.bind(py).hasattr(*method).unwrap_or(false)).collect();
-        Box::new(PythonApp { name: name.to_owned(), object, methods, failure: self.failure.clone(), failed: false })
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -1,6 +1,8 @@
 //! `bentpipe._native.isolate`, `emulate` and `encode_profile`, for a process that runs only an emulation (`bentpipe.execution.emulation.supervisor`).
 
+use crate::app::AppRegistry;
 use crate::error::user_error;
+use crate::plugin::Failure;
 use crate::profile::PyProfile;
 use bentpipe_emu::isolation::{self, Privilege};
 use bentpipe_emu::result::EmulationResult;
@@ -8,6 +10,7 @@ use bentpipe_emu::{session, spec};
 use bentpipe_profile::run::Samples;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -18,13 +21,22 @@ pub fn isolate() -> PyResult<bool> {
 }
 
 /// Run one emulation, in the child of the process that called `isolate`. `control`, `supervisor` and `report` are paths to pipes (`/proc/self/fd/N`).
-/// Returns the exit status.
+/// `apps`: Python applications by name, as for `simulate`. Returns the exit status.
 #[pyfunction]
-pub fn emulate(py: Python<'_>, user_namespace: bool, control: PathBuf, supervisor: PathBuf, report: PathBuf) -> PyResult<i32> {
+#[pyo3(signature = (user_namespace, control, supervisor, report, apps=None))]
+pub fn emulate(
+    py: Python<'_>,
+    user_namespace: bool,
+    control: PathBuf,
+    supervisor: PathBuf,
+    report: PathBuf,
+    apps: Option<BTreeMap<String, Py<PyAny>>>,
+) -> PyResult<i32> {
     let privilege = if user_namespace { Privilege::UserNamespace } else { Privilege::Own };
     let (control, supervisor) = (File::open(control)?, File::open(supervisor)?);
     let report = File::options().write(true).open(report)?;
-    Ok(py.detach(|| session::run(privilege, control, supervisor, report)))
+    let apps = AppRegistry::new(apps.unwrap_or_default(), Failure::default());
+    Ok(py.detach(|| session::run(privilege, control, supervisor, report, &apps)))
 }
 
 /// Summarise an emulation as JSON. `result_json`: its `done` message. The other arguments are columns of its `samples` table, with the flows numbered as in

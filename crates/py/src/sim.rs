@@ -8,6 +8,7 @@ use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hook_trace::Traces;
 use bentpipe_cc::options::{Allowed, OptionSpec, Value};
 use bentpipe_cc::registry::{CONTROLLERS, find};
+use bentpipe_emu::race::Plugins;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::Column;

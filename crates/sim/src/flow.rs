@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
 use crate::transports::Transports;
+use bentpipe_apps::timers::Timers;
 use bentpipe_apps::{Actions, App, Ends, StreamId};
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_link::stats::DelayHistogram;
@@ -10,8 +11,6 @@ use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Direction, Nanos, Profile, Rate, Streams, Time};
 use bentpipe_transport::{SenderStats, Tcp};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// One end of a flow: its application, with its timers and streams.
 pub struct FlowEnd {
@@ -19,9 +18,8 @@ pub struct FlowEnd {
     pub app: Box<dyn App>,
     /// The actions that it has not been given yet.
     pub actions: Actions,
-    /// Its timers as (time, order, number).
-    timers: BinaryHeap<Reverse<(Time, u64, u64)>>,
-    timer_count: u64,
+    /// Its timers, on the network's clock.
+    pub timers: Timers,
     /// Connection of each stream, of those that this end opened and of those that it accepted.
     opened: Vec<u32>,
     accepted: Vec<u32>,
@@ -29,27 +27,7 @@ pub struct FlowEnd {
 
 impl FlowEnd {
     fn new(app: Box<dyn App>) -> Self {
-        Self { app, actions: Actions::default(), timers: BinaryHeap::new(), timer_count: 0, opened: Vec::new(), accepted: Vec::new() }
-    }
-
-    /// Set a timer.
-    pub fn set_timer(&mut self, at: Time, timer: u64) {
-        self.timer_count += 1;
-        self.timers.push(Reverse((at, self.timer_count, timer)));
-    }
-
-    /// Take a timer that is due.
-    pub fn take_due(&mut self, now: Time) -> Option<u64> {
-        let Reverse((at, _, timer)) = self.timers.peek().copied()?;
-        if at > now {
-            return None;
-        }
-        self.timers.pop();
-        Some(timer)
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        self.timers.peek().map(|Reverse((at, ..))| *at)
+        Self { app, actions: Actions::default(), timers: Timers::default(), opened: Vec::new(), accepted: Vec::new() }
     }
 
     /// Number a connection that the other end opened.
@@ -171,7 +149,7 @@ impl Flow {
 
     /// Update [`Self::wake`] after its applications' timers changed.
     pub fn update_wake(&mut self) {
-        let timers = [self.ends[0].wake_at(), self.ends[1].wake_at()];
+        let timers = [self.ends[0].timers.next(), self.ends[1].timers.next()];
         self.wake = timers.into_iter().flatten().min().filter(|&at| at < self.stop).unwrap_or(Time::MAX);
     }
 

@@ -16,7 +16,7 @@ impl Simulation {
         }
         for end in 0..2 {
             while now < self.flows[flow].stop
-                && let Some(timer) = self.flows[flow].ends[end].take_due(now)
+                && let Some(timer) = self.flows[flow].ends[end].timers.take_due(now)
             {
                 self.tell(flow, end, Event::Timer(timer));
             }
@@ -83,7 +83,7 @@ impl Simulation {
             match action {
                 Action::Open(_) => self.open(index, end),
                 Action::SetTimer { at, timer } => {
-                    flow.ends[end].set_timer(self.start + Nanos(at.0), timer);
+                    flow.ends[end].timers.set(self.start + Nanos(at.0), timer);
                     flow.update_wake();
                     self.schedule_timer(index);
                 }

@@ -8,7 +8,6 @@
 //! | [`connection`] | a connection: its transports, and the events of its streams |
 //! | [`transports`] | how the connections of a flow are made |
 //! | `hosts` | the part of the event loop that runs the applications |
-//! | [`items`] | the table of the applications |
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
 //! | [`pings`] | echo requests over a Profile, without flows |
@@ -19,7 +18,6 @@ pub mod cross_traffic;
 mod error;
 pub mod flow;
 mod hosts;
-pub mod items;
 pub mod payloads;
 pub mod pings;
 pub mod simulation;

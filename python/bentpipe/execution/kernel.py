@@ -15,8 +15,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
-from bentpipe.experiments.apps import App, Paced, Transfers, app_name
-from bentpipe.experiments.plugins import is_python_controller
+from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
@@ -83,11 +82,6 @@ def check(work: Sequence[Work]) -> None:
                 f"this kernel has no {missing[0]} (it has {', '.join(available)}); {linux.how_to_have(missing[0])}",
                 where="schemes",
             )
-        if other := [flow.app for flow in experiment.flows if not _runs_on_kernel(flow.app)]:
-            raise UserError(
-                f"--on-kernel: the application {app_name(other[0])}; expected bulk, paced or one transfer; "
-                "try the simulator"
-            )
         simulated = ["cross traffic"] if experiment.cross else []
         simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
         if simulated:
@@ -124,12 +118,6 @@ def check(work: Sequence[Work]) -> None:
                 where="on_kernel",
                 expected="none, only the simulator can set it (`ecn` of a flow works in both)",
             )
-
-
-def _runs_on_kernel(app: App) -> bool:
-    """Tell whether the emulator's hosts can run an application."""
-    single = isinstance(app, Transfers) and app.transfers.count == 1
-    return app == "bulk" or isinstance(app, Paced) or single
 
 
 class Emulations:
@@ -193,6 +181,7 @@ def run_on_kernel(
         sample_step_ns=experiment.sample_step_ns,
         hosts=hosts,
         capture=capture,
+        apps=tuple(plugin.name for plugin in python_plugins(experiment)),
     )
     windows = 0
 

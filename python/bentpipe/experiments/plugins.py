@@ -192,8 +192,17 @@ def simulate_json(
 ) -> RunData:
     """Simulate an Experiment given as JSON with these controllers and apps in Python. Raises as `simulate` does."""
     controllers = {name: partial(make, _load(name).kind) for role, name in names if role == "controller"}
-    apps = {name: partial(make_ends, _load(name, role).kind) for role, name in names if role == "app"}
+    apps = app_factories([name for role, name in names if role == "app"])
     return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks)
+
+
+def app_factories(names: Sequence[str]) -> dict[str, Callable[..., tuple[App | None, App | None]]]:
+    """Return a function for each application in Python. It takes options and a seed, and makes both ends of a flow.
+
+    Raises:
+        UserError: A file or class is missing.
+    """
+    return {name: partial(make_ends, _load(name, "app").kind) for name in names}
 
 
 @cache

@@ -1,37 +1,44 @@
 //! The Experiment that describes an emulation, and the results of a race's flows.
 
 use crate::flows::Span;
-use crate::race_flows::{self, Progress};
+use crate::race::{self, Progress};
 use crate::result::FlowResult;
 use crate::sampler::{ObservedFlow, Sampler};
 use crate::spec::Spec;
-use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::{Experiment, FlowSpec, HostTiming, ProfileRef};
+use bentpipe_profile::run::{AppSummary, Applications};
 use bentpipe_profile::{Nanos, Profile, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Results of the race's flows. The relay numbers flows by first packet; the ports identify them.
-pub fn race_results(experiment: &Experiment, progress: &[Arc<Progress>], sampler: &Sampler, start: Time) -> Vec<FlowResult> {
+pub fn race_results(
+    experiment: &Experiment,
+    progress: &[Arc<Progress>],
+    items: &Applications,
+    sampler: &Sampler,
+    start: Time,
+) -> Vec<FlowResult> {
     let index_of = |seen: &ObservedFlow| {
         let ports = [seen.key.client.port(), seen.key.server.port()];
-        let index = ports.into_iter().filter_map(|p| p.checked_sub(race_flows::FIRST_PORT)).map(usize::from);
+        let index = ports.into_iter().filter_map(|p| p.checked_sub(race::FIRST_PORT)).map(usize::from);
         index.filter(|&i| i < experiment.flows.len()).min()
     };
     let seen: BTreeMap<usize, (u32, &ObservedFlow)> =
         sampler.observed().iter().filter_map(|(&number, seen)| Some((index_of(seen)?, (number, seen)))).collect();
-    let flows = experiment.flows.iter().zip(progress).enumerate().map(|(index, (flow, progress))| {
+    let apps = AppSummary::of(items, experiment.flows.len());
+    let flows = experiment.flows.iter().zip(progress).zip(apps).enumerate().map(|(index, ((flow, progress), app))| {
         let seen = seen.get(&index);
         FlowResult {
             number: seen.map(|(number, _)| *number),
             start: start + Nanos(flow.start_ns.0),
             stop: flow.stop_ns.map_or(Time::MAX, |stop| start + Nanos(stop.0)),
-            completed: progress.completed().filter(|_| matches!(flow.app, AppSpec::Transfers { .. })),
-            delivered_bytes: progress.received_bytes.load(Ordering::Relaxed),
+            completed: progress.completed(),
+            delivered_bytes: progress.received_bytes(),
             is_complete: true,
             retransmits: seen.map_or(0, |(_, s)| s.retransmits),
             marks: seen.map_or(0, |(_, s)| s.marks),
+            app,
         }
     });
     flows.collect()

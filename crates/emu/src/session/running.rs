@@ -9,24 +9,27 @@ use crate::interface::Dropped;
 use crate::messages::{Done, MessageWriter, Stopped};
 use crate::observation::Observation;
 use crate::programs::{self, ExitReason};
-use crate::race_flows::{self, Progress};
+use crate::race::{self, Plugins, Progress, RunTimes, SharedItems};
 use crate::relay::{RelayEvent, RelayReport};
 use crate::result::{EmulationResult, FlowResult};
 use crate::server;
 use crate::spec::Workload;
-use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{Events, Samples};
+use bentpipe_profile::{Nanos, Streams, Time};
 use nix::unistd::Pid;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Grace period for the kernel's close events after the program's end. The kernel sends them from a work queue, within a few milliseconds on an
 /// idle machine. Chosen here.
 const CLOSE_EVENTS_GRACE: Duration = Duration::from_millis(300);
+
+/// Time between checks of a race's flows for failures.
+const CHECK_INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// A running emulation.
 pub struct Session {
@@ -44,7 +47,7 @@ impl Session {
     ///
     /// # Errors
     /// The program, a flow of the race or the relay that fails.
-    pub fn run(mut self, server: Option<Server>, messages: &mut MessageWriter) -> Result<(), EmuError> {
+    pub fn run(mut self, server: Option<Server>, messages: &mut MessageWriter, plugins: &dyn Plugins) -> Result<(), EmuError> {
         match self.context.spec.workload.clone() {
             Workload::Program { command, .. } => {
                 let (stopped, ending) = if let Some(stop_reason) = self.context.stop_reason {
@@ -63,15 +66,13 @@ impl Session {
                 self.finish(messages, stopped, ending, None)
             }
             Workload::Race { experiment } => {
-                let progress = self.start_flows(&experiment)?;
+                let items = SharedItems::default();
+                let progress = self.start_flows(&experiment, &items, plugins)?;
                 let end = self.start + experiment.duration_ns;
-                let stopped = self.wait_until(end, messages)?;
-                for (flow, progress) in experiment.flows.iter().zip(&progress) {
-                    if let Some(reason) = progress.failed() {
-                        return Err(EmuError::Flow { controller: flow.controller.clone(), reason: reason.to_owned() });
-                    }
-                }
-                let flows = race_results(&experiment, &progress, &self.context.sampler, self.start);
+                let stopped = self.wait_until(end, messages, || check_flows(&experiment, &progress, plugins))?;
+                let items = std::mem::take(&mut items.lock().unwrap_or_else(PoisonError::into_inner).table);
+                messages.table("applications", &items.columns());
+                let flows = race_results(&experiment, &progress, &items, &self.context.sampler, self.start);
                 self.finish(messages, stopped, None, Some((*experiment, flows)))
             }
         }
@@ -98,10 +99,22 @@ impl Session {
         }
     }
 
-    fn wait_until(&mut self, end: Time, messages: &mut MessageWriter) -> Result<Stopped, EmuError> {
-        self.process_until(Some(end), messages, |event| matches!(event, Event::Terminate))?;
-        self.sample(messages)?;
-        Ok(self.context.stop_reason.unwrap_or(Stopped::Program))
+    /// Waits for the end, or for an error of `check`.
+    fn wait_until(
+        &mut self,
+        end: Time,
+        messages: &mut MessageWriter,
+        check: impl Fn() -> Result<(), EmuError>,
+    ) -> Result<Stopped, EmuError> {
+        loop {
+            let until = (self.clock.now() + CHECK_INTERVAL).min(end);
+            self.process_until(Some(until), messages, |event| matches!(event, Event::Terminate))?;
+            check()?;
+            if self.clock.now() >= end || self.context.stop_reason.is_some() || self.relay.is_finished() {
+                self.sample(messages)?;
+                return Ok(self.context.stop_reason.unwrap_or(Stopped::Program));
+            }
+        }
     }
 
     /// Handles events and takes samples until `deadline`, or until `enough` returns true for an event.
@@ -188,13 +201,22 @@ impl Session {
         }
     }
 
-    fn start_flows(&self, experiment: &Experiment) -> Result<Vec<Arc<Progress>>, EmuError> {
+    fn start_flows(&self, experiment: &Experiment, items: &SharedItems, plugins: &dyn Plugins) -> Result<Vec<Arc<Progress>>, EmuError> {
         let addresses = self.context.addresses.map(|a| IpAddr::V4(a.v4));
-        let end = self.start + experiment.duration_ns;
+        let times = RunTimes { clock: self.clock, begin: self.start, end: self.start + experiment.duration_ns };
         let hosts = [&self.context.hosts[0], &self.context.hosts[1]];
         (0_u16..)
             .zip(&experiment.flows)
-            .map(|(index, flow)| race_flows::start(hosts, addresses, index, flow, self.clock, self.start, end))
+            .map(|(index, flow)| {
+                // The same draws as in the simulator.
+                let streams = Streams::new(experiment.seed).child(&format!("flow/{index}"));
+                let apps = plugins.create(&flow.app, streams).or_else(|| bentpipe_apps::build(&flow.app, streams));
+                let apps = apps.ok_or_else(|| EmuError::Flow {
+                    controller: flow.controller.clone(),
+                    reason: "its application is not in the registry".to_owned(),
+                })?;
+                race::start(hosts, addresses, index, flow, apps, times, items)
+            })
             .collect()
     }
 
@@ -260,6 +282,15 @@ impl Session {
         });
         Ok(())
     }
+}
+
+/// Returns the first failure of a flow or of an application.
+fn check_flows(experiment: &Experiment, progress: &[Arc<Progress>], plugins: &dyn Plugins) -> Result<(), EmuError> {
+    if let Some(reason) = plugins.failure() {
+        return Err(EmuError::App(reason));
+    }
+    let failed = experiment.flows.iter().zip(progress).find_map(|(flow, progress)| Some((flow, progress.failed()?)));
+    failed.map_or(Ok(()), |(flow, reason)| Err(EmuError::Flow { controller: flow.controller.clone(), reason: reason.to_owned() }))
 }
 
 fn write_samples(rows: &Samples, messages: &mut MessageWriter) {

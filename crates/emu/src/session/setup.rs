@@ -10,6 +10,7 @@ use crate::descriptors;
 use crate::diag::Diag;
 use crate::error::{EmuError, system};
 use crate::gateway::event_loop;
+use crate::grouping::Grouping;
 use crate::host::Host;
 use crate::isolation::{Privilege, set_up_init};
 use crate::messages::{MessageWriter, Stopped};
@@ -71,7 +72,11 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
         host.run(move || apply_host_settings(settings.as_ref(), keep_metrics, ecn))?;
     }
     let close_events = hosts[0].run(CloseEvents::listen).and_then(|client| Ok([client, hosts[1].run(CloseEvents::listen)?]));
-    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events);
+    let grouping = match &spec.workload {
+        Workload::Program { .. } => Grouping::default(),
+        Workload::Race { experiment } => Grouping::race(experiment.flows.len()),
+    };
+    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events, grouping.clone());
     let profile = spec.path(profile)?;
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
@@ -84,7 +89,7 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
     };
     // Indexed by the direction in which the host behind the device sends.
     let devices = [client_device, server_device];
-    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway)?;
+    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway, grouping)?;
     let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
     let (watched, ended) = (Vec::new(), BTreeMap::new());

@@ -112,7 +112,7 @@ pub struct FlowSummary {
 }
 
 /// Summary of the items of a flow's application. Durations are from the start of an item to its completion, over the complete ones.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppSummary {
     /// Items that began.
     pub items: u64,
@@ -216,7 +216,8 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
     let (split_s, split_bytes, split_retransmits) = at_split.map_or((from_s, 0, 0), |r| (r.t_s, r.bytes, r.retransmits));
     let whole_run_bps = per_second(delivered, until.since(flow.start).as_secs_f64());
     let steady_s = until_s - split_s;
-    let goodput_bps = if steady_s > 0.0 { per_second(delivered.saturating_sub(split_bytes), steady_s) } else { whole_run_bps };
+    // A flow that completes within its warm-up has no steady state.
+    let goodput_bps = if until_s > from_s { per_second(delivered.saturating_sub(split_bytes), steady_s) } else { whole_run_bps };
     let known = |ms: f64| ms.is_finite().then_some(ms);
     FlowSummary {
         controller: spec.controller.clone(),

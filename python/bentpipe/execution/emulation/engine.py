@@ -28,7 +28,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bentpipe._native import Profile
 
@@ -62,7 +62,7 @@ def emulate(
     request = spec.to_json(profile)
     result = EmulationResult()
     monitor = MachineMonitor()
-    with _Supervisor(stdout) as supervisor:
+    with _Supervisor(stdout, spec.apps) as supervisor:
         supervisor.send(request, _native.encode_profile(profile))
         processors = ProcessorTime.now()
         for line in supervisor.lines():
@@ -85,13 +85,15 @@ def emulate(
 class _Supervisor:
     """The supervisor's process (`bentpipe.execution.emulation.supervisor`) with its two pipes."""
 
-    def __init__(self, stdout: int | None) -> None:
+    def __init__(self, stdout: int | None, apps: Sequence[str]) -> None:
         self._stdout = stdout
+        self._apps = apps
 
     def __enter__(self) -> _Supervisor:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
-        command = [sys.executable, "-P", "-m", "bentpipe.execution.emulation.supervisor", str(control), str(report)]
+        module = "bentpipe.execution.emulation.supervisor"
+        command = [sys.executable, "-P", "-m", module, str(control), str(report), json.dumps(list(self._apps))]
         # Blocked until the child has handlers: an interpreter that is interrupted while it starts prints a traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:

@@ -58,6 +58,7 @@ class Spec:
         listen_within_s: Timeout for a server to listen [s].
         grace_s: Time between the signal to stop and the end [s].
         sample_step_ns: Interval of `samples` [ns].
+        apps: Applications in Python of a race's flows (``FILE.py:CLASS``).
     """
 
     workload: Mapping[str, Any]
@@ -74,6 +75,7 @@ class Spec:
     listen_within_s: float = 10.0
     grace_s: float = 3.0
     sample_step_ns: int = SAMPLE_STEP_NS
+    apps: tuple[str, ...] = ()
 
     def to_json(self, profile: Profile) -> bytes:
         """Return the request as crates/emu's `Spec` in JSON.

@@ -1,6 +1,7 @@
 """The supervisor: the process that leaves the machine's namespaces.
 
-``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT`` starts it; both arguments are descriptors.
+``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT APPS`` starts it. The first two are descriptors, the
+last is a JSON list of applications in Python (``FILE.py:CLASS``).
 
 Only a process with one thread can enter a user namespace, so this one loads nothing that starts threads. Its child is
 process 1 of a PID namespace and runs the emulation; when the child ends, the kernel kills all processes inside.
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError
@@ -35,7 +37,7 @@ def main() -> None:
     try:
         user_namespace = _native.isolate()
     except UserError as error:
-        os.write(report, json.dumps({"kind": "error", "message": str(error)}).encode() + b"\n")
+        _report(report, error)
         sys.exit(2)
     alive, hold = os.pipe()  # `hold` is open for as long as this process lives
     child = os.fork()
@@ -46,7 +48,8 @@ def main() -> None:
             # The load monitor needs the PID outside; this /proc still belongs to the outer namespace.
             pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - not a path
             os.write(report, json.dumps({"kind": "process", "pid": pid}).encode() + b"\n")
-            status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report))
+            apps = _apps(json.loads(sys.argv[3]), report)
+            status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report), apps)
         finally:
             os._exit(status)
     os.close(control)
@@ -54,6 +57,23 @@ def main() -> None:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _apps(names: list[str], report: int) -> dict[str, Any]:
+    """Load applications in Python."""
+    if not names:
+        return {}
+    from bentpipe.experiments.plugins import app_factories
+
+    try:
+        return dict(app_factories(names))
+    except UserError as error:
+        _report(report, error)
+        raise SystemExit(2) from error
+
+
+def _report(report: int, error: UserError) -> None:
+    os.write(report, json.dumps({"kind": "error", "message": str(error)}).encode() + b"\n")
 
 
 def _path(descriptor: int) -> str:

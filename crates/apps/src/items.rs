@@ -1,6 +1,6 @@
 //! The table of the applications: one row per item, with what both ends know of it.
 
-use bentpipe_apps::Item;
+use crate::Item;
 use bentpipe_profile::Time;
 use bentpipe_profile::run::Applications;
 use std::collections::BTreeMap;

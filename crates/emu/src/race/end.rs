@@ -1,0 +1,197 @@
+//! One end of a flow: its application, in a thread of its own, with the sockets of its streams.
+
+use super::Progress;
+use super::stream::{CHUNK, Stream};
+use crate::clock::Clock;
+use bentpipe_apps::timers::Timers;
+use bentpipe_apps::{Action, Actions, App, Event, Message, StreamId};
+use bentpipe_profile::{Nanos, Time};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use socket2::Socket;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait before the flow's end is checked.
+const MAX_WAIT: Nanos = Nanos::from_millis(50);
+
+/// What an end needs to know of its flow.
+pub struct Setting {
+    /// Congestion controller of the connections that it opens.
+    pub controller: String,
+    /// Where the other end listens.
+    pub peer: SocketAddr,
+    /// The path's clock.
+    pub clock: Clock,
+    /// Beginning of the run, and start and stop of the flow.
+    pub begin: Time,
+    pub start: Time,
+    pub stop: Time,
+    /// Whether it receives the flow's data.
+    pub receives: bool,
+    /// Progress of the flow.
+    pub progress: Arc<Progress>,
+}
+
+/// See the module.
+pub struct End {
+    app: Box<dyn App>,
+    actions: Actions,
+    timers: Timers,
+    listener: Socket,
+    streams: BTreeMap<StreamId, Stream>,
+    accepted: u32,
+    /// Answers that this end has been asked for and has not written.
+    owed: BTreeSet<(StreamId, u64)>,
+    setting: Setting,
+    chunk: Vec<u8>,
+}
+
+impl End {
+    /// Create an end that accepts connections from `listener`.
+    ///
+    /// # Errors
+    /// A socket that fails.
+    pub fn new(app: Box<dyn App>, listener: Socket, setting: Setting) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let (actions, timers) = (Actions::default(), Timers::default());
+        let (streams, owed) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { app, actions, timers, listener, streams, accepted: 0, owed, setting, chunk: vec![0; CHUNK] })
+    }
+
+    /// Run from the flow's start to its stop, and then read what is still on its way.
+    ///
+    /// # Errors
+    /// A connection that is refused or reset, or times out; an application that uses a stream that is closed or does not exist.
+    pub fn run(&mut self) -> io::Result<()> {
+        self.setting.clock.sleep_until(self.setting.start);
+        self.tell(Event::Started)?;
+        loop {
+            let now = self.setting.clock.now();
+            if now >= self.setting.stop {
+                break;
+            }
+            if let Some(timer) = self.timers.take_due(self.run_time(now)) {
+                self.tell(Event::Timer(timer))?;
+                continue; // its actions may have made the next one due
+            }
+            let until = self.timers.next().map_or(Time::MAX, |at| self.setting.begin + Nanos(at.0)).min(self.setting.stop);
+            self.wait(until.since(now).min(MAX_WAIT))?;
+        }
+        for stream in self.streams.values_mut() {
+            stream.stop()?;
+        }
+        self.streams.retain(|_, stream| !stream.is_connecting());
+        while !self.streams.is_empty() {
+            self.wait(MAX_WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// Wait for the sockets, and handle what happens.
+    fn wait(&mut self, most: Nanos) -> io::Result<()> {
+        let numbers: Vec<StreamId> = self.streams.keys().copied().collect();
+        let mut waited = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        waited.extend(self.streams.values().map(|stream| PollFd::new(stream.as_fd(), stream.interest())));
+        match ppoll(&mut waited, Some(TimeSpec::from(Duration::from_nanos(most.0))), None) {
+            Ok(0) | Err(Errno::EINTR) => return Ok(()),
+            Ok(_) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let ready: Vec<PollFlags> = waited.iter().map(|each| each.revents().unwrap_or(PollFlags::empty())).collect();
+        if !ready[0].is_empty() {
+            self.accept()?;
+        }
+        for (id, ready) in numbers.into_iter().zip(&ready[1..]).filter(|(_, ready)| !ready.is_empty()) {
+            let now = self.run_time(self.setting.clock.now());
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let read = stream.run(*ready, &mut self.chunk, now)?;
+            if self.setting.receives {
+                self.setting.progress.add_received(read);
+            }
+            self.handle_events(id)?;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        let socket = match self.listener.accept() {
+            Ok((socket, _)) => socket,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let id = StreamId(StreamId::ACCEPTED + self.accepted);
+        self.accepted += 1;
+        self.streams.insert(id, Stream::accept(id, socket, self.app.interest())?);
+        self.handle_events(id)
+    }
+
+    fn handle_events(&mut self, id: StreamId) -> io::Result<()> {
+        while let Some(event) = self.streams.get_mut(&id).and_then(Stream::next_event) {
+            let now = self.setting.clock.now();
+            if let Event::Message { stream, message, .. } = event {
+                if message.answer_bytes > 0 {
+                    self.owed.insert((stream, message.id));
+                }
+                self.setting.progress.on_arrival(now);
+            }
+            if now < self.setting.stop {
+                self.tell(event)?;
+            }
+        }
+        if self.streams.get(&id).is_some_and(Stream::is_over) {
+            self.streams.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Time since the beginning of the run.
+    fn run_time(&self, now: Time) -> Time {
+        Time(now.since(self.setting.begin).0)
+    }
+
+    fn tell(&mut self, event: Event) -> io::Result<()> {
+        let now = self.setting.clock.now();
+        self.app.on_event(self.run_time(now), &event, &mut self.actions);
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain() {
+            self.apply(action)?;
+        }
+        self.actions = actions;
+        self.setting.progress.check_complete(now);
+        Ok(())
+    }
+
+    fn apply(&mut self, action: Action) -> io::Result<()> {
+        match action {
+            Action::Open(id) => {
+                let stream = Stream::open(id, self.setting.peer, &self.setting.controller, self.app.interest())?;
+                self.streams.insert(id, stream);
+            }
+            Action::Write(id, message) => self.write(id, message)?,
+            Action::Close(id) => self.streams.get_mut(&id).into_iter().for_each(Stream::close),
+            Action::SetTimer { at, timer } => self.timers.set(at, timer),
+            Action::Record(item) => self.setting.progress.record(item),
+            Action::Finish => self.setting.progress.finish(),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, id: StreamId, message: Message) -> io::Result<()> {
+        let is_written = self.streams.get_mut(&id).is_some_and(|stream| stream.push(message));
+        if !is_written {
+            let problem = format!("the application wrote message {} on stream {}, which is closed or does not exist", message.id, id.0);
+            return Err(io::Error::new(ErrorKind::NotConnected, problem));
+        }
+        self.setting.progress.on_written(message.answer_bytes > 0);
+        if self.owed.remove(&(id, message.id)) {
+            self.setting.progress.on_answered();
+        }
+        Ok(())
+    }
+}
