@@ -1,19 +1,19 @@
-//! Rows of the Run's `links` table: one hop's traffic in one window. Both drivers write them the same way.
+//! Rows of the Run's `links` table: one hop's traffic in one window. Both drivers make them the same way.
 
 use crate::cause::{DropCause, MarkCause};
 use crate::network::Network;
 use crate::stats::FlowStats;
-use bentpipe_profile::run::{Links, NO_ROUTE};
+use bentpipe_profile::run::{LinkRow, NO_ROUTE, Row, RunSink};
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Direction, Nanos, Profile, Time};
 
 /// Duration of a window.
 pub const LINK_WINDOW: Nanos = Nanos::from_secs(1);
 
-/// Append the rows of the window that ends at `at` for path number `path`, and start the next window of its delays. `t_s`: seconds since the run began.
+/// Give the rows of the window that ends at `at` for path number `path` to a sink, and start the next window of its delays. `t_s`: seconds since the run began.
 ///
 /// The driver starts the next window of the backlogs ([`Network::begin_window`]) after it has recorded all paths.
-pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, links: &mut Links) {
+pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role: &str, at: Time, t_s: f64, sink: &mut dyn RunSink) {
     let route = network.route(path).to_vec();
     let cross_traffic = network.separate_flows();
     for (index, hop) in profile.hops().iter().enumerate() {
@@ -43,66 +43,66 @@ pub fn record_window(network: &mut Network, path: usize, profile: &Profile, role
             let number = |flow| if flow == cross_traffic { -2 } else { i64::from(flow) };
             let flows = stats.flows().filter(|(_, flow)| flow.delays.n() > 0).map(|(flow, stats)| (number(flow), stats));
             for (flow, FlowStats { marks, delays }) in [(-1, &all)].into_iter().chain(flows) {
-                let row = &mut *links;
                 let total = flow == -1;
-                row.t_s.push(t_s);
-                row.profile.push(role.to_owned());
-                row.hop.push(hop.name.clone());
-                row.direction.push(direction.name().to_owned());
-                row.flow.push(flow);
-                row.capacity_bps.push(capacity);
-                row.backlog_bytes.push(backlog);
-                row.backlog_max_bytes.push(peak);
-                row.delivered_bytes.push(if total { counters.0 } else { 0 });
-                row.drops_queue.push(if total { counters.1 } else { 0 });
-                row.drops_loss.push(if total { counters.2 } else { 0 });
-                row.drops_event.push(if total { counters.3 } else { 0 });
-                row.drops_aqm.push(if total { counters.4 } else { 0 });
                 let marked = Some(marks).filter(|_| flow != -2);
-                row.drops_no_route.push(0);
-                row.marks_law.push(marked.map_or(0, |m| m.of(MarkCause::Law)));
-                row.marks_threshold.push(marked.map_or(0, |m| m.of(MarkCause::Threshold)));
-                row.delay_n.push(delays.n());
-                row.delay_mean_ms.push(delays.mean_ms());
-                row.delay_p50_ms.push(delays.quantile_ms(50, 100));
-                row.delay_p95_ms.push(delays.quantile_ms(95, 100));
-                row.delay_max_ms.push(delays.max_ms());
+                sink.row(&Row::Link(LinkRow {
+                    t_s,
+                    profile: role,
+                    hop: &hop.name,
+                    direction: direction.name(),
+                    flow,
+                    capacity_bps: capacity,
+                    backlog_bytes: backlog,
+                    backlog_max_bytes: peak,
+                    delivered_bytes: if total { counters.0 } else { 0 },
+                    drops_queue: if total { counters.1 } else { 0 },
+                    drops_loss: if total { counters.2 } else { 0 },
+                    drops_event: if total { counters.3 } else { 0 },
+                    drops_aqm: if total { counters.4 } else { 0 },
+                    drops_no_route: 0,
+                    marks_law: marked.map_or(0, |m| m.of(MarkCause::Law)),
+                    marks_threshold: marked.map_or(0, |m| m.of(MarkCause::Threshold)),
+                    delay_n: delays.n(),
+                    delay_mean_ms: delays.mean_ms(),
+                    delay_p50_ms: delays.quantile_ms(50, 100),
+                    delay_p95_ms: delays.quantile_ms(95, 100),
+                    delay_max_ms: delays.max_ms(),
+                }));
             }
             stats.clear_delays();
         }
     }
     for direction in Direction::BOTH {
-        record_no_route(network.no_route_drops(path, direction), direction, role, t_s, links);
+        record_no_route(network.no_route_drops(path, direction), direction, role, t_s, sink);
     }
 }
 
-/// Append the row of packets that found no route, if there were any.
-fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, links: &mut Links) {
+/// Give the row of packets that found no route to a sink, if there were any.
+fn record_no_route(drops: u64, direction: Direction, role: &str, t_s: f64, sink: &mut dyn RunSink) {
     if drops == 0 {
         return;
     }
-    links.t_s.push(t_s);
-    links.profile.push(role.to_owned());
-    links.hop.push(NO_ROUTE.to_owned());
-    links.direction.push(direction.name().to_owned());
-    links.flow.push(-1);
-    links.capacity_bps.push(f64::NAN);
-    links.drops_no_route.push(drops);
-    for counter in [
-        &mut links.backlog_bytes,
-        &mut links.backlog_max_bytes,
-        &mut links.delivered_bytes,
-        &mut links.drops_queue,
-        &mut links.drops_loss,
-        &mut links.drops_event,
-        &mut links.drops_aqm,
-        &mut links.marks_law,
-        &mut links.marks_threshold,
-        &mut links.delay_n,
-    ] {
-        counter.push(0);
-    }
-    for unknown in [&mut links.delay_mean_ms, &mut links.delay_p50_ms, &mut links.delay_p95_ms, &mut links.delay_max_ms] {
-        unknown.push(f64::NAN);
-    }
+    sink.row(&Row::Link(LinkRow {
+        t_s,
+        profile: role,
+        hop: NO_ROUTE,
+        direction: direction.name(),
+        flow: -1,
+        capacity_bps: f64::NAN,
+        backlog_bytes: 0,
+        backlog_max_bytes: 0,
+        delivered_bytes: 0,
+        drops_queue: 0,
+        drops_loss: 0,
+        drops_event: 0,
+        drops_aqm: 0,
+        drops_no_route: drops,
+        marks_law: 0,
+        marks_threshold: 0,
+        delay_n: 0,
+        delay_mean_ms: f64::NAN,
+        delay_p50_ms: f64::NAN,
+        delay_p95_ms: f64::NAN,
+        delay_max_ms: f64::NAN,
+    }));
 }

@@ -22,7 +22,7 @@
 //! | [`options`] | values of a controller's options |
 //! | [`app`] | applications of flows |
 //! | [`cross`] | cross traffic on the same path |
-//! | [`run`] | tables and summary of a Run: samples, links, events |
+//! | [`run`] | rows, tables and summary of a Run: samples, links, events |
 
 pub mod app;
 pub mod cross;

@@ -87,7 +87,7 @@ impl Simulation {
                     flow.update_wake();
                     self.schedule_timer(index);
                 }
-                Action::Record(item) => self.items.record(index, item),
+                Action::Record(item) => self.output.item(index, item),
                 Action::Finish => flow.is_finishing = true,
                 Action::Write(stream, message) => {
                     let Some(number) = flow.ends[end].connection(stream) else { continue };

@@ -8,6 +8,7 @@
 //! | [`connection`] | a connection: its transports, and the events of its streams |
 //! | [`transports`] | how the connections of a flow are made |
 //! | `hosts` | the part of the event loop that runs the applications |
+//! | [`output`] | where its rows go: the tables, and another sink |
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
 //! | [`pings`] | echo requests over a Profile, without flows |
@@ -18,11 +19,14 @@ pub mod cross_traffic;
 mod error;
 pub mod flow;
 mod hosts;
+pub mod output;
 pub mod payloads;
 pub mod pings;
 pub mod simulation;
 pub mod transports;
 
+#[cfg(test)]
+mod row_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -15,16 +15,16 @@ use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
 use crate::flow::{Flow, FlowTotals};
+use crate::output::Output;
 use crate::payloads::Payloads;
 use bentpipe_apps::Ends;
-use bentpipe_apps::items::Items;
 use bentpipe_cc::RecoveryState;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
-use bentpipe_profile::run::{AppSummary, RunTables, Summary};
+use bentpipe_profile::run::{AppSummary, EventRow, PendingEvents, Row, RunSink, RunTables, SampleRow, Summary};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
@@ -58,8 +58,8 @@ pub struct Simulation {
     next_sample: Time,
     next_window: Time,
     outcomes: Vec<(Outcome, Packet)>,
-    tables: RunTables,
-    pub(crate) items: Items,
+    pub(crate) output: Output,
+    path_events: PendingEvents,
     packets: u64,
 }
 
@@ -123,14 +123,22 @@ impl Simulation {
         self.now.since(self.start).as_secs_f64() / self.experiment.duration_ns.as_secs_f64()
     }
 
+    /// Give the rows from now on to `sink`, too: the header and the flows now, the others as they occur. They do not change the Run.
+    pub fn stream_to(&mut self, mut sink: Box<dyn RunSink + Send>) {
+        self.experiment.announce("simulated", self.profiles.iter().map(AsRef::as_ref), self.start, sink.as_mut());
+        self.output.sink = Some(sink);
+    }
+
     /// Return the Run; it is complete once [`Simulation::run_until`] has returned false.
     #[must_use]
     pub fn finish(mut self) -> RunData {
-        self.tables.events.sort();
+        self.path_events.give(f64::INFINITY, &mut self.output);
+        let tables = &mut self.output.tables;
+        tables.events.sort();
         let facts: Vec<_> = self.flows.iter().map(|flow| flow.facts(self.open_connections(flow))).collect();
-        let mut summary = Summary::of(&self.experiment, &facts, &self.tables.samples, self.start, self.end, self.packets);
-        self.tables.applications = std::mem::take(&mut self.items.table);
-        let apps = AppSummary::of(&self.tables.applications, self.flows.len());
+        let tables = &self.output.tables;
+        let mut summary = Summary::of(&self.experiment, &facts, &tables.samples, self.start, self.end, self.packets);
+        let apps = AppSummary::of(&tables.applications, self.flows.len());
         summary.flows.iter_mut().zip(apps).for_each(|(flow, app)| flow.app = app);
         for index in self.flows.len()..self.connections.len() {
             self.record_transfer(index);
@@ -140,7 +148,7 @@ impl Simulation {
             summary.no_route.up += self.network.no_route_drops(path, Direction::Up);
             summary.no_route.down += self.network.no_route_drops(path, Direction::Down);
         }
-        RunData { tables: self.tables, summary }
+        RunData { tables: self.output.tables, summary }
     }
 
     fn timer_at(&mut self) -> Time {
@@ -300,7 +308,8 @@ impl Simulation {
             let rtts = &mut self.flows[flow].rtts;
             transport.rtt_samples().for_each(|rtt| rtts.record(rtt));
             while let Some((at, event)) = transport.next_event() {
-                self.tables.events.push(at.since(self.start).as_secs_f64(), index_i64(flow), event.kind(), event.detail());
+                let (t_s, detail) = (at.since(self.start).as_secs_f64(), event.detail());
+                self.output.row(&Row::Event(EventRow { t_s, flow: index_i64(flow), kind: event.kind(), detail: &detail }));
             }
         }
     }
@@ -311,6 +320,7 @@ impl Simulation {
     }
 
     fn record(&mut self, at: Time) {
+        self.path_events.give(at.since(self.start).as_secs_f64(), &mut self.output);
         if at == self.next_sample {
             self.sample(at.since(self.start).as_secs_f64());
             self.next_sample = at + self.experiment.sample_step_ns;
@@ -327,25 +337,27 @@ impl Simulation {
             let (totals, stats) = flow.totals(self.open_connections(flow));
             let FlowTotals { delivered, retransmits, losses, echoed_marks, limited, .. } = totals;
             let known = stats.as_ref();
-            let s = &mut self.tables.samples;
-            s.t_s.push(t_s);
-            s.flow.push(index as u64);
-            s.goodput_bytes.push(delivered);
-            s.rtt_latest_ms.push(ms(known.and_then(|stats| stats.rtt_latest)));
-            s.rtt_smoothed_ms.push(ms(known.and_then(|stats| stats.srtt)));
-            s.rtt_min_ms.push(ms(known.and_then(|stats| stats.min_rtt)));
-            s.rtt_var_ms.push(ms(known.and_then(|stats| stats.rtt_var)));
-            s.cwnd_bytes.push(known.map_or(0, |stats| stats.cwnd.0));
-            s.inflight_bytes.push(known.map_or(0, |stats| stats.in_flight.0));
-            s.pacing_bps.push(known.and_then(|stats| stats.pacing_rate).map_or(f64::NAN, |r| r.0 as f64));
-            s.delivery_bps.push(known.and_then(|stats| stats.delivery_rate).map_or(f64::NAN, |r| r.0 as f64));
-            s.retransmits.push(retransmits);
-            s.losses.push(losses);
-            s.marks.push(echoed_marks);
-            s.state.push(known.map_or(RecoveryState::Open, |stats| stats.state).name().to_owned());
-            s.cwnd_limited_s.push(limited[0].as_secs_f64());
-            s.receiver_limited_s.push(limited[1].as_secs_f64());
-            s.sender_limited_s.push(limited[2].as_secs_f64());
+            let row = SampleRow {
+                t_s,
+                flow: index as u64,
+                goodput_bytes: delivered,
+                rtt_latest_ms: ms(known.and_then(|stats| stats.rtt_latest)),
+                rtt_smoothed_ms: ms(known.and_then(|stats| stats.srtt)),
+                rtt_min_ms: ms(known.and_then(|stats| stats.min_rtt)),
+                rtt_var_ms: ms(known.and_then(|stats| stats.rtt_var)),
+                cwnd_bytes: known.map_or(0, |stats| stats.cwnd.0),
+                inflight_bytes: known.map_or(0, |stats| stats.in_flight.0),
+                pacing_bps: known.and_then(|stats| stats.pacing_rate).map_or(f64::NAN, |r| r.0 as f64),
+                delivery_bps: known.and_then(|stats| stats.delivery_rate).map_or(f64::NAN, |r| r.0 as f64),
+                retransmits,
+                losses,
+                marks: echoed_marks,
+                state: known.map_or(RecoveryState::Open, |stats| stats.state).name(),
+                cwnd_limited_s: limited[0].as_secs_f64(),
+                receiver_limited_s: limited[1].as_secs_f64(),
+                sender_limited_s: limited[2].as_secs_f64(),
+            };
+            self.output.row(&Row::Sample(row));
         }
     }
 
@@ -353,7 +365,7 @@ impl Simulation {
         let t_s = at.since(self.start).as_secs_f64();
         for (path, profile) in self.profiles.iter().enumerate() {
             let role = &self.experiment.profiles[path].role;
-            record_window(&mut self.network, path, profile, role, at, t_s, &mut self.tables.links);
+            record_window(&mut self.network, path, profile, role, at, t_s, &mut self.output);
         }
         self.network.begin_window();
     }

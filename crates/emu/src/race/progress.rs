@@ -1,13 +1,38 @@
 //! What the two ends of a flow report while they run.
 
-use bentpipe_apps::Item;
-use bentpipe_apps::items::Items;
+use bentpipe_apps::{Item, items};
 use bentpipe_profile::Time;
+use bentpipe_profile::run::{Row, RunSink, RunTables};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The applications table of all flows.
+/// The items of all flows, which their threads record.
 pub type SharedItems = Arc<Mutex<Items>>;
+
+/// The items of all flows.
+#[derive(Debug, Default)]
+pub struct Items {
+    /// The Run's tables, of which only `applications` has rows.
+    pub tables: RunTables,
+    /// Rows that changed since they were given to a sink.
+    changed: BTreeSet<usize>,
+}
+
+impl Items {
+    /// Records what one end of a flow knows of an item.
+    pub fn record(&mut self, flow: usize, item: Item) {
+        let index = items::record(&mut self.tables, flow, item);
+        self.changed.insert(index);
+    }
+
+    /// Gives the rows that changed since the last call to a sink.
+    pub fn give_changed(&mut self, sink: &mut dyn RunSink) {
+        for index in std::mem::take(&mut self.changed) {
+            sink.row(&Row::Application(self.tables.applications.row(index)));
+        }
+    }
+}
 
 /// Progress of a running flow.
 #[derive(Debug)]
@@ -96,6 +121,21 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_changed_item_is_given_once() {
+        let (mut items, mut given) = (Items::default(), RunTables::default());
+        items.record(0, Item { id: 1, start: Some(Time(0)), ..Item::default() });
+        items.record(1, Item { id: 1, start: Some(Time(0)), ..Item::default() });
+        items.give_changed(&mut given);
+        items.record(1, Item { id: 1, completed: Some(Time(2_000_000_000)), ..Item::default() });
+        let mut later = RunTables::default();
+        items.give_changed(&mut later);
+        assert_eq!(given.applications.flow, [0, 1]);
+        assert_eq!((later.applications.flow[0], later.applications.completed_s[0]), (1, 2.0));
+        items.give_changed(&mut later);
+        assert_eq!(later.applications.flow, [1]);
+    }
 
     #[test]
     fn a_flow_is_complete_when_its_messages_and_the_answers_that_they_ask_for_have_arrived() {

@@ -70,7 +70,7 @@ impl Session {
                 let progress = self.start_flows(&experiment, &items, plugins)?;
                 let end = self.start + experiment.duration_ns;
                 let stopped = self.wait_until(end, messages, || check_flows(&experiment, &progress, plugins))?;
-                let items = std::mem::take(&mut items.lock().unwrap_or_else(PoisonError::into_inner).table);
+                let items = std::mem::take(&mut items.lock().unwrap_or_else(PoisonError::into_inner).tables.applications);
                 messages.table("applications", &items.columns());
                 let flows = race_results(&experiment, &progress, &items, &self.context.sampler, self.start);
                 self.finish(messages, stopped, None, Some((*experiment, flows)))
@@ -251,8 +251,7 @@ impl Session {
                 _ => {}
             }
         }
-        let mut events = Events::default();
-        events.push_path(&self.context.profile, self.start, end);
+        let events = Events::of_path(&self.context.profile, self.start, end);
         messages.table("events", &events.columns());
         let start_late_max_ms = race.as_ref().and_then(|(_, flows)| start_late_max_ms(flows, &spans));
         let observation = Observation { sampler: &self.context.sampler, spans: &spans, start: self.start };

@@ -72,8 +72,7 @@ fn links_of_several_profiles_have_unique_names() {
 fn an_event_of_a_link_is_recorded_once() {
     let (topology, mut paths) = two_users();
     paths[1].events = vec![event(3, 0, None, QueueFate::Keep)];
-    let mut events = crate::run::tables::Events::default();
-    events.push_network(&network(topology, paths).unwrap(), Time::ZERO, Time(60 * SECOND));
+    let events = crate::run::Events::of_network(&network(topology, paths).unwrap(), Time::ZERO, Time(60 * SECOND));
     let rows: Vec<_> = events.t_s.iter().zip(&events.detail).map(|(t_s, detail)| (*t_s, detail.as_str())).collect();
     assert_eq!(rows, [(4.0, "feeder, 50 ms"), (3.0, "user:b, 50 ms")]);
 }

@@ -1,7 +1,12 @@
-//! The data of a Run: tables and summary, the same in every world.
+//! The data of a Run: rows, tables and summary, the same in every world.
 
+pub mod rows;
 pub mod summary;
 pub mod tables;
 
+pub use rows::{FlowRow, Header, PathHeader, ROW_FORMAT, Row, RunSink};
 pub use summary::{AppSummary, CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
-pub use tables::{Applications, CA_STATES, Column, Events, Links, NO_ROUTE, RunTables, Samples};
+pub use tables::{
+    ApplicationRow, Applications, CA_STATES, Column, EventRow, Events, LinkRow, Links, NO_ROUTE, PendingEvents, RunTables, SampleRow,
+    Samples,
+};

@@ -4,8 +4,11 @@
 use crate::event::{Event, EventKind};
 use crate::network::NetworkSpec;
 use crate::profile::Profile;
+use crate::run::rows::{Row, RunSink};
 use crate::units::Time;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,11 +26,43 @@ pub enum Column<'a> {
 /// Congestion control states of a sender, by Linux's number (`enum tcp_ca_state`, `include/uapi/linux/tcp.h`).
 pub const CA_STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
 
+/// The type of a value in a row: a table owns its text, a row borrows it.
+macro_rules! value {
+    ($life:lifetime Text) => { &$life str };
+    ($life:lifetime F64) => { f64 };
+    ($life:lifetime U64) => { u64 };
+    ($life:lifetime I64) => { i64 };
+}
+
+/// A row's value as its column stores it.
+macro_rules! stored {
+    (Text $value:expr) => {
+        $value.to_owned()
+    };
+    ($kind:ident $value:expr) => {
+        $value
+    };
+}
+
+/// A column's value as a row has it.
+macro_rules! viewed {
+    (Text $value:expr) => {
+        $value.as_str()
+    };
+    ($kind:ident $value:expr) => {
+        $value
+    };
+}
+
 macro_rules! table {
-    ($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $kind:ident($ty:ty),)* }) => {
+    ($(#[$doc:meta])* $name:ident, $(#[$row_doc:meta])* $row:ident { $($(#[$fdoc:meta])* $field:ident: $kind:ident($ty:ty),)* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name { $($(#[$fdoc])* pub $field: Vec<$ty>,)* }
+
+        $(#[$row_doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+        pub struct $row<'a> { $($(#[$fdoc])* pub $field: value!('a $kind),)* }
 
         impl $name {
             /// Return the columns' names and values, in the order of the file.
@@ -35,13 +70,42 @@ macro_rules! table {
             pub fn columns(&self) -> Vec<(&'static str, Column<'_>)> {
                 vec![$((stringify!($field), Column::$kind(&self.$field)),)*]
             }
+
+            /// Append a row.
+            pub fn push(&mut self, row: &$row<'_>) {
+                $(self.$field.push(stored!($kind row.$field));)*
+            }
+
+            /// Return a row by its index.
+            ///
+            /// # Panics
+            /// There is no such row.
+            #[must_use]
+            pub fn row(&self, index: usize) -> $row<'_> {
+                $row { $($field: viewed!($kind self.$field[index]),)* }
+            }
+
+            /// Return all rows, in order.
+            pub fn rows(&self) -> impl Iterator<Item = $row<'_>> {
+                (0..self.flow.len()).map(|index| self.row(index))
+            }
+
+            /// Replace the row at an index.
+            ///
+            /// # Panics
+            /// There is no such row.
+            pub fn replace(&mut self, index: usize, row: &$row<'_>) {
+                $(self.$field[index] = stored!($kind row.$field);)*
+            }
         }
     };
 }
 
 table! {
     /// State of the senders over time: one row per flow and sample time.
-    Samples {
+    Samples,
+    /// A row of [`Samples`].
+    SampleRow {
         /// Time of the sample, since the beginning of the run [s].
         t_s: F64(f64),
         /// Number of the flow, in the order of the Experiment, from 0.
@@ -89,7 +153,9 @@ table! {
     ///
     /// For each window, hop and direction with traffic: one row for all flows (`flow` -1), one for each flow, and one for all cross traffic (`flow` -2). Once
     /// a packet has found no route, also one row per window and direction with the hop [`NO_ROUTE`].
-    Links {
+    Links,
+    /// A row of [`Links`].
+    LinkRow {
         /// End of the window, since the beginning of the run [s].
         t_s: F64(f64),
         /// Role of the Profile in the Experiment.
@@ -137,7 +203,9 @@ table! {
 
 table! {
     /// Events of the path and of the flows, in order of time.
-    Events {
+    Events,
+    /// A row of [`Events`].
+    EventRow {
         /// Time of the event, since the beginning of the run [s].
         t_s: F64(f64),
         /// Number of the flow; -1: the path.
@@ -151,7 +219,9 @@ table! {
 
 table! {
     /// Items of the applications: transfers, messages, requests. One row per item, in the order in which they began.
-    Applications {
+    Applications,
+    /// A row of [`Applications`].
+    ApplicationRow {
         /// Number of the flow.
         flow: U64(u64),
         /// Kind of the item: `transfer`, `message`, `request`, or the name that an application in Python gives; empty: unknown.
@@ -169,37 +239,37 @@ table! {
     }
 }
 
-impl Applications {
-    /// Append the row of a new item of a flow, with nothing known. Returns its index.
-    pub fn push(&mut self, flow: u64, id: u64) -> usize {
-        self.flow.push(flow);
-        self.kind.push(String::new());
-        self.id.push(id);
-        self.start_s.push(f64::NAN);
-        self.first_byte_s.push(f64::NAN);
-        self.completed_s.push(f64::NAN);
-        self.bytes.push(0);
-        self.flow.len() - 1
+impl ApplicationRow<'_> {
+    /// Return the row of an item of which nothing is known.
+    #[must_use]
+    pub const fn unknown(flow: u64, id: u64) -> Self {
+        Self { flow, kind: "", id, start_s: f64::NAN, first_byte_s: f64::NAN, completed_s: f64::NAN, bytes: 0 }
     }
 }
 
 impl Events {
-    /// Append the Profile's events between `start` and `end`. An interruption that began earlier and lasts beyond `start` counts from `start`.
-    pub fn push_path(&mut self, profile: &Profile, start: Time, end: Time) {
-        self.push_path_events(profile.events(), |hop| &profile.hops()[hop].name, start, end);
+    /// Return the Profile's events between `start` and `end`. An interruption that began earlier and lasts beyond `start` counts from `start`.
+    #[must_use]
+    pub fn of_path(profile: &Profile, start: Time, end: Time) -> Self {
+        let mut events = Self::default();
+        events.push_path_events(profile.events(), |hop| &profile.hops()[hop].name, start, end);
+        events
     }
 
-    /// Append the events of a network as [`Events::push_path`] does, path by path. An event of a link has one row, however many paths use the link.
-    pub fn push_network(&mut self, network: &NetworkSpec, start: Time, end: Time) {
+    /// Return the events of a network as [`Events::of_path`] does, path by path. An event of a link has one row, however many paths use the link.
+    #[must_use]
+    pub fn of_network(network: &NetworkSpec, start: Time, end: Time) -> Self {
+        let mut all = Self::default();
         let mut is_recorded = vec![false; network.topology().links.len()];
         for path in network.paths() {
             let mut events = path.link_events(network.topology());
             events.retain(|event| !is_recorded[path.hops[event.hop].link]);
             events.extend(path.events.iter().cloned());
             events.sort_by_key(|event| event.at_ns);
-            self.push_path_events(&events, |hop| &network.topology().links[path.hops[hop].link].hop.name, start, end);
+            all.push_path_events(&events, |hop| &network.topology().links[path.hops[hop].link].hop.name, start, end);
             path.hops.iter().for_each(|hop| is_recorded[hop.link] = true);
         }
+        all
     }
 
     /// Append events of one path. `name`: names of its hops.
@@ -215,28 +285,44 @@ impl Events {
                 EventKind::Obstruction => ("obstruction", format!("{hop}, {gap_ms} ms")),
                 EventKind::Rain => ("rain", format!("{hop}, {gap_ms} ms")),
             };
-            self.push(t_s, -1, kind, detail);
+            self.push(&EventRow { t_s, flow: -1, kind, detail: &detail });
         }
     }
 
-    /// Append one event.
-    pub fn push(&mut self, t_s: f64, flow: i64, kind: &str, detail: String) {
-        self.t_s.push(t_s);
-        self.flow.push(flow);
-        self.kind.push(kind.to_owned());
-        self.detail.push(detail);
-    }
-
-    /// Sort by time. Events at the same time keep their order.
+    /// Sort by time. At the same time the path's events are first; others keep their order.
     pub fn sort(&mut self) {
         let mut order: Vec<usize> = (0..self.t_s.len()).collect();
-        order.sort_by(|&a, &b| self.t_s[a].total_cmp(&self.t_s[b]));
+        order.sort_by(|&a, &b| self.t_s[a].total_cmp(&self.t_s[b]).then_with(|| (self.flow[a] >= 0).cmp(&(self.flow[b] >= 0))));
         *self = Self {
             t_s: order.iter().map(|&i| self.t_s[i]).collect(),
             flow: order.iter().map(|&i| self.flow[i]).collect(),
             kind: order.iter().map(|&i| self.kind[i].clone()).collect(),
             detail: order.iter().map(|&i| self.detail[i].clone()).collect(),
         };
+    }
+}
+
+/// The events of paths that have not left a driver yet, which it gives to a sink as their time comes.
+#[derive(Debug, Default)]
+pub struct PendingEvents {
+    events: Events,
+    next: usize,
+}
+
+impl PendingEvents {
+    /// Take the events.
+    #[must_use]
+    pub fn new(mut events: Events) -> Self {
+        events.sort();
+        Self { events, next: 0 }
+    }
+
+    /// Give the events up to `t_s` [s] to a sink.
+    pub fn give(&mut self, t_s: f64, sink: &mut dyn RunSink) {
+        while self.events.t_s.get(self.next).is_some_and(|&at_s| at_s <= t_s) {
+            sink.row(&Row::Event(self.events.row(self.next)));
+            self.next += 1;
+        }
     }
 }
 
@@ -256,7 +342,7 @@ pub fn hash_columns(hash: &mut Sha256, columns: &[(&'static str, Column<'_>)]) {
     }
 }
 
-/// The tables of a Run.
+/// The tables of a Run, filled by its rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTables {
     /// State of the senders over time.
@@ -267,9 +353,20 @@ pub struct RunTables {
     pub events: Events,
     /// Items of the applications.
     pub applications: Applications,
+    /// Row of each item in `applications`, by flow and number.
+    items: BTreeMap<(u64, u64), usize>,
 }
 
 impl RunTables {
+    /// Return the index of an item's row; a new item gets one in which nothing is known.
+    pub fn item(&mut self, flow: u64, id: u64) -> usize {
+        let table = &mut self.applications;
+        *self.items.entry((flow, id)).or_insert_with(|| {
+            table.push(&ApplicationRow::unknown(flow, id));
+            table.flow.len() - 1
+        })
+    }
+
     /// Return all tables by name.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Vec<(&'static str, Column<'_>)>); 4] {
@@ -279,5 +376,28 @@ impl RunTables {
             ("events", self.events.columns()),
             ("applications", self.applications.columns()),
         ]
+    }
+}
+
+impl RunSink for RunTables {
+    fn row(&mut self, row: &Row<'_>) {
+        match row {
+            Row::Sample(row) => self.samples.push(row),
+            Row::Link(row) => self.links.push(row),
+            Row::Event(row) => self.events.push(row),
+            Row::Application(row) => {
+                let index = self.item(row.flow, row.id);
+                self.applications.replace(index, row);
+            }
+            Row::Header(_) | Row::Flow(_) | Row::Dropped { .. } => {}
+        }
+    }
+}
+
+impl RunSink for Links {
+    fn row(&mut self, row: &Row<'_>) {
+        if let Row::Link(row) = row {
+            self.push(row);
+        }
     }
 }

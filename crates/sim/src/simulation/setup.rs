@@ -5,13 +5,13 @@ use crate::batches::Batches;
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::output::Output;
 use crate::payloads::Payloads;
-use bentpipe_apps::items::Items;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_link::Network;
 use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::RunTables;
+use bentpipe_profile::run::{Events, PendingEvents};
 use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -106,6 +106,7 @@ impl Simulation {
         let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
+        let path_events = PendingEvents::new(Events::of_network(spec, start, end));
         let mut simulation = Self {
             timer_due: vec![Time::MAX; flows.len()],
             batches: Batches::default(),
@@ -125,8 +126,8 @@ impl Simulation {
             start,
             end,
             outcomes,
-            tables: RunTables::default(),
-            items: Items::default(),
+            output: Output::default(),
+            path_events,
             packets: 0,
         };
         for flow in 0..simulation.flows.len() {
@@ -135,7 +136,6 @@ impl Simulation {
         for source in 0..simulation.sources.len() {
             simulation.schedule_transfer(source);
         }
-        simulation.tables.events.push_network(spec, start, end);
         Ok(simulation)
     }
 }
