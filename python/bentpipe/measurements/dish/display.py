@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from bentpipe.measurements.dish.obstruction import ObstructionMap
 from bentpipe.measurements.dish.slots import next_edge_s
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.sites import Place
+from bentpipe.sparkline import sparkline
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Number of samples in the curves of the live table.
 _SHOWN = 60
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 class ServingSatellite(NamedTuple):
@@ -181,10 +181,10 @@ class LiveTable:
         desired = (status.desired_boresight_azimuth_deg, status.desired_boresight_elevation_deg)
         rows = [
             ("state", "no answer" if self._lost else status.state, "values of the last answer" if self._lost else ""),
-            ("latency", _number(status.pop_ping_latency_ms, "ms"), _curve([s.pop_ping_latency_ms for s in history])),
-            ("drops", _percent(status.pop_ping_drop_rate), _curve([s.pop_ping_drop_rate for s in history])),
-            ("down", _rate(status.downlink_throughput_bps), _curve([s.downlink_throughput_bps for s in history])),
-            ("up", _rate(status.uplink_throughput_bps), _curve([s.uplink_throughput_bps for s in history])),
+            ("latency", _number(status.pop_ping_latency_ms, "ms"), sparkline([s.pop_ping_latency_ms for s in history])),
+            ("drops", _percent(status.pop_ping_drop_rate), sparkline([s.pop_ping_drop_rate for s in history])),
+            ("down", _rate(status.downlink_throughput_bps), sparkline([s.downlink_throughput_bps for s in history])),
+            ("up", _rate(status.uplink_throughput_bps), sparkline([s.uplink_throughput_bps for s in history])),
             ("obstructed", _percent(status.fraction_obstructed), "now" if status.currently_obstructed else ""),
             ("alignment", _direction(*aim), f"desired {_direction(*desired)}" if None not in desired else ""),
             ("next slot", f"{last.next_slot_s:.1f} s", ""),
@@ -233,11 +233,3 @@ def _rate(bps: float | None) -> str:
 
 def _direction(azimuth_deg: float | None, elevation_deg: float | None) -> str:
     return f"azimuth {_number(azimuth_deg, '°')}, elevation {_number(elevation_deg, '°')}"
-
-
-def _curve(values: Sequence[float | None]) -> str:
-    """Bars from zero to the largest; blank where there is no value."""
-    top = max((v for v in values if v is not None and math.isfinite(v)), default=0.0) or 1.0
-    return "".join(
-        _BARS[min(7, max(0, int(v / top * 7.999)))] if v is not None and math.isfinite(v) else " " for v in values
-    )
