@@ -60,11 +60,12 @@ class ReportingGroup(TyperGroup):
                 warnings.showwarning = _show_warning
                 result = super().main(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
             console.flush()
-        except BrokenPipeError:
-            # The reader of our output closed the pipe (`| head`); nothing more can be written to it.
-            console.drop_output()
-            sys.exit(0)
         except BaseException as error:  # noqa: BLE001 - the last resort of the process
+            if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+                # The reader of our output closed the pipe (`| head`); nothing more can be written to it. Typer turns
+                # such an error inside a command into an exit.
+                console.drop_output()
+                sys.exit(0)
             own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # not the program's
             debug = "--debug" in own or os.environ.get("BENTPIPE_DEBUG", "") not in ("", "0")
             sys.exit(report(error, debug=debug, as_json="--json" in own))
