@@ -79,6 +79,7 @@ def simulate(
     plugins: Mapping[str, Callable[[int, int, dict[str, float]], object]] | None = None,
     apps: Mapping[str, Callable[[dict[str, float], int], tuple[object, object]]] | None = None,
     on_hooks: Callable[[int, bytes], object] | None = None,
+    on_rows: Callable[[bytes], object] | None = None,
 ) -> RunData: ...
 def traced_controller(start: bytes) -> str: ...
 

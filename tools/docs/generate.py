@@ -22,6 +22,7 @@ from bentpipe.experiments.experiment import Experiment  # noqa: E402
 from bentpipe.experiments.file import ExperimentToml  # noqa: E402
 from bentpipe.measurements.runs.store import MeasuredRecord  # noqa: E402
 from bentpipe.records import Record, json_schema  # noqa: E402
+from bentpipe.runs import rows  # noqa: E402
 from bentpipe.runs.failed import FailedFile  # noqa: E402
 from bentpipe.runs.manifest import RaceFile  # noqa: E402
 from bentpipe.runs.run_record import RunRecord  # noqa: E402
@@ -36,6 +37,7 @@ from bentpipe.scenarios.traffic import TrafficFile  # noqa: E402
 MODULES = (
     "bentpipe.plugin",
     "bentpipe.profiles.path",
+    "bentpipe.runs.rows",
     "bentpipe.runs.store",
     "bentpipe.runs.summary",
     "bentpipe.experiments.experiment",
@@ -138,7 +140,9 @@ def schemas_page() -> str:
         "| schema | of |",
         "|---|---|",
     ]
-    return "\n".join([*lines, *(f"| [{name}](schemas/{name}.json) | {of} |" for name, (_, of) in SCHEMAS.items()), ""])
+    files = [(name, of) for name, (_, of) in SCHEMAS.items()]
+    files.append(("row", "a line of `race --rows` ([live rows](../guides/live.md))"))
+    return "\n".join([*lines, *(f"| [{name}](schemas/{name}.json) | {of} |" for name, of in files), ""])
 
 
 def write(uri: str, text: str) -> None:
@@ -153,5 +157,6 @@ write("reference/python.md", python_page())
 write("reference/schemas.md", schemas_page())
 for name, (record, _) in SCHEMAS.items():
     write(f"reference/schemas/{name}.json", json.dumps(json_schema(record), indent=2) + "\n")
+write("reference/schemas/row.json", json.dumps(rows.json_schema(), indent=2) + "\n")
 for readme in sorted((ROOT / "python" / "bentpipe" / "validation").glob("*/README.md")):
     write(f"validation/{readme.parent.name}.md", readme.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
-//! | [`items`], [`timers`] | parts that every driver needs: the table of items, the timers of an end |
+//! | [`items`], [`timers`] | parts that every driver needs: items in the tables, the timers of an end |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
 //! An application is one *end*. The two ends share no memory and exchange nothing but messages on streams, as two programs on two hosts do.

@@ -1,7 +1,8 @@
-//! Messages to the parent: one JSON object a line, each with a `kind`. Each is written at once, so a sudden end loses nothing written before it.
+//! Messages to the parent: one JSON object a line, each with a `type`. Most are rows of the Run ([`Row`]). Each is written at once, so a sudden end
+//! loses nothing written before it.
 //!
 //! A separate thread writes, so that a stopped parent (Ctrl-Z) blocks neither the sampling nor the end of the program. At most [`MAX_QUEUED_BYTES`]
-//! of table rows wait for it; further rows are dropped and counted.
+//! of rows wait for it; further rows are dropped, and the next row that is not says how many.
 
 use crate::address::Addresses;
 use crate::capture::CaptureReport;
@@ -13,7 +14,7 @@ use crate::programs::ExitReason;
 use crate::relay::RelayReport;
 use crate::result::EmulationResult;
 use bentpipe_profile::Time;
-use bentpipe_profile::run::{Column, RunTables};
+use bentpipe_profile::run::{Column, Row, RunSink, RunTables};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -48,7 +49,7 @@ pub struct Done<'a> {
     pub gateway: Option<&'a Counters>,
     /// Outcome of the capture; `None`: no capture.
     pub capture: Option<CaptureReport>,
-    /// Table rows that were dropped because the parent did not read.
+    /// Rows that were dropped because the parent did not read.
     pub rows_lost: u64,
     /// Packets that each device lost before the relay could read them.
     pub device_drops: [u64; 2],
@@ -69,7 +70,7 @@ pub struct Done<'a> {
     pub endpoints: Vec<(SocketAddr, SocketAddr)>,
 }
 
-/// Most table data that may wait for the parent [bytes]: about ten minutes of thirty flows. Chosen here.
+/// Most bytes of rows that may wait for the parent: about five minutes of thirty flows. Chosen here.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
 /// See the module.
@@ -79,6 +80,8 @@ pub struct MessageWriter {
     max_queued_bytes: usize,
     writer: JoinHandle<()>,
     rows_lost: u64,
+    /// Those of them that no row has reported.
+    unreported: u64,
 }
 
 impl MessageWriter {
@@ -101,10 +104,10 @@ impl MessageWriter {
             }
         };
         let writer = thread::Builder::new().name("lines".to_owned()).spawn(write).map_err(system("thread of the message writer"))?;
-        Ok(Self { sender, queued_bytes, max_queued_bytes, writer, rows_lost: 0 })
+        Ok(Self { sender, queued_bytes, max_queued_bytes, writer, rows_lost: 0, unreported: 0 })
     }
 
-    /// Table rows dropped so far because the queue was full.
+    /// Rows dropped so far because the queue was full.
     #[must_use]
     pub const fn rows_lost(&self) -> u64 {
         self.rows_lost
@@ -126,37 +129,19 @@ impl MessageWriter {
         // Column types, so that a table without rows has its columns.
         for (name, columns) in RunTables::default().named() {
             let types: Vec<_> = columns.iter().map(|(name, column)| (*name, column_type(column))).collect(); // a list, to keep the order
-            self.send(&json!({"kind": "types", "table": name, "types": types}));
+            self.send(&json!({"type": "columns", "table": name, "columns": types}));
         }
-        self.send(&json!({"kind": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "qdisc": hosts[0].qdisc(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
-    }
-
-    /// Sends rows of one of the Run's tables.
-    pub fn table(&mut self, name: &str, columns: &[(&'static str, Column<'_>)]) {
-        if self.queued_bytes.load(Ordering::Relaxed) > self.max_queued_bytes {
-            self.rows_lost += columns.first().map_or(0, |(_, column)| column_length(column)) as u64;
-            return;
-        }
-        let columns: Map<String, Value> = columns
-            .iter()
-            .map(|(name, column)| {
-                let values = match column {
-                    Column::F64(v) => json!(v), // NaN becomes null
-                    Column::U64(v) => json!(v),
-                    Column::I64(v) => json!(v),
-                    Column::Text(v) => json!(v),
-                };
-                ((*name).to_owned(), values)
-            })
-            .collect();
-        self.send(&json!({"kind": "table", "table": name, "columns": columns}));
+        self.send(&json!({"type": "started", "ends": ends, "offset_ns": start.0, "clock_unix_ns": clock_unix_ns, "user_namespace": privilege == Privilege::UserNamespace, "device": hosts[0].device(), "qdisc": hosts[0].qdisc(), "offload_refused": hosts.iter().find_map(Host::offload_refused)}));
     }
 
     /// Sends `done`, the last message.
     pub fn done(&mut self, done: &Done<'_>) {
+        let mut line = Vec::new();
+        self.report_dropped(&mut line);
+        self.send_line(line);
         match serde_json::to_value(done) {
             Ok(Value::Object(mut object)) => {
-                object.insert("kind".to_owned(), json!("done"));
+                object.insert("type".to_owned(), json!("done"));
                 self.send(&Value::Object(object));
             }
             _ => self.error(&EmuError::Internal("the last message cannot be encoded")),
@@ -165,23 +150,40 @@ impl MessageWriter {
 
     /// Sends `error`: the emulation could not start, or failed.
     pub fn error(&mut self, error: &EmuError) {
-        self.send(&json!({"kind": "error", "message": error.to_string(), "is_user_error": error.is_user_error()}));
+        self.send(&json!({"type": "error", "message": error.to_string(), "is_user_error": error.is_user_error()}));
+    }
+
+    /// Appends the row with the number of dropped rows, if there are any that none has reported.
+    fn report_dropped(&mut self, line: &mut Vec<u8>) {
+        let rows = std::mem::take(&mut self.unreported);
+        if rows > 0 {
+            Row::Dropped { rows }.write_json_line(line);
+        }
     }
 
     fn send(&mut self, value: &Value) {
-        let mut bytes = value.to_string().into_bytes();
-        bytes.push(b'\n');
-        self.queued_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
-        let _ = self.sender.send(bytes);
+        let mut line = value.to_string().into_bytes();
+        line.push(b'\n');
+        self.send_line(line);
+    }
+
+    fn send_line(&mut self, line: Vec<u8>) {
+        self.queued_bytes.fetch_add(line.len(), Ordering::Relaxed);
+        let _ = self.sender.send(line);
     }
 }
 
-const fn column_length(column: &Column<'_>) -> usize {
-    match column {
-        Column::F64(v) => v.len(),
-        Column::U64(v) => v.len(),
-        Column::I64(v) => v.len(),
-        Column::Text(v) => v.len(),
+impl RunSink for MessageWriter {
+    fn row(&mut self, row: &Row<'_>) {
+        if self.queued_bytes.load(Ordering::Relaxed) > self.max_queued_bytes {
+            self.rows_lost += 1;
+            self.unreported += 1;
+            return;
+        }
+        let mut line = Vec::new();
+        self.report_dropped(&mut line);
+        row.write_json_line(&mut line);
+        self.send_line(line);
     }
 }
 
@@ -197,6 +199,7 @@ const fn column_type(column: &Column<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bentpipe_profile::run::EventRow;
     use std::io::{self, Read as _};
     use std::sync::mpsc::Receiver;
 
@@ -215,26 +218,34 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_parent_blocks_nothing_and_dropped_rows_are_counted() {
+    fn a_stopped_parent_blocks_nothing_and_a_row_tells_how_many_were_dropped() {
         let (go, wait) = channel();
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut lines = MessageWriter::with_limit(Parent(wait, writer), 1 << 20).unwrap();
-        let rows = vec![1.0; 1 << 14];
-        let mut tables = 0;
-        while lines.rows_lost() == 0 {
-            lines.table("samples", &[("t_s", Column::F64(&rows))]);
-            tables += 1;
+        let mut lines = MessageWriter::with_limit(Parent(wait, writer), 1 << 16).unwrap();
+        let detail = "x".repeat(1 << 10);
+        let row = Row::Event(EventRow { t_s: 1.0, flow: -1, kind: "outage", detail: &detail });
+        let mut rows = 0;
+        while lines.rows_lost() < 3 {
+            lines.row(&row);
+            rows += 1;
         }
-        assert_eq!(lines.rows_lost(), 1 << 14);
         lines.error(&EmuError::Orphaned);
+        let queued = Arc::clone(&lines.queued_bytes);
         drop(go);
         let received = thread::spawn(move || {
             let mut text = String::new();
             reader.read_to_string(&mut text).map(|_| text).unwrap()
         });
+        while queued.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        lines.row(&row);
         lines.close();
         let received = received.join().unwrap();
-        assert_eq!(received.lines().count(), tables);
-        assert!(received.lines().last().unwrap().contains("the parent process is gone"));
+        let last: Vec<Value> = received.lines().skip(rows - 3).map(|line| serde_json::from_str(line).unwrap()).collect();
+        let types: Vec<_> = last.iter().map(|line| line["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["error", "dropped", "event"]);
+        assert_eq!(last[1]["rows"], json!(3));
+        assert!(received.contains("the parent process is gone"));
     }
 }

@@ -10,7 +10,7 @@ use crate::grouping::Grouping;
 use crate::header::FlowKey;
 use crate::header::TCP;
 use bentpipe_profile::Direction;
-use bentpipe_profile::run::{CA_STATES, Samples};
+use bentpipe_profile::run::{CA_STATES, FlowRow, Row, RunSink, SampleRow};
 use std::collections::BTreeMap;
 
 /// Controller name of a flow that closed before it was sampled: a close event does not include it.
@@ -66,12 +66,15 @@ pub struct Sampler {
     flows: BTreeMap<FlowKey, Flow>,
     pending: Vec<PendingClose>,
     observed: BTreeMap<u32, ObservedFlow>,
+    /// Role of the path; `None`: the flows are announced already.
+    role: Option<String>,
 }
 
 impl Sampler {
-    /// Creates a sampler of the client's and the server's socket tables and close events.
+    /// Creates a sampler of the client's and the server's socket tables and close events. It announces the flows on the path `role` as they
+    /// appear; `None`: they are an Experiment's and announced already.
     #[must_use]
-    pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>, grouping: Grouping) -> Self {
+    pub fn new(ends: [Diag; 2], closes: Result<[CloseEvents; 2], EmuError>, grouping: Grouping, role: Option<String>) -> Self {
         Self {
             ends,
             closes: closes.map_err(|e| e.to_string()),
@@ -82,10 +85,11 @@ impl Sampler {
             flows: BTreeMap::new(),
             pending: Vec::new(),
             observed: BTreeMap::new(),
+            role,
         }
     }
 
-    /// Adds a flow with the relay's number.
+    /// Adds a flow with its number in the rows.
     pub fn add_flow(&mut self, key: FlowKey, number: u32) {
         if key.protocol == TCP {
             self.numbers.insert(key, number);
@@ -164,11 +168,11 @@ impl Sampler {
         self.ends[1].listening_sockets()
     }
 
-    /// Writes one row at `t_s` for each numbered flow that is open, or has closed since the last sample.
+    /// Gives one row at `t_s` for each numbered flow that is open, or has closed since the last sample.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn sample(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
+    pub fn sample(&mut self, t_s: f64, sink: &mut dyn RunSink) -> Result<(), EmuError> {
         // Close events first: a socket in the table after them is open, or its event is still to come.
         self.read_close_events()?;
         for flow in self.flows.values_mut() {
@@ -182,17 +186,17 @@ impl Sampler {
                 flow.is_updated = true;
             }
         }
-        self.write_rows(t_s, samples);
+        self.give_rows(t_s, sink);
         Ok(())
     }
 
-    /// Writes one row at `t_s` for each flow that has closed since the last sample.
+    /// Gives one row at `t_s` for each flow that has closed since the last sample.
     ///
     /// # Errors
     /// [`EmuError::System`].
-    pub fn sample_closed(&mut self, t_s: f64, samples: &mut Samples) -> Result<(), EmuError> {
+    pub fn sample_closed(&mut self, t_s: f64, sink: &mut dyn RunSink) -> Result<(), EmuError> {
         self.read_close_events()?;
-        self.write_rows(t_s, samples);
+        self.give_rows(t_s, sink);
         Ok(())
     }
 
@@ -233,25 +237,25 @@ impl Sampler {
         Some((self.grouping.flow(key), key)).filter(|(flow, _)| self.numbers.contains_key(flow))
     }
 
-    fn write_rows(&mut self, t_s: f64, samples: &mut Samples) {
+    fn give_rows(&mut self, t_s: f64, sink: &mut dyn RunSink) {
         let (numbers, observed) = (&self.numbers, &mut self.observed);
         for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_updated) {
             flow.is_updated = false;
             if let Some(&number) = numbers.get(key) {
-                write_row(observed, number, *key, &flow.connections, t_s, samples);
+                give_row(observed, (number, *key), &flow.connections, t_s, self.role.as_deref(), sink);
                 flow.connections.forget_past();
             }
         }
     }
 }
 
-fn write_row(
+fn give_row(
     flows: &mut BTreeMap<u32, ObservedFlow>,
-    number: u32,
-    key: FlowKey,
+    (number, key): (u32, FlowKey),
     connections: &Connections,
     t_s: f64,
-    samples: &mut Samples,
+    role: Option<&str>,
+    sink: &mut dyn RunSink,
 ) {
     let totals = connections.totals();
     // Where one endpoint is outside the emulation, or gone, the other counts both directions.
@@ -260,42 +264,47 @@ fn write_row(
     let Some(sender) = connections.sender(direction) else { return };
     let (info, sent) = (&sender.info, &totals[direction as usize]);
     let delivered = connections.delivered(direction);
+    let controller = sender.controller.as_deref().unwrap_or(UNKNOWN_CONTROLLER);
+    let is_announced = flows.get(&number).is_some_and(|seen| seen.direction == direction && seen.controller == controller);
     let seen = flows.entry(number).or_insert_with(|| ObservedFlow {
         key,
         direction,
-        controller: UNKNOWN_CONTROLLER.to_owned(),
+        controller: String::new(),
         first_s: t_s,
         delivered_bytes: 0,
         retransmits: 0,
         marks: 0,
     });
-    let rtt_ms = f64::from(info.rtt) / 1e3;
-    sender.controller.as_deref().unwrap_or(UNKNOWN_CONTROLLER).clone_into(&mut seen.controller);
+    if let (false, Some(profile)) = (is_announced, role) {
+        sink.row(&Row::Flow(FlowRow { flow: u64::from(number), profile, direction: direction.name(), controller, start_s: seen.first_s }));
+    }
+    controller.clone_into(&mut seen.controller);
     // Without the receiver only the sender's count remains, which is half an RTT behind.
     let delivered = if seen.direction == direction { delivered.max(seen.delivered_bytes) } else { delivered };
     seen.delivered_bytes = delivered;
     seen.direction = direction;
     seen.retransmits = sent.retransmits;
     seen.marks = sent.marks;
-    let s = samples;
-    s.t_s.push(t_s);
-    s.flow.push(u64::from(number));
-    s.goodput_bytes.push(delivered);
-    s.rtt_latest_ms.push(f64::NAN); // the kernel stores only the smoothed RTT
-    s.rtt_smoothed_ms.push(rtt_ms);
-    s.rtt_min_ms.push(if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 });
-    s.rtt_var_ms.push(f64::from(info.rttvar) / 1e3);
-    s.cwnd_bytes.push(sender.cwnd_bytes);
-    s.inflight_bytes.push(sender.inflight_bytes);
-    s.pacing_bps.push(sender.pacing.map_or(f64::NAN, |rate| rate as f64 * 8.0));
-    s.delivery_bps.push(sender.delivery.map_or(f64::NAN, |rate| rate as f64 * 8.0));
-    s.retransmits.push(sent.retransmits);
-    s.losses.push(0); // the kernel does not count them: written as unknown
-    s.marks.push(sent.marks);
-    s.state.push(ca_state(info.ca_state).to_owned());
-    s.cwnd_limited_s.push((sent.busy_s - sent.receiver_limited_s - sent.buffer_limited_s).max(0.0));
-    s.receiver_limited_s.push(sent.receiver_limited_s);
-    s.sender_limited_s.push((t_s - seen.first_s - sent.busy_s).max(0.0) + sent.buffer_limited_s);
+    sink.row(&Row::Sample(SampleRow {
+        t_s,
+        flow: u64::from(number),
+        goodput_bytes: delivered,
+        rtt_latest_ms: f64::NAN, // the kernel stores only the smoothed RTT
+        rtt_smoothed_ms: f64::from(info.rtt) / 1e3,
+        rtt_min_ms: if info.min_rtt == u32::MAX { f64::NAN } else { f64::from(info.min_rtt) / 1e3 },
+        rtt_var_ms: f64::from(info.rttvar) / 1e3,
+        cwnd_bytes: sender.cwnd_bytes,
+        inflight_bytes: sender.inflight_bytes,
+        pacing_bps: sender.pacing.map_or(f64::NAN, |rate| rate as f64 * 8.0),
+        delivery_bps: sender.delivery.map_or(f64::NAN, |rate| rate as f64 * 8.0),
+        retransmits: sent.retransmits,
+        losses: 0, // the kernel does not count them: written as unknown
+        marks: sent.marks,
+        state: ca_state(info.ca_state),
+        cwnd_limited_s: (sent.busy_s - sent.receiver_limited_s - sent.buffer_limited_s).max(0.0),
+        receiver_limited_s: sent.receiver_limited_s,
+        sender_limited_s: (t_s - seen.first_s - sent.busy_s).max(0.0) + sent.buffer_limited_s,
+    }));
 }
 
 /// `tcpi_ca_state` by its name in the samples table.

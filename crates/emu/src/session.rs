@@ -3,6 +3,7 @@
 //! Everything that happens arrives as an `Event` on one channel. Messages to the parent are one JSON object a line ([`crate::messages`]).
 
 mod context;
+mod numbers;
 mod results;
 mod running;
 mod setup;

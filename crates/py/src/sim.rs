@@ -11,17 +11,33 @@ use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
-use bentpipe_profile::run::Column;
+use bentpipe_profile::run::{Column, Row, RunSink};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Simulated time per check of Ctrl-C and call of `on_progress`: about 10 ms of work at 200 Mbit/s.
 const SLICE: Nanos = Nanos::from_millis(500);
+
+/// Rows as lines of JSON that Python has not taken yet.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RunSink for Lines {
+    fn row(&mut self, row: &Row<'_>) {
+        row.write_json_line(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
 
 /// Tables and summary of a finished Run.
 #[pyclass(name = "RunData", module = "bentpipe._native", frozen)]
@@ -57,9 +73,10 @@ impl PyRunData {
 /// Run an Experiment. Releases the GIL. Every half second of simulated time it checks for Ctrl-C and calls `on_progress` with the fraction done.
 /// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options. `apps`: Python applications by
 /// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver. `on_hooks`: receives the
-/// index of a flow and the next bytes of its hook trace, as often.
+/// index of a flow and the next bytes of its hook trace, as often. `on_rows`: receives the next rows as lines of JSON, as often.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None, on_rows=None))]
+#[allow(clippy::too_many_arguments)] // one call with keywords in Python
 pub fn simulate(
     py: Python<'_>,
     experiment_json: &str,
@@ -68,6 +85,7 @@ pub fn simulate(
     plugins: Option<BTreeMap<String, Py<PyAny>>>,
     apps: Option<BTreeMap<String, Py<PyAny>>>,
     on_hooks: Option<Py<PyAny>>,
+    on_rows: Option<Py<PyAny>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
@@ -83,6 +101,10 @@ pub fn simulate(
         .detach(|| Simulation::with_plugins(experiment, profiles, &controllers, &|spec, streams| apps.create(spec, streams)))
         .map_err(user_error)?;
     plugins.check(py)?;
+    let lines = Lines::default();
+    if on_rows.is_some() {
+        simulation.stream_to(Box::new(lines.clone()));
+    }
     let mut until = SLICE;
     loop {
         let more = py.detach(|| simulation.run_until(until));
@@ -91,6 +113,9 @@ pub fn simulate(
             for (flow, part) in traces.take().iter().enumerate() {
                 receiver.call1(py, (flow, PyBytes::new(py, part)))?;
             }
+        }
+        if let Some(receiver) = &on_rows {
+            receiver.call1(py, (PyBytes::new(py, &lines.take()),))?;
         }
         if !more {
             break;
@@ -101,7 +126,11 @@ pub fn simulate(
             callback.call1(py, (simulation.fraction(),))?;
         }
     }
-    Ok(PyRunData(py.detach(|| simulation.finish())))
+    let data = py.detach(|| simulation.finish());
+    if let Some(receiver) = &on_rows {
+        receiver.call1(py, (PyBytes::new(py, &lines.take()),))?; // the last events
+    }
+    Ok(PyRunData(data))
 }
 
 /// Simulate echo requests over a Profile. Returns their RTTs [ms]; NaN: lost.

@@ -32,6 +32,13 @@ def say(text: object = "", *, end: str = "\n") -> None:
         typer.echo(printable(str(text)) + end, nl=False)
 
 
+def write_bytes(data: bytes) -> None:
+    """Write `data` to stdout at once. Raises as `say`."""
+    with _standard_output():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def flush() -> None:
     """Flush stdout. Raises as `say`."""
     with _standard_output():
@@ -51,6 +58,11 @@ def warn(message: str) -> None:
 def error(message: str) -> None:
     """Print one line on stderr about an error."""
     _line("error", message)
+
+
+def live_line(message: str) -> None:
+    """Print one line on stderr about a Run in progress."""
+    _line("live", message)
 
 
 def error_json(error: Mapping[str, object]) -> None:

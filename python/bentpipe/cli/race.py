@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bentpipe.cli.live import Live, Rows
 from bentpipe.errors import ControllerError, UserError
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ def race(
     experiment: ExperimentOption = None,
     repeat: RepeatOption = None,
     fresh: Fresh = False,
+    live: Live = False,
+    rows: Rows = None,
     as_json: AsJson = False,
 ) -> None:
     """Race congestion controllers: one Run per Profile, scheme and seed, in the simulator on all cores.
@@ -173,6 +176,9 @@ def race(
     Requests of 200 bytes for 100 kB each, instead of flows that always have data:
         bentpipe race P.parquet --app request:200bytes/100kb --cc cubic,bbr -o out/requests
 
+    Rows of the Runs while they go on, as lines of JSON (a stored Run gives none; the table is then not printed):
+        bentpipe race P.parquet --cc cubic -o out/rows --rows - | jq -c 'select(.type == "sample")'
+
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
 
@@ -181,10 +187,13 @@ def race(
     """
     from bentpipe.cli.console import reporting_interrupts
 
+    if rows == "-" and as_json:
+        raise UserError("--rows - and --json both write to standard output; expected one of them, or --rows FILE")
     # A fresh race that has not begun has no Runs of its own: without --fresh it would count earlier Runs as its own.
     with reporting_interrupts(out, "the same command starts over" if fresh else "the same command runs the rest"):
         settings = {"out": out, "seeds": seeds, "jobs": jobs, "fresh": fresh, "on_kernel": on_kernel}
         settings |= {"capture": capture, "hook_trace": hook_trace}
+        watch = {"rows": rows, "live": live}
         defining = {
             "PROFILES": profiles,
             "--cc": cc,
@@ -203,11 +212,11 @@ def race(
             given += [name for name, is_given in others.items() if is_given]
             if given:
                 raise UserError(f"--repeat: the folder defines the runs, so {given[0]} cannot be given with it")
-            result = _run_again(repeat, settings)
+            result = _run_again(repeat, settings, watch)
         elif experiment is not None:
             if given:
                 raise UserError(f"--experiment: the file defines the runs, so {given[0]} cannot be given with it")
-            result = _run_file(experiment, settings)
+            result = _run_file(experiment, settings, watch)
         elif profiles:
             settings |= {
                 "direction": "down" if direction is None else direction,
@@ -218,12 +227,12 @@ def race(
             settings["traffic"] = traffic
             settings["app"] = "bulk" if app is None else app
             settings["host_timing"] = "linux-vm" if host_timing is None else host_timing
-            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings)
+            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings, watch)
         else:
             raise UserError(
                 "PROFILES: none given; expected Profile files (bentpipe profile make writes them), or -x FILE"
             )
-        show_result(result, as_json)
+        show_result(result, as_json, has_table=rows != "-")
         if result.failed:
             from bentpipe.cli import console
             from bentpipe.runs.failed import by_scheme
@@ -235,8 +244,8 @@ def race(
             raise typer.Exit(1)
 
 
-def _run_file(experiment: Path, settings: dict[str, Any]) -> RaceResult:
-    from bentpipe.cli.console import progress
+def _run_file(experiment: Path, settings: dict[str, Any], watch: dict[str, Any]) -> RaceResult:
+    from bentpipe.cli.live import race_sinks
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
     from bentpipe.experiments.file import read_experiment
@@ -246,23 +255,25 @@ def _run_file(experiment: Path, settings: dict[str, Any]) -> RaceResult:
     paths = [read_profile(path) for path in file.files.values()]
     if settings["on_kernel"]:
         note_if_fast(paths)
-    with progress("racing") as advance:
-        return racing.run_experiment(file, paths, **settings, on_progress=lambda each: advance(each.share))
+    with race_sinks(**watch) as (on_rows, advance):
+        settings |= {"on_progress": lambda each: advance(each.share), "on_rows": on_rows}
+        return racing.run_experiment(file, paths, **settings)
 
 
-def _run_again(folder: Path, settings: dict[str, Any]) -> RaceResult:
-    from bentpipe.cli.console import progress
+def _run_again(folder: Path, settings: dict[str, Any], watch: dict[str, Any]) -> RaceResult:
+    from bentpipe.cli.live import race_sinks
     from bentpipe.execution import racing
 
     names = ("out", "jobs", "fresh", "capture", "hook_trace")
-    with progress("racing") as advance:
-        return racing.repeat(
-            folder, **{name: settings[name] for name in names}, on_progress=lambda each: advance(each.share)
-        )
+    with race_sinks(**watch) as (on_rows, advance):
+        options = {name: settings[name] for name in names}
+        return racing.repeat(folder, **options, on_progress=lambda each: advance(each.share), on_rows=on_rows)
 
 
-def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any]) -> RaceResult:
-    from bentpipe.cli.console import progress
+def _race(
+    profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any], watch: dict[str, Any]
+) -> RaceResult:
+    from bentpipe.cli.live import race_sinks
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
     from bentpipe.experiments.schemes import known_controllers, parse_options, parse_schemes
@@ -278,12 +289,13 @@ def _race(profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, 
     paths = [read_profile(path) for path in profiles]
     if settings["on_kernel"]:
         note_if_fast(paths)
-    with progress("racing") as advance:
-        return racing.race(paths, schemes, **settings, on_progress=lambda each: advance(each.share))
+    with race_sinks(**watch) as (on_rows, advance):
+        settings |= {"on_progress": lambda each: advance(each.share), "on_rows": on_rows}
+        return racing.race(paths, schemes, **settings)
 
 
-def show_result(result: RaceResult, as_json: bool) -> None:
-    """Print a race: every Run as JSON, or a table of means over the seeds."""
+def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) -> None:
+    """Print a race: every Run as JSON, or a table of means over the seeds, or only notes."""
     from bentpipe.cli.console import hint, note, print_json, table, warn
     from bentpipe.runs import summary
     from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
@@ -291,7 +303,7 @@ def show_result(result: RaceResult, as_json: bool) -> None:
     excluded = summary.left_out(result.runs)
     if as_json:
         print_json(result.to_dict())
-    else:
+    elif has_table:
         for title, rows in result_tables(summary.summarise(result.runs), excluded):
             table(title, RESULT_COLUMNS, rows)
     if excluded:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bentpipe.cli import options
+from bentpipe.cli.live import Live, Rows, row_sinks
 from bentpipe.seeds import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -134,6 +136,8 @@ def run(
     aqm: Aqm = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
+    live: Live = False,
+    rows: Rows = None,
 ) -> None:
     """Run a program on the emulated path of a Profile, in real time. Exits with the program's exit code.
 
@@ -143,6 +147,9 @@ def run(
 
     Example:
         bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C cubic -t 60
+
+    With throughput, queue and RTT while it runs:
+        bentpipe run P.parquet --live --server "iperf3 -s" -- iperf3 -c server -t 60 > iperf3.txt
 
     To the Internet, over a Profile made on the way (`bentpipe profile make` has more options):
         bentpipe run --site louvain --to london -- curl -o page.html https://example.org/
@@ -159,7 +166,11 @@ def run(
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
     path = _path(profile, site, to, start, duration, loss)
     note_if_fast([path])
-    with restore_foreground():
+    if rows == "-":
+        raise UserError("--rows -: standard output is the program's; expected a file or a named pipe")
+    # A table between a program's own lines would overwrite them.
+    is_table = sys.stderr.isatty() and not sys.stdout.isatty()
+    with restore_foreground(), row_sinks(rows, live=live, is_table=is_table) as (on_rows, _):
         result = run_program(
             path,
             command,
@@ -174,6 +185,7 @@ def run(
             queues=aqm or [],
             capture=capture,
             listen_within_s=listen_within,
+            on_rows=on_rows,
         )
     _print_notes(result, allow_local_helps=not no_internet)
     raise typer.Exit(result.exit_code)

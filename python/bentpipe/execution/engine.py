@@ -4,6 +4,7 @@
   that it depends on is equal (`Work.identity`).
 - **Ctrl-C** stops the Runs in progress; finished ones are kept, and the error says how many.
 - **Progress** is the simulated time done; a Run counts by its duration and its number of flows.
+- **Rows** of the Runs in progress reach the caller's function in the caller's thread, those of one Run in order.
 - **Failures.** A Run that fails through its user's mistake is a `FailedRun`; the others continue. Any other error ends
   the execution, and its message says how many results are stored.
 """
@@ -22,7 +23,7 @@ from bentpipe.execution import separate
 from bentpipe.execution.drawn import with_references
 from bentpipe.execution.emulation.spec import EmulationError
 from bentpipe.execution.interrupts import ctrl_c_ignored
-from bentpipe.execution.pools import ClusterError, Finished, Message
+from bentpipe.execution.pools import ClusterError, Finished, Message, Rows
 from bentpipe.experiments import plugins
 from bentpipe.experiments.hook_traces import HookRecorder
 from bentpipe.runs.failed import FailedRun, of_work
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.execution.drawn import DrawnProfiles
     from bentpipe.execution.pools import Event, OnShare
+    from bentpipe.execution.rows import OnRows, RunRows
     from bentpipe.experiments.experiment import Experiment
     from bentpipe.runs.record import Data
     from bentpipe.runs.store import Run
@@ -128,6 +130,7 @@ class Execution(Generic[R]):
     sink: Sink[R]
     warning: type[Warning]
     on_progress: OnProgress | None = None
+    on_rows: OnRows | None = None
     failed: dict[int, FailedRun] = field(default_factory=dict)
     """The Runs that failed, by their index in `work`."""
 
@@ -169,6 +172,9 @@ class Execution(Generic[R]):
                 watch.finished(event.number)
             elif isinstance(event, Message):
                 warnings.warn(event.text, self.warning, stacklevel=5)
+            elif isinstance(event, Rows):
+                if self.on_rows is not None:
+                    self.on_rows(event.lines)
             else:
                 self.sink.flush()
                 watch.tick(event.shares)
@@ -220,10 +226,16 @@ def cost_s(item: Work) -> float:
     return item.experiment.duration_ns / 1e9 * max(1, len(item.experiment.flows))
 
 
-def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None, hooks: Path | None = None) -> Simulated:
+def simulate(
+    item: Work,
+    drawn: DrawnProfiles,
+    on_share: OnShare | None = None,
+    hooks: Path | None = None,
+    rows: RunRows | None = None,
+) -> Simulated:
     """Simulate one Run; with Python controllers in a process of its own, which may then end without harm to others.
 
-    `hooks` is a folder for the hook traces of the flows.
+    `hooks` is a folder for the hook traces of the flows; `rows` receives the rows.
 
     Raises:
         UserError: The Experiment cannot be run.
@@ -231,9 +243,12 @@ def simulate(item: Work, drawn: DrawnProfiles, on_share: OnShare | None = None, 
     """
     paths = drawn.take(item.bases, item.seed)
     experiment = with_references(item.experiment, paths)
+    on_rows = None if rows is None else rows.add
     if in_python := plugins.python_plugins(experiment):
-        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None), hooks)
+        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None), hooks, on_rows)
     else:
         with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
-            data = plugins.simulate(experiment, paths, on_share, on_hooks)
+            data = plugins.simulate(experiment, paths, on_share, on_hooks, on_rows)
+    if rows is not None:
+        rows.end(None)  # a simulation is always valid
     return Simulated(item, experiment, paths, data)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.execution.drawn import DrawnProfiles
     from bentpipe.execution.pools import OnShare, Tell
+    from bentpipe.execution.rows import RunRows
     from bentpipe.experiments.experiment import Experiment, Host
+    from bentpipe.experiments.plugins import OnLines
     from bentpipe.runs.work import Work
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -133,9 +135,15 @@ class Emulations:
         self._gave_up = False
 
     def run(
-        self, item: Work, drawn: DrawnProfiles, on_share: OnShare, tell: Tell, captured: Path | None = None
+        self,
+        item: Work,
+        drawn: DrawnProfiles,
+        on_share: OnShare,
+        tell: Tell,
+        captured: Path | None = None,
+        rows: RunRows | None = None,
     ) -> Simulated:
-        """Emulate one Run; `captured` is a folder for the packets at both ends.
+        """Emulate one Run; `captured` is a folder for the packets at both ends; `rows` receives the rows of each try.
 
         Raises:
             EmulationError: The emulation ended early in every try.
@@ -146,8 +154,10 @@ class Emulations:
         tries = 1 if self._gave_up else self._most_tries
         finished: EmulationResult | None = None
         for attempt in range(1, tries + 1):
-            data = run_on_kernel(experiment, paths[0], on_share, captured)
+            data = run_on_kernel(experiment, paths[0], on_share, captured, None if rows is None else rows.add)
             why = data.why_invalid
+            if rows is not None:
+                rows.end(why)
             if why is None:
                 self._gave_up = False
                 return Simulated(item, experiment, paths, data)
@@ -164,11 +174,15 @@ class Emulations:
 
 
 def run_on_kernel(
-    experiment: Experiment, path: Profile, on_progress: Callable[[float], None], capture: Path | None = None
+    experiment: Experiment,
+    path: Profile,
+    on_progress: Callable[[float], None],
+    capture: Path | None = None,
+    on_rows: OnLines | None = None,
 ) -> EmulationResult:
-    """Emulate one Run. `on_progress` receives the share done once a second; an exception from it ends the Run.
+    """Emulate one Run. `on_progress` receives the share done, at each message; an exception from it ends the Run.
 
-    `capture` is a folder for the packets at both ends.
+    `capture` is a folder for the packets at both ends; `on_rows` receives the rows.
     """
     first = experiment.flows[0] if experiment.flows else None
     hosts = _host(experiment, first.sender) if first else None
@@ -183,14 +197,15 @@ def run_on_kernel(
         capture=capture,
         apps=tuple(plugin.name for plugin in python_plugins(experiment)),
     )
-    windows = 0
+    share = 0.0
 
-    def on_line(line: Mapping[str, Any]) -> None:
-        nonlocal windows
-        windows += line["kind"] == "table" and line["table"] == "links"
-        on_progress(min(1.0, windows * 1e9 / experiment.duration_ns))
+    def on_message(message: Mapping[str, Any]) -> None:
+        nonlocal share
+        if message["type"] == "link":
+            share = min(1.0, message["t_s"] * 1e9 / experiment.duration_ns)
+        on_progress(share)
 
-    return emulate(path, spec, on_line=on_line)
+    return emulate(path, spec, on_message=on_message, on_rows=on_rows)
 
 
 def _host(experiment: Experiment, name: str | None) -> Host | None:

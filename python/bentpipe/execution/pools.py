@@ -10,14 +10,18 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bentpipe.errors import BentpipeError
 from bentpipe.execution.interrupts import ctrl_c_deferred, ctrl_c_ignored
+from bentpipe.execution.rows import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from bentpipe.execution.rows import GiveRows
 
 R = TypeVar("R")
 
@@ -55,7 +59,14 @@ class Message:
     text: str
 
 
-Event = Finished[R] | Tick | Message
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a Run in progress, as lines of JSON. Those of a finished Run come before its `Finished`."""
+
+    lines: bytes
+
+
+Event = Finished[R] | Tick | Message | Rows
 
 OnShare = Callable[[float], None]
 """Called by a Run with its share done, 0 to 1; it may raise to stop the Run."""
@@ -64,11 +75,20 @@ Tell = Callable[[str], None]
 """Called by a Run with a message for the user, in one line."""
 
 
+@dataclass(frozen=True)
+class Reports:
+    """The ways in which a Run reports to its pool while it goes on."""
+
+    share: OnShare
+    message: Tell
+    rows: GiveRows
+
+
 class _StopRunError(Exception):
     """Raised inside the simulator's progress callback to stop a Run."""
 
 
-def on_threads(run: Callable[[int, OnShare, Tell], R], count: int, threads: int) -> Iterator[Event[R]]:
+def on_threads(run: Callable[[int, Reports], R], count: int, threads: int) -> Iterator[Event[R]]:
     """Run the Runs 0 … `count` − 1 on threads, which suffice because the simulator releases the GIL.
 
     `run` makes one of them; an exception from it is delivered as the Run's error.
@@ -76,6 +96,18 @@ def on_threads(run: Callable[[int, OnShare, Tell], R], count: int, threads: int)
     stop = threading.Event()
     shares: dict[int, float] = {}
     messages: queue.SimpleQueue[str] = queue.SimpleQueue()
+    rows: queue.Queue[bytes] = queue.Queue(QUEUED)
+
+    def give_rows(lines: bytes, *, wait: bool) -> bool:
+        while not stop.is_set():
+            try:
+                rows.put(lines, block=wait, timeout=POLL_S)
+            except queue.Full:
+                if not wait:
+                    return False
+            else:
+                return True
+        raise _StopRunError
 
     def one(number: int) -> R:
         def on_share(share: float) -> None:
@@ -85,7 +117,7 @@ def on_threads(run: Callable[[int, OnShare, Tell], R], count: int, threads: int)
 
         on_share(0.0)
         try:
-            return run(number, on_share, messages.put)
+            return run(number, Reports(on_share, messages.put, give_rows))
         except KeyboardInterrupt:  # Polars catches a Ctrl-C during its work and raises it in this thread
             stop.set()
             raise
@@ -99,6 +131,9 @@ def on_threads(run: Callable[[int, OnShare, Tell], R], count: int, threads: int)
                     finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 while not messages.empty():
                     yield Message(messages.get())
+                with suppress(queue.Empty):
+                    while True:
+                        yield Rows(rows.get_nowait())
                 for future in finished:
                     number = waiting.pop(future)
                     shares.pop(number, None)  # not before: the share done may not go down

@@ -16,12 +16,14 @@ from bentpipe.execution import captures, plan
 from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
+from bentpipe.execution.rows import RowThread, RunRows
 from bentpipe.experiments.experiment import Experiment, ProfileRef
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import record, store, work
 from bentpipe.runs.profiles import free_label, store_profiles
+from bentpipe.runs.rows import RunKey
 from bentpipe.runs.run_record import ProgramRecord, RunRecord
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.execution.emulation.spec import AtEnd, Internet
+    from bentpipe.execution.rows import OnRows
 
 NAME = "program"
 """Name of the Experiment."""
@@ -66,6 +69,7 @@ def run_program(
     queues: Sequence[str] = (),
     capture: bool = False,
     listen_within_s: float = 10.0,
+    on_rows: OnRows | None = None,
 ) -> ProgramRun:
     """Run `command` on the Profile's path, with the terminal of this process, as the same user.
 
@@ -88,6 +92,9 @@ def run_program(
         queues: Queue disciplines that replace the Profile's own, in the syntax of `bentpipe.profiles.queues`.
         capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`.
         listen_within_s: Longest wait for the server to listen [s].
+        on_rows: Called with the rows of the Run while it goes on, as lines of JSON (`bentpipe.runs.rows`), in a thread
+            of its own. If it falls far behind, rows are dropped and a row says how many; an exception from it is raised
+            when the Run is stored.
 
     Raises:
         UserError: The program cannot be run on this path.
@@ -120,29 +127,47 @@ def run_program(
         queues=tuple(parse_queue(text) for text in queues),
         listen_within_s=listen_within_s,
     )
-    if folder is None or out is None:
-        return ProgramRun(emulate(drawn, spec), None)
-    emulated = None
-    try:
-        start_unix_ns = time.time_ns()
-        with Tee(command, folder / RAW) as tee:
-            emulated = emulate(drawn, replace(spec, capture=folder if capture else None), stdout=tee.stdout)
-        captures.make_room(folder, emulated)
-        with store.storing(folder):
-            tee.settle()
-            parsed = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
-            if parsed is not None and parsed.document is not None:
-                (folder / FILE).write_bytes(parsed.document)
-        store_profiles([base], out, fresh=True)
-        run = _store_run(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
-        captures.move_into(folder, run)
-    except (StoreError, EmulationError) as error:
-        raise type(error)(f"{error}{_exit_note(folder, emulated)}") from error
-    except BaseException:
-        _remove(folder, missing)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-    return ProgramRun(emulated, run, None if parsed is None else parsed.note)
+    with contextlib.ExitStack() as stack:
+        rows = None
+        if on_rows is not None:
+            thread = stack.enter_context(RowThread(on_rows))
+            rows = RunRows(thread.give, RunKey(profile=base.label, scheme=_scheme(spec), seed=seed), real_time=True)
+        if folder is None or out is None:
+            return ProgramRun(_emulate(drawn, spec, rows), None)
+        emulated = None
+        try:
+            start_unix_ns = time.time_ns()
+            with Tee(command, folder / RAW) as tee:
+                emulated = _emulate(drawn, replace(spec, capture=folder if capture else None), rows, tee.stdout)
+            captures.make_room(folder, emulated)
+            with store.storing(folder):
+                tee.settle()
+                parsed = parse(tee, (emulated.started or {}).get("clock_unix_ns", start_unix_ns))
+                if parsed is not None and parsed.document is not None:
+                    (folder / FILE).write_bytes(parsed.document)
+            store_profiles([base], out, fresh=True)
+            run = _store_run(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
+            captures.move_into(folder, run)
+        except (StoreError, EmulationError) as error:
+            raise type(error)(f"{error}{_exit_note(folder, emulated)}") from error
+        except BaseException:
+            _remove(folder, missing)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+        return ProgramRun(emulated, run, None if parsed is None else parsed.note)
+
+
+def _emulate(path: Profile, spec: Spec, rows: RunRows | None, stdout: int | None = None) -> EmulationResult:
+    if rows is None:
+        return emulate(path, spec, stdout=stdout)
+    emulated = emulate(path, spec, on_rows=rows.add, stdout=stdout)
+    rows.end(emulated.why_invalid)
+    return emulated
+
+
+def _scheme(spec: Spec) -> str:
+    """Return the name of the program."""
+    return store.safe_name(Path(_readable(spec.workload["program"]["command"][0])).name)
 
 
 def _remove(folder: Path, made: Sequence[Path]) -> None:
@@ -173,7 +198,7 @@ def _store_run(
     queues: Sequence[str],
 ) -> store.Run:
     program = spec.workload["program"]
-    scheme = store.safe_name(Path(_readable(program["command"][0])).name)
+    scheme = _scheme(spec)
     reported = (emulated.done or {}).get("experiment")
     experiment = _unfinished(spec) if reported is None else Experiment.check(reported, "the emulator's Experiment")
     # The emulator's path has the requested queues; the Profile is stored without them, and the rules beside it.

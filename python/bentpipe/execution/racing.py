@@ -19,6 +19,7 @@ from bentpipe.execution.engine import Execution, RunsInterruptedError, simulate
 from bentpipe.execution.interrupts import ctrl_c_deferred
 from bentpipe.execution.pools import on_threads
 from bentpipe.execution.repetition import given_profiles, plan_repetition
+from bentpipe.execution.rows import RunRows
 from bentpipe.execution.service import check_service, warn_of_paths
 from bentpipe.execution.sinks.folder import FolderSink, KernelWarning
 from bentpipe.execution.sinks.memory import MemorySink
@@ -26,12 +27,14 @@ from bentpipe.experiments.apps import parse_app
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failures
 from bentpipe.runs import record, store
+from bentpipe.runs.rows import RunKey
 from bentpipe.segments import holding
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.execution.engine import OnProgress
-    from bentpipe.execution.pools import OnShare, Tell
+    from bentpipe.execution.pools import Reports
+    from bentpipe.execution.rows import OnRows
     from bentpipe.experiments.experiment import Direction, HostTiming
     from bentpipe.experiments.file import ExperimentFile
     from bentpipe.runs.failed import FailedRun
@@ -84,6 +87,7 @@ def race(
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
+    on_rows: OnRows | None = None,
 ) -> RaceResult:
     """Run every scheme on every Profile with every seed, and store each Run below `out`.
 
@@ -113,6 +117,9 @@ def race(
         jobs: Number of threads; None: the number of this process's cores. It does not affect results.
         fresh: Run again and replace existing Runs.
         on_progress: Called from this thread, about ten times a second.
+        on_rows: Called from this thread with the rows of the Runs in progress as lines of JSON (`bentpipe.runs.rows`),
+            about ten times a second. Simulations wait while it works; emulations drop rows if it falls far behind, and
+            a row says how many. An exception from it ends the race.
 
     Raises:
         UserError: Before anything runs: a Run is impossible, the folder holds other Runs, or another race writes there.
@@ -129,7 +136,8 @@ def race(
     work = planning.plan_race(
         bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app), host_timing
     )
-    return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
+    extras = captures.Extras(capture, hook_trace)
+    return _execute(bases, work, folder, jobs, fresh, extras, on_progress, on_rows, careful)
 
 
 def run_experiment(
@@ -145,6 +153,7 @@ def run_experiment(
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
+    on_rows: OnRows | None = None,
 ) -> RaceResult:
     """Run an Experiment from a file, `seeds` times from its own seed on, over the Profiles of its roles, in order.
 
@@ -155,7 +164,8 @@ def run_experiment(
     bases = [replace(base, role=role) for base, role in zip(labelled, roles, strict=True)]
     folder = None if out is None else Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, folder or Path(), _world(on_kernel))
-    return _execute(bases, work, folder, jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
+    extras = captures.Extras(capture, hook_trace)
+    return _execute(bases, work, folder, jobs, fresh, extras, on_progress, on_rows, careful)
 
 
 def repeat(
@@ -168,6 +178,7 @@ def repeat(
     jobs: int | None = None,
     fresh: bool = False,
     on_progress: OnProgress | None = None,
+    on_rows: OnRows | None = None,
 ) -> RaceResult:
     """Run the races in `folder` once more, as its manifest and its Profiles have them, and store the Runs below `out`.
 
@@ -175,7 +186,8 @@ def repeat(
     """
     work = plan_repetition(Path(folder), Path(out))
     bases = given_profiles(work)
-    return _execute(bases, work, Path(out), jobs, fresh, captures.Extras(capture, hook_trace), on_progress, careful)
+    extras = captures.Extras(capture, hook_trace)
+    return _execute(bases, work, Path(out), jobs, fresh, extras, on_progress, on_rows, careful)
 
 
 def _world(on_kernel: bool) -> World:
@@ -190,6 +202,7 @@ def _execute(
     fresh: bool,
     extras: captures.Extras,
     on_progress: OnProgress | None,
+    on_rows: OnRows | None,
     careful: bool,
 ) -> RaceResult:
     if jobs is not None and jobs < 1:
@@ -213,7 +226,7 @@ def _execute(
             busy = "another race writes there; wait for its end, or choose another folder (`out`)"
             stack.enter_context(holding(out, busy))
             sink = FolderSink(work, out, fresh=fresh, extras=extras)
-        execution: Execution[store.Run] = Execution(work, sink.pending, sink, KernelWarning, on_progress)
+        execution: Execution[store.Run] = Execution(work, sink.pending, sink, KernelWarning, on_progress, on_rows)
         pending = [work[i] for i in sink.pending]
         careful = careful and any(item.world == "emulated" for item in pending)
         warn_of_paths(work)
@@ -223,7 +236,8 @@ def _execute(
                 if careful:
                     _warn_of_machine()
                 tries = kernel.TRIES if careful else 1
-                worker = _Worker(pending, sink, tries, threads=threads, extras=extras)
+                has_rows = on_rows is not None
+                worker = _Worker(pending, sink, tries, threads=threads, extras=extras, has_rows=has_rows)
                 execution.take(on_threads(worker, len(pending), threads))
         except RunsInterruptedError as stop:
             stop.finished, stop.failed = _results(work, sink, execution)
@@ -255,17 +269,22 @@ class _Worker:
         *,
         threads: int,
         extras: captures.Extras,
+        has_rows: bool,
     ) -> None:
-        self._pending, self._sink, self._extras = pending, sink, extras
+        self._pending, self._sink, self._extras, self._has_rows = pending, sink, extras, has_rows
         self._emulations = kernel.Emulations(tries)
         self._drawn = DrawnProfiles((threads + 1) * max((len(item.bases) for item in pending), default=1))
 
-    def __call__(self, number: int, on_share: OnShare, tell: Tell) -> store.Run:
+    def __call__(self, number: int, reports: Reports) -> store.Run:
         item = self._pending[number]
+        on_kernel = item.world == "emulated"
+        rows = RunRows(reports.rows, RunKey.of(item), real_time=on_kernel) if self._has_rows else None
         with captures.temporary_folder(item.folder.parent if self._extras != captures.Extras() else None) as captured:
-            if item.world == "simulated":
-                return self._sink.keep(simulate(item, self._drawn, on_share, captured), captured)
-            return self._sink.keep(self._emulations.run(item, self._drawn, on_share, tell, captured), captured)
+            if on_kernel:
+                run = self._emulations.run(item, self._drawn, reports.share, reports.message, captured, rows)
+            else:
+                run = simulate(item, self._drawn, reports.share, captured, rows)
+            return self._sink.keep(run, captured)
 
 
 def _warn_of_machine() -> None:

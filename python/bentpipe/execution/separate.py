@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Experiment
-    from bentpipe.experiments.plugins import PythonPlugin
+    from bentpipe.experiments.plugins import OnLines, PythonPlugin
 
 POLL_S = 0.1
 """Interval at which the waiting thread reports progress, which may raise [s]. Chosen here: unnoticeable."""
@@ -77,10 +77,11 @@ def simulate(
     plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
     hooks: Path | None = None,
+    on_rows: OnLines | None = None,
 ) -> SeparateRun:
     """Simulate one Run with these `plugins` in Python; `on_progress` may raise to stop it.
 
-    `hooks` is a folder for the hook traces of the flows.
+    `hooks` is a folder for the hook traces of the flows; `on_rows` receives the rows.
 
     Raises:
         UserError: The Experiment cannot be run.
@@ -97,7 +98,7 @@ def simulate(
         )
         try:
             theirs.close()
-            return _result(ours, process, experiment, paths, plugins, on_progress, hooks)
+            return _result(ours, process, experiment, paths, plugins, on_progress, hooks, on_rows)
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # in the kernel, for example on a dead network file system
@@ -112,13 +113,14 @@ def _result(
     plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
     hooks: Path | None,
+    on_rows: OnLines | None,
 ) -> SeparateRun:
     share = 0.0
     named = " or ".join(f"{plugin.role} {plugin.name}" for plugin in plugins)
     try:
         names = [(plugin.role, plugin.name) for plugin in plugins]
         tables = [(path.metadata_json(), path.table()) for path in paths]
-        channel.send((experiment.to_json(), names, tables, hooks))
+        channel.send((experiment.to_json(), names, tables, hooks, on_rows is not None))
         while True:
             # Before the poll: what the process sent before its end is then received. Its end alone does not close the
             # channel if a controller started other processes.
@@ -132,6 +134,8 @@ def _result(
             if kind == "share":
                 share = value
                 on_progress(share)
+            elif kind == "rows" and on_rows is not None:
+                on_rows(value)
             elif kind == "run":
                 return SeparateRun(*value)
             else:
@@ -155,12 +159,15 @@ def main() -> None:
 
     channel = Connection(int(sys.argv[1]))
     os.register_at_fork(after_in_child=channel.close)  # a process that a controller forks sends no results
-    experiment, names, tables, hooks = channel.recv()
+    experiment, names, tables, hooks, has_rows = channel.recv()
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
     paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
     try:
         with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
-            run = simulate_json(experiment, names, paths, lambda share: channel.send(("share", share)), on_hooks)
+            on_rows = (lambda lines: channel.send(("rows", lines))) if has_rows else None
+            run = simulate_json(
+                experiment, names, paths, lambda share: channel.send(("share", share)), on_hooks, on_rows
+            )
     except ControllerError as error:
         channel.send(("controller", str(error)))
     except UserError as error:

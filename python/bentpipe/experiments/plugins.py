@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     OnHooks = Callable[[int, bytes], object]
     """Called with a flow's index and the next part of its hook trace."""
 
+    OnLines = Callable[[bytes], object]
+    """Called with the next rows as lines of JSON, without their Run."""
+
 GROUP = "bentpipe.controllers"
 """Group of entry points of packages with controllers."""
 
@@ -172,15 +175,18 @@ def simulate(
     paths: Sequence[Profile],
     on_progress: Callable[[float], None] | None = None,
     on_hooks: OnHooks | None = None,
+    on_rows: OnLines | None = None,
 ) -> RunData:
-    """Simulate one Run, with controllers and applications in Rust and in Python; `on_hooks` receives the hook traces.
+    """Simulate one Run, with controllers and applications in Rust and in Python.
+
+    `on_hooks` receives the hook traces, `on_rows` the rows.
 
     Raises:
         UserError: The Experiment cannot be run.
         ControllerError: A Python controller or application failed; the message has its name, the time and the reason.
     """
     names = [(plugin.role, plugin.name) for plugin in python_plugins(experiment)]
-    return simulate_json(experiment.to_json(), names, paths, on_progress, on_hooks)
+    return simulate_json(experiment.to_json(), names, paths, on_progress, on_hooks, on_rows)
 
 
 def simulate_json(
@@ -189,11 +195,12 @@ def simulate_json(
     paths: Sequence[Profile],
     on_progress: Callable[[float], None] | None = None,
     on_hooks: OnHooks | None = None,
+    on_rows: OnLines | None = None,
 ) -> RunData:
     """Simulate an Experiment given as JSON with these controllers and apps in Python. Raises as `simulate` does."""
     controllers = {name: partial(make, _load(name).kind) for role, name in names if role == "controller"}
     apps = app_factories([name for role, name in names if role == "app"])
-    return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks)
+    return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks, on_rows)
 
 
 def app_factories(names: Sequence[str]) -> dict[str, Callable[..., tuple[App | None, App | None]]]:

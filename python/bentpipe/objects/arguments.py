@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.times import parse_duration_ns, parse_utc
+
+if TYPE_CHECKING:
+    from bentpipe.runs.rows import Row
 
 TimeLike = str | datetime | int | float
 """A time: ISO-8601 text, a `datetime` (both UTC unless they have an offset), or seconds since 1970."""
@@ -156,3 +159,22 @@ def callback(function: Callable[[Given], object] | None, where: str) -> Callable
         function(value)
 
     return call
+
+
+def row_callback(on_row: Callable[[Row], object] | None, where: str) -> Callable[[bytes], None] | None:
+    """Return a function that calls the user's with each row of lines of JSON; None for None.
+
+    Raises:
+        UserError: It is no function.
+    """
+    if on_row is None:
+        return None
+    from bentpipe.runs.rows import parse_rows
+
+    call = callback(on_row, where)
+
+    def on_rows(lines: bytes) -> None:
+        for row in parse_rows(lines):
+            call(row)
+
+    return on_rows

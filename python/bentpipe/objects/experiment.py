@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from bentpipe.objects.schemes import SchemeLike
     from bentpipe.plugin import App
     from bentpipe.profiles.table import Direction
+    from bentpipe.runs.rows import Row
     from bentpipe.tuning.search import Tuned
 
     OnProgress = Callable[[float], object]
+    OnRow = Callable[[Row], object]
     PathLike = Profile | FileLike
 
 SCHEMES = ("reno", "cubic", "bbr")
@@ -216,6 +218,7 @@ class Experiment:
         jobs: int | None = None,
         fresh: bool = False,
         on_progress: OnProgress | None = None,
+        on_row: OnRow | None = None,
     ) -> RunSet:
         """Simulate every Run, on all cores; the same Experiment gives the same Runs on every machine.
 
@@ -226,6 +229,7 @@ class Experiment:
             jobs: Number of parallel Runs; it does not affect results. Default: all cores.
             fresh: Run again and replace the Runs in `out`.
             on_progress: Called with the share done, 0 to 1.
+            on_row: Called with each row of the Runs in progress (`bentpipe.runs.rows`); simulations wait for it.
 
         Returns:
             The Runs, by Profile, seed and scheme.
@@ -241,7 +245,7 @@ class Experiment:
         """
         threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
         folder = None if out is None else arguments.file(out, "out")
-        return self._race(folder, on_progress, jobs=threads, fresh=fresh, hook_trace=hook_trace)
+        return self._race(folder, on_progress, on_row, jobs=threads, fresh=fresh, hook_trace=hook_trace)
 
     def emulate(
         self,
@@ -251,6 +255,7 @@ class Experiment:
         capture: bool = False,
         fresh: bool = False,
         on_progress: OnProgress | None = None,
+        on_row: OnRow | None = None,
     ) -> RunSet:
         """Run with this machine's own TCP, in real time, one Run after the other.
 
@@ -260,6 +265,8 @@ class Experiment:
             capture: Store the packets of both ends in each Run, as pcapng; needs `out`.
             fresh: Run again and replace the Runs in `out`.
             on_progress: Called with the share done, 0 to 1.
+            on_row: Called with each row of the Run in progress, as in `simulate`; if it falls far behind, rows are
+                dropped and a `DroppedRow` says how many.
 
         Raises:
             UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
@@ -268,7 +275,7 @@ class Experiment:
         """
         folder = None if out is None else arguments.file(out, "out")
         options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
-        return self._race(folder, on_progress, **options)
+        return self._race(folder, on_progress, on_row, **options)
 
     def tune(
         self,
@@ -381,10 +388,17 @@ class Experiment:
     def _natives(self) -> list[_native.Profile]:
         return [path.native for path in self._paths]
 
-    def _race(self, out: Path | None, on_progress: OnProgress | None, **options: Any) -> RunSet:  # noqa: ANN401
+    def _race(
+        self,
+        out: Path | None,
+        on_progress: OnProgress | None,
+        on_row: OnRow | None,
+        **options: Any,  # noqa: ANN401
+    ) -> RunSet:
         """Run on disk or in memory, with the options of `racing.race`."""
         report = arguments.callback(on_progress, "on_progress")
         options["on_progress"] = lambda progress: report(progress.share)
+        options["on_rows"] = arguments.row_callback(on_row, "on_row")
         options |= {"out": out, "seeds": self._seeds}
         try:
             if self._file is not None:

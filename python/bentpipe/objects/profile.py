@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.program import Program
     from bentpipe.profiles.measured.make import Measured
     from bentpipe.profiles.table import Direction
+    from bentpipe.runs.rows import Row
     from bentpipe.runs.store import Run
     from bentpipe.scenarios.places import PlaceLike
 
@@ -339,6 +340,7 @@ class Profile(ProfileView):
         queue: str | Sequence[str] = (),
         capture: bool = False,
         listen_within: DurationLike = 10.0,
+        on_row: Callable[[Row], object] | None = None,
     ) -> Program:
         """Run a real program on the emulated path, in real time, with this process's terminal.
 
@@ -359,6 +361,8 @@ class Profile(ProfileView):
             queue: Queue discipline that replaces the Profile's own, as in `Experiment`.
             capture: Store the packets of both ends in the Run, as pcapng.
             listen_within: Longest wait for the server to listen.
+            on_row: Called with each row of the Run while it goes on (`bentpipe.runs.rows`), in a thread of its own; if
+                it falls far behind, rows are dropped and a `DroppedRow` says how many.
 
         Raises:
             UserError: The program cannot be run on this path.
@@ -380,6 +384,7 @@ class Profile(ProfileView):
             queues=arguments.texts(queue, "queue"),
             capture=capture,
             listen_within_s=arguments.seconds(listen_within, "listen_within"),
+            on_rows=arguments.row_callback(on_row, "on_row"),
         )
 
 

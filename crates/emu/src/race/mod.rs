@@ -16,7 +16,7 @@ mod framing;
 mod progress;
 mod stream;
 
-pub use progress::{Progress, SharedItems};
+pub use progress::{Items, Progress, SharedItems};
 
 use crate::clock::Clock;
 use crate::error::{EmuError, system};

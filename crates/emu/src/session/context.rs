@@ -1,5 +1,6 @@
 //! State of an emulation that lives as long as it, and the events that it waits for.
 
+use super::numbers::Numbers;
 use crate::address::Addresses;
 use crate::error::{EmuError, system};
 use crate::gateway::counters::Counters;
@@ -38,6 +39,7 @@ pub struct Context {
     pub hosts: [Host; 2],
     pub addresses: [Addresses; 2],
     pub sampler: Sampler,
+    pub numbers: Numbers,
     pub gateway: Option<Arc<Counters>>,
     pub reaper: ChildReaper,
     pub events_rx: Receiver<Event>,

@@ -1,17 +1,18 @@
 //! The Experiment that describes an emulation, and the results of a race's flows.
 
+use super::numbers::Numbers;
 use crate::flows::Span;
-use crate::race::{self, Progress};
+use crate::race::Progress;
 use crate::result::FlowResult;
-use crate::sampler::{ObservedFlow, Sampler};
+use crate::sampler::Sampler;
 use crate::spec::Spec;
 use bentpipe_profile::experiment::{Experiment, FlowSpec, HostTiming, ProfileRef};
-use bentpipe_profile::run::{AppSummary, Applications};
+use bentpipe_profile::run::{AppSummary, Applications, Header, PathHeader, ROW_FORMAT};
 use bentpipe_profile::{Nanos, Profile, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Results of the race's flows. The relay numbers flows by first packet; the ports identify them.
+/// Results of the race's flows.
 pub fn race_results(
     experiment: &Experiment,
     progress: &[Arc<Progress>],
@@ -19,42 +20,51 @@ pub fn race_results(
     sampler: &Sampler,
     start: Time,
 ) -> Vec<FlowResult> {
-    let index_of = |seen: &ObservedFlow| {
-        let ports = [seen.key.client.port(), seen.key.server.port()];
-        let index = ports.into_iter().filter_map(|p| p.checked_sub(race::FIRST_PORT)).map(usize::from);
-        index.filter(|&i| i < experiment.flows.len()).min()
-    };
-    let seen: BTreeMap<usize, (u32, &ObservedFlow)> =
-        sampler.observed().iter().filter_map(|(&number, seen)| Some((index_of(seen)?, (number, seen)))).collect();
     let apps = AppSummary::of(items, experiment.flows.len());
-    let flows = experiment.flows.iter().zip(progress).zip(apps).enumerate().map(|(index, ((flow, progress), app))| {
-        let seen = seen.get(&index);
+    let flows = (0..).zip(&experiment.flows).zip(progress).zip(apps).map(|(((number, flow), progress), app)| {
+        let seen = sampler.observed().get(&number);
         FlowResult {
-            number: seen.map(|(number, _)| *number),
+            number: seen.map(|_| number),
             start: start + Nanos(flow.start_ns.0),
             stop: flow.stop_ns.map_or(Time::MAX, |stop| start + Nanos(stop.0)),
             completed: progress.completed(),
             delivered_bytes: progress.received_bytes(),
             is_complete: true,
-            retransmits: seen.map_or(0, |(_, s)| s.retransmits),
-            marks: seen.map_or(0, |(_, s)| s.marks),
+            retransmits: seen.map_or(0, |s| s.retransmits),
+            marks: seen.map_or(0, |s| s.marks),
             app,
         }
     });
     flows.collect()
 }
 
-/// Largest delay between a flow's start time and its first packet at the path [ms].
-pub fn start_late_max_ms(flows: &[FlowResult], spans: &[Span]) -> Option<f64> {
-    let first = |flow: &FlowResult| Some(spans.get(flow.number? as usize)?.first.since(flow.start).as_secs_f64() * 1e3);
+/// Largest delay between a flow's start time and its first packet at the path [ms]. `spans`: by the relay's numbers.
+pub fn start_late_max_ms(flows: &[FlowResult], spans: &[Span], numbers: &Numbers) -> Option<f64> {
+    let spans: BTreeMap<u32, &Span> = (0..).zip(spans).map(|(relay, span)| (numbers.of(relay), span)).collect();
+    let first = |flow: &FlowResult| Some(spans.get(&flow.number?)?.first.since(flow.start).as_secs_f64() * 1e3);
     flows.iter().filter_map(first).reduce(f64::max)
+}
+
+/// Name of the Experiment that describes a program's flows.
+const PROGRAM: &str = "program";
+
+/// The header of a program's rows.
+pub fn program_header(spec: &Spec, profile: &Profile, start: Time) -> Header {
+    Header {
+        format: ROW_FORMAT,
+        world: "emulated",
+        experiment: PROGRAM.to_owned(),
+        duration_s: None,
+        sample_step_s: spec.sample_step_ns.as_secs_f64(),
+        paths: vec![PathHeader::new(&spec.role, profile, start)],
+    }
 }
 
 /// The Experiment that describes a program's flows from `during.0` to `during.1`.
 pub fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), flows: Vec<FlowSpec>) -> Experiment {
     let (start, end) = during;
     Experiment {
-        name: "program".to_owned(),
+        name: PROGRAM.to_owned(),
         seed: spec.seed,
         duration_ns: end.since(start),
         warmup_ns: Nanos(0),

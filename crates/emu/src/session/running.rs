@@ -1,6 +1,7 @@
 //! A running emulation: events, samples, and the end.
 
 use super::context::{Context, Event, LISTEN_POLL_INTERVAL, Server};
+use super::numbers::Numbers;
 use super::results::{program_experiment, race_results, start_late_max_ms};
 use crate::capture::CaptureReport;
 use crate::clock::Clock;
@@ -9,18 +10,18 @@ use crate::interface::Dropped;
 use crate::messages::{Done, MessageWriter, Stopped};
 use crate::observation::Observation;
 use crate::programs::{self, ExitReason};
-use crate::race::{self, Plugins, Progress, RunTimes, SharedItems};
+use crate::race::{self, Items, Plugins, Progress, RunTimes, SharedItems};
 use crate::relay::{RelayEvent, RelayReport};
 use crate::result::{EmulationResult, FlowResult};
 use crate::server;
 use crate::spec::Workload;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{Events, Samples};
+use bentpipe_profile::run::{LinkRow, Links, PendingEvents, Row, RunSink};
 use bentpipe_profile::{Nanos, Streams, Time};
 use nix::unistd::Pid;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub struct Session {
     pub relay: JoinHandle<Result<RelayReport, EmuError>>,
     pub capture: Option<JoinHandle<CaptureReport>>,
     pub next_sample: Time,
+    pub path_events: PendingEvents,
+    pub items: SharedItems,
 }
 
 impl Session {
@@ -66,12 +69,14 @@ impl Session {
                 self.finish(messages, stopped, ending, None)
             }
             Workload::Race { experiment } => {
-                let items = SharedItems::default();
-                let progress = self.start_flows(&experiment, &items, plugins)?;
+                let progress = self.start_flows(&experiment, plugins)?;
                 let end = self.start + experiment.duration_ns;
                 let stopped = self.wait_until(end, messages, || check_flows(&experiment, &progress, plugins))?;
-                let items = std::mem::take(&mut items.lock().unwrap_or_else(PoisonError::into_inner).tables.applications);
-                messages.table("applications", &items.columns());
+                let items = {
+                    let mut items = lock(&self.items);
+                    items.give_changed(messages);
+                    std::mem::take(&mut items.tables.applications)
+                };
                 let flows = race_results(&experiment, &progress, &items, &self.context.sampler, self.start);
                 self.finish(messages, stopped, None, Some((*experiment, flows)))
             }
@@ -150,9 +155,12 @@ impl Session {
 
     fn handle(&mut self, event: Event, messages: &mut MessageWriter) {
         match event {
-            Event::Relay(RelayEvent::Flow(key, number)) => self.context.sampler.add_flow(key, number),
+            Event::Relay(RelayEvent::Flow(key, relay)) => {
+                let number = self.context.numbers.add(key, relay);
+                self.context.sampler.add_flow(key, number);
+            }
             Event::Relay(RelayEvent::Split { client, server }) => self.context.sampler.add_alias(client, server),
-            Event::Relay(RelayEvent::Window(links)) => messages.table("links", &links.columns()),
+            Event::Relay(RelayEvent::Window(links)) => give_window(&links, &self.context.numbers, messages),
             Event::Ended(pid, ending) => {
                 if self.context.watched.contains(&pid) {
                     self.context.ended.insert(pid, ending);
@@ -165,10 +173,10 @@ impl Session {
     }
 
     fn sample(&mut self, messages: &mut MessageWriter) -> Result<(), EmuError> {
-        let mut rows = Samples::default();
-        self.context.sampler.sample(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
-        write_samples(&rows, messages);
-        Ok(())
+        let t_s = self.clock.now().since(self.start).as_secs_f64();
+        self.path_events.give(t_s, messages);
+        lock(&self.items).give_changed(messages);
+        self.context.sampler.sample(t_s, messages)
     }
 
     /// Waits up to [`CLOSE_EVENTS_GRACE`] for close events and flow numbers of flows that ended with the program.
@@ -178,9 +186,7 @@ impl Session {
             while let Ok(event) = self.context.events_rx.try_recv() {
                 self.handle(event, messages);
             }
-            let mut rows = Samples::default();
-            self.context.sampler.sample_closed(self.clock.now().since(self.start).as_secs_f64(), &mut rows)?;
-            write_samples(&rows, messages);
+            self.context.sampler.sample_closed(self.clock.now().since(self.start).as_secs_f64(), messages)?;
             if self.context.sampler.has_all_closes() || began.elapsed() >= CLOSE_EVENTS_GRACE {
                 return Ok(());
             }
@@ -201,7 +207,7 @@ impl Session {
         }
     }
 
-    fn start_flows(&self, experiment: &Experiment, items: &SharedItems, plugins: &dyn Plugins) -> Result<Vec<Arc<Progress>>, EmuError> {
+    fn start_flows(&self, experiment: &Experiment, plugins: &dyn Plugins) -> Result<Vec<Arc<Progress>>, EmuError> {
         let addresses = self.context.addresses.map(|a| IpAddr::V4(a.v4));
         let times = RunTimes { clock: self.clock, begin: self.start, end: self.start + experiment.duration_ns };
         let hosts = [&self.context.hosts[0], &self.context.hosts[1]];
@@ -215,13 +221,13 @@ impl Session {
                     controller: flow.controller.clone(),
                     reason: "its application is not in the registry".to_owned(),
                 })?;
-                race::start(hosts, addresses, index, flow, apps, times, items)
+                race::start(hosts, addresses, index, flow, apps, times, &self.items)
             })
             .collect()
     }
 
     fn finish(
-        self,
+        mut self,
         messages: &mut MessageWriter,
         stopped: Stopped,
         ending: Option<ExitReason>,
@@ -246,14 +252,13 @@ impl Session {
         let mut spans = Vec::new();
         while let Ok(event) = self.context.events_rx.try_recv() {
             match event {
-                Event::Relay(RelayEvent::Window(links)) => messages.table("links", &links.columns()),
+                Event::Relay(RelayEvent::Window(links)) => give_window(&links, &self.context.numbers, messages),
                 Event::Relay(RelayEvent::Spans(reason)) => spans = reason,
                 _ => {}
             }
         }
-        let events = Events::of_path(&self.context.profile, self.start, end);
-        messages.table("events", &events.columns());
-        let start_late_max_ms = race.as_ref().and_then(|(_, flows)| start_late_max_ms(flows, &spans));
+        self.path_events.give(end.since(self.start).as_secs_f64(), messages);
+        let start_late_max_ms = race.as_ref().and_then(|(_, flows)| start_late_max_ms(flows, &spans, &self.context.numbers));
         let observation = Observation { sampler: &self.context.sampler, spans: &spans, start: self.start };
         let (experiment, flows) = race.unwrap_or_else(|| {
             let flows = observation.specs(&self.context.spec.role);
@@ -292,8 +297,14 @@ fn check_flows(experiment: &Experiment, progress: &[Arc<Progress>], plugins: &dy
     failed.map_or(Ok(()), |(flow, reason)| Err(EmuError::Flow { controller: flow.controller.clone(), reason: reason.to_owned() }))
 }
 
-fn write_samples(rows: &Samples, messages: &mut MessageWriter) {
-    if !rows.t_s.is_empty() {
-        messages.table("samples", &rows.columns());
+fn lock(items: &SharedItems) -> MutexGuard<'_, Items> {
+    items.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives the rows of a window of `links`, with the flows' numbers in the rows.
+fn give_window(links: &Links, numbers: &Numbers, messages: &mut MessageWriter) {
+    for row in links.rows() {
+        let flow = u32::try_from(row.flow).map_or(row.flow, |relay| i64::from(numbers.of(relay)));
+        messages.row(&Row::Link(LinkRow { flow, ..row }));
     }
 }

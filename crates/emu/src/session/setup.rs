@@ -1,6 +1,8 @@
 //! Set-up: hosts, relay, gateway and server, until the path starts.
 
 use super::context::{Context, Event, LISTEN_POLL_INTERVAL, Server, watch_pipe};
+use super::numbers::Numbers;
+use super::results::program_header;
 use super::running::Session;
 use crate::address;
 use crate::capture::{self, Anchor, Files};
@@ -16,13 +18,15 @@ use crate::isolation::{Privilege, set_up_init};
 use crate::messages::{MessageWriter, Stopped};
 use crate::names::name_server;
 use crate::programs::{ChildReaper, ExitReason};
+use crate::race::SharedItems;
 use crate::relay::Relay;
 use crate::sampler::Sampler;
 use crate::server::{self, Processes};
 use crate::spec::{Workload, read_spec};
 use crate::sysctl;
 use bentpipe_profile::experiment::{EcnMode, HostSpec};
-use bentpipe_profile::{Nanos, Streams};
+use bentpipe_profile::run::{Events, PendingEvents, Row, RunSink};
+use bentpipe_profile::{Nanos, Streams, Time};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -76,7 +80,9 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
         Workload::Program { .. } => Grouping::default(),
         Workload::Race { experiment } => Grouping::race(experiment.flows.len()),
     };
-    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events, grouping.clone());
+    let role = matches!(spec.workload, Workload::Program { .. }).then(|| spec.role.clone());
+    let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events, grouping.clone(), role);
+    let numbers = Numbers::new(&spec.workload);
     let profile = spec.path(profile)?;
     let streams = Streams::new(spec.seed);
     let (gateway, counters) = match spec.workload {
@@ -93,8 +99,20 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
     let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
     let (watched, ended) = (Vec::new(), BTreeMap::new());
-    let context =
-        Context { spec, profile, hosts, addresses, sampler, gateway: counters, reaper, events_rx, watched, ended, stop_reason: None };
+    let context = Context {
+        spec,
+        profile,
+        hosts,
+        addresses,
+        sampler,
+        numbers,
+        gateway: counters,
+        reaper,
+        events_rx,
+        watched,
+        ended,
+        stop_reason: None,
+    };
     Ok(Prepared { context, relay, files, events })
 }
 
@@ -162,7 +180,12 @@ impl Prepared {
             .spawn(move || relay.run(clock, &stop, |item| drop(events.send(Event::Relay(item)))))
             .map_err(system("thread of the relay"))?;
         messages.started(&context.hosts, context.addresses, start, clock_unix_ns, privilege);
-        Ok(Session { context, clock, start, stop_relay, relay, capture, next_sample: start })
+        match &context.spec.workload {
+            Workload::Race { experiment } => experiment.announce("emulated", [context.profile.as_ref()], start, messages),
+            Workload::Program { .. } => messages.row(&Row::Header(&program_header(&context.spec, &context.profile, start))),
+        }
+        let path_events = PendingEvents::new(Events::of_path(&context.profile, start, Time::MAX));
+        Ok(Session { context, clock, start, stop_relay, relay, capture, next_sample: start, path_events, items: SharedItems::default() })
     }
 }
 

@@ -24,13 +24,17 @@ from bentpipe.execution.emulation.load import (
     machine_limit,
 )
 from bentpipe.execution.emulation.processors import ProcessorTime
-from bentpipe.execution.emulation.result import EmulationResult
+from bentpipe.execution.emulation.result import TABLES, EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bentpipe._native import Profile
+    from bentpipe.experiments.plugins import OnLines
+
+ROWS = frozenset({"header", "flow", *TABLES, "dropped"})
+"""Types of messages that are rows of the Run (`bentpipe.runs.rows`); the others are the emulator's own."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals to the process group, from a terminal or a service manager: for the program inside, not for the emulator."""
@@ -40,7 +44,8 @@ def emulate(
     profile: Profile,
     spec: Spec,
     *,
-    on_line: Callable[[Mapping[str, Any]], None] | None = None,
+    on_message: Callable[[Mapping[str, Any]], None] | None = None,
+    on_rows: OnLines | None = None,
     stdout: int | None = None,
 ) -> EmulationResult:
     """Run one emulation to its end.
@@ -51,7 +56,9 @@ def emulate(
     Args:
         profile: The path.
         spec: The request.
-        on_line: Called with each message.
+        on_message: Called with each message.
+        on_rows: Called with each row as a line of JSON, at once; it must not wait, since the emulator's queue for rows
+            is limited.
         stdout: Descriptor for the program's standard output; None: this process's own.
 
     Raises:
@@ -66,12 +73,15 @@ def emulate(
         supervisor.send(request, _native.encode_profile(profile))
         processors = ProcessorTime.now()
         for line in supervisor.lines():
-            if line["kind"] == "error":
-                raise (UserError if line.get("is_user_error", True) else EmulationError)(line["message"])
-            result.add(line)
-            monitor.update(line)
-            if on_line is not None:
-                on_line(line)
+            message = json.loads(line)
+            if message["type"] == "error":
+                raise (UserError if message.get("is_user_error", True) else EmulationError)(message["message"])
+            result.add(message)
+            monitor.update(message)
+            if on_rows is not None and message["type"] in ROWS:
+                on_rows(line)
+            if on_message is not None:
+                on_message(message)
         status = supervisor.wait()
     result.stolen_share = processors.stolen_share_since() if processors else None
     tcp_bytes = sum(flow["delivered_bytes"] for flow in (result.done or {}).get("flows", ()))
@@ -153,12 +163,12 @@ class _Supervisor:
                 while rest:
                     rest = rest[os.write(self._control, rest) :]
 
-    def lines(self) -> Iterator[dict[str, Any]]:
+    def lines(self) -> Iterator[bytes]:
         """Yield its messages until it ends; skip a line truncated by a sudden end."""
         with os.fdopen(os.dup(self._report), "rb") as report:
             for line in report:
                 if line.endswith(b"\n"):
-                    yield json.loads(line)
+                    yield line
 
     def request_stop(self) -> None:
         """Stop the program with a signal, and a grace period."""

@@ -112,15 +112,17 @@ class MachineMonitor:
         self.seconds: list[Second] = []
         self._process: int | None = None
         self._relay: Path | None = None
+        self._window_s = 0.0
         self._last: tuple[float, float, ProcessorTime] | None = None
 
-    def update(self, line: Mapping[str, Any]) -> None:
+    def update(self, message: Mapping[str, Any]) -> None:
         """Process one message of the emulator."""
-        if line["kind"] == "process":
-            self._process = line["pid"]
-        elif line["kind"] == "started":
+        if message["type"] == "process":
+            self._process = message["pid"]
+        elif message["type"] == "started":
             self._last = self._look()
-        elif line["kind"] == "table" and line["table"] == "links" and line["columns"]["t_s"]:
+        elif message["type"] == "link" and message["t_s"] > self._window_s:
+            self._window_s = message["t_s"]
             now = self._look()
             if now is not None and self._last is not None and now[0] > self._last[0]:
                 at, relay_s, ticks = self._last
@@ -129,7 +131,7 @@ class MachineMonitor:
                     relay = (now[1] - relay_s) / (now[0] - at)
                     count = len(os.sched_getaffinity(0))
                     stolen_s = (now[2].stolen - ticks.stolen) / os.sysconf("SC_CLK_TCK")
-                    self.seconds.append(Second(line["columns"]["t_s"][-1], relay, busy, count, stolen_s))
+                    self.seconds.append(Second(message["t_s"], relay, busy, count, stolen_s))
             self._last = now
 
     def _look(self) -> tuple[float, float, ProcessorTime] | None:

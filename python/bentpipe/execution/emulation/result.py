@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
+TABLES = {"sample": "samples", "link": "links", "event": "events", "application": "applications"}
+"""Table of a Run by the type of its rows."""
+
 INGRESS_BOUND_MS = 10.0
 """Largest valid 99th percentile of the time since the relay last found a device's queue empty [ms].
 
@@ -77,6 +80,7 @@ class EmulationResult:
     done: dict[str, Any] | None = None
     stolen_share: float | None = None
     limit: MachineLimit | None = None
+    _items: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
 
     @property
     def why_invalid(self) -> str | None:
@@ -313,16 +317,26 @@ class EmulationResult:
         for column in columns:
             column[:] = [numbers.get(flow, flow) for flow in column]
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Add one message of the emulator."""
-        if line["kind"] == "table":
-            table = self.tables.setdefault(line["table"], {name: [] for name in line["columns"]})
-            for name, values in line["columns"].items():
-                table[name].extend(values)
-        elif line["kind"] == "types":
-            self.types[line["table"]] = dict(line["types"])
-        elif line["kind"] == "started":
-            self.started = dict(line)
-        elif line["kind"] == "done":
-            self.done = dict(line)
-            self._renumber([flow["number"] for flow in line["flows"]])
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Add one message of the emulator: a row of a table, or one of its own."""
+        kind = message["type"]
+        if kind in TABLES:
+            name = TABLES[kind]
+            table = self.tables.setdefault(name, {column: [] for column in self.types[name]})
+            # Of an item of an application, the last row counts.
+            item = (message["flow"], message["id"]) if kind == "application" else None
+            place = self._items.get(item) if item else None
+            if item and place is None:
+                self._items[item] = len(table["id"])
+            for column, values in table.items():
+                if place is None:
+                    values.append(message[column])
+                else:
+                    values[place] = message[column]
+        elif kind == "columns":
+            self.types[message["table"]] = dict(message["columns"])
+        elif kind == "started":
+            self.started = dict(message)
+        elif kind == "done":
+            self.done = dict(message)
+            self._renumber([flow["number"] for flow in message["flows"]])

@@ -47,7 +47,7 @@ def main() -> None:
         try:
             # The load monitor needs the PID outside; this /proc still belongs to the outer namespace.
             pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - not a path
-            os.write(report, json.dumps({"kind": "process", "pid": pid}).encode() + b"\n")
+            os.write(report, json.dumps({"type": "process", "pid": pid}).encode() + b"\n")
             apps = _apps(json.loads(sys.argv[3]), report)
             status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report), apps)
         finally:
@@ -73,7 +73,7 @@ def _apps(names: list[str], report: int) -> dict[str, Any]:
 
 
 def _report(report: int, error: UserError) -> None:
-    os.write(report, json.dumps({"kind": "error", "message": str(error)}).encode() + b"\n")
+    os.write(report, json.dumps({"type": "error", "message": str(error)}).encode() + b"\n")
 
 
 def _path(descriptor: int) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.execution.engine import OnProgress
-    from bentpipe.execution.pools import Event, OnShare, Tell
+    from bentpipe.execution.pools import Event, Reports
     from bentpipe.execution.sweeps.job import Job
     from bentpipe.runs.failed import FailedRun
 
@@ -106,7 +106,7 @@ def _pool(jobs: list[Job], on: str | None, threads: int | None) -> Iterator[Even
     threads = threads or len(os.sched_getaffinity(0))
     drawn = DrawnProfiles((threads + 1) * max(len(job.work.bases) for job in jobs))
 
-    def run(number: int, on_share: OnShare, _: Tell) -> str:
-        return execute(jobs[number], jobs[number].key, drawn, on_share)
+    def run(number: int, reports: Reports) -> str:
+        return execute(jobs[number], jobs[number].key, drawn, reports.share)
 
     return on_threads(run, len(jobs), threads)
