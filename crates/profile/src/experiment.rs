@@ -5,6 +5,7 @@ use crate::cross::CrossTraffic;
 use crate::direction::Direction;
 use crate::error::ProfileError;
 use crate::options::OptionValues;
+use crate::pings::PingSpec;
 use crate::profile::Profile;
 use crate::queue_rule::QueueRule;
 use crate::units::{Bytes, Nanos, Time};
@@ -43,6 +44,9 @@ pub struct Experiment {
     /// Rules that replace queues of the Profiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueRule>,
+    /// Echo requests beside the flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pings: Vec<PingSpec>,
 }
 
 /// Use of explicit congestion notification (ECN) that a flow negotiates at its start.
@@ -251,6 +255,12 @@ impl Experiment {
             }
             cross.check(i, self.duration_ns)?;
         }
+        for (i, pings) in self.pings.iter().enumerate() {
+            if !self.profiles.iter().any(|p| p.role == pings.profile) {
+                return bad(format!("pings[{i}].profile"), pings.profile.clone(), "the role of one of the Experiment's Profiles");
+            }
+            pings.check(i, self.duration_ns)?;
+        }
         Ok(())
     }
 }
@@ -284,6 +294,7 @@ mod tests {
             }],
             queues: Vec::new(),
             cross: Vec::new(),
+            pings: Vec::new(),
         }
     }
 

@@ -22,6 +22,7 @@
 //! | [`options`] | values of a controller's options |
 //! | [`app`] | applications of flows |
 //! | [`cross`] | cross traffic on the same path |
+//! | [`pings`] | echo requests beside the flows |
 //! | [`run`] | rows, tables and summary of a Run: samples, links, events |
 
 pub mod app;
@@ -35,6 +36,7 @@ mod lone;
 pub mod network;
 pub mod options;
 pub mod path;
+pub mod pings;
 pub mod profile;
 pub mod queue;
 pub mod queue_rule;

@@ -70,6 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         flows: controllers.split(',').map(flow).collect(),
         queues: Vec::new(),
         cross: Vec::new(),
+        pings: Vec::new(),
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
     simulation.run_until(Nanos::from_secs(seconds));

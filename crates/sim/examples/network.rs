@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         flows: network.paths().iter().map(flow).collect(),
         queues: Vec::new(),
         cross: Vec::new(),
+        pings: Vec::new(),
     };
     let mut simulation = Simulation::over_network(experiment, &network)?;
     simulation.run_until(Nanos::from_secs(seconds));

@@ -76,7 +76,6 @@ impl Source {
     }
 
     /// Make the connection of the transfer that begins now, and write its data.
-    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 transfers
     pub fn begin(&mut self, source: usize, now: Time) -> Connection {
         let random = self.streams.child(&self.summary.transfers.to_string());
         let (mut ends, path) = self.transports.connect(0, random);
@@ -87,7 +86,7 @@ impl Source {
             owner: Owner::Cross { source },
             path,
             direction: self.transports.direction,
-            counted_as: self.next_connection as u32,
+            counted_as: u32::MAX, // with all that have no counters of their own
             opened: now,
             completed: None,
             random,

@@ -38,15 +38,19 @@ pub fn ping(profile: &Profile, sent_s: &[f64], bytes: u32, seed: u64) -> Result<
             match (outcome, packet.direction) {
                 (Outcome::Dropped(_), _) => {}
                 (Outcome::Delivered, Direction::Up) => {
-                    let mut reply = Packet::new(packet.at, 0, Direction::Down, 0, bytes, packet.body);
-                    reply.entered = packet.entered;
-                    let _ = network.send(reply);
+                    let _ = network.send(reply_to(&packet));
                 }
                 (Outcome::Delivered, Direction::Down) => rtts[packet.body as usize] = Some(packet.at.since(packet.entered)),
             }
         }
     }
     Ok(rtts)
+}
+
+/// Return the reply to a request that arrived: it leaves at once, and has entered the path when the request did.
+pub(crate) fn reply_to(request: &Packet) -> Packet {
+    let reply = Packet::new(request.at, request.path, Direction::Down, request.flow, request.bytes, request.body);
+    Packet { entered: request.entered, flow_hash: request.flow_hash, ..reply }
 }
 
 /// Return the send time of a request and its number.

@@ -5,12 +5,14 @@
 //!      ▲                                                   │
 //!      └─────────on_packets──── Network ◀──poll_transmit───┘
 //! ```
-//! At equal times the network runs before the hosts, and the hosts before the sampling clock; hosts run in the order in which they set their
+//! At equal times the network runs before the hosts, these before the pings, and those before the sampling clock; hosts run in the order in which they set their
 //! timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run depends on its
 //! Experiment and its Profiles alone.
 
+mod pings;
 mod setup;
 
+use self::pings::Pings;
 use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
@@ -43,6 +45,7 @@ pub struct Simulation {
     /// The first connection of each flow, then all others; `None`: not opened yet, or over.
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     sources: Vec<Source>,
+    pings: Pings,
     payloads: Payloads,
     batches: Batches,
     /// Ends of connections that applications wrote to.
@@ -99,7 +102,7 @@ impl Simulation {
         loop {
             let network = self.network.wake_at().unwrap_or(Time::MAX);
             let hosts = self.timer_at();
-            let clock = self.next_sample.min(self.next_window);
+            let clock = self.pings.next.min(self.next_sample).min(self.next_window);
             let next = network.min(hosts).min(clock);
             if next > until {
                 break;
@@ -109,6 +112,8 @@ impl Simulation {
                 self.run_network();
             } else if hosts == next {
                 self.run_host();
+            } else if self.pings.next == next {
+                self.send_pings();
             } else {
                 self.record(next);
             }
@@ -138,6 +143,7 @@ impl Simulation {
         let facts: Vec<_> = self.flows.iter().map(|flow| flow.facts(self.open_connections(flow))).collect();
         let tables = &self.output.tables;
         let mut summary = Summary::of(&self.experiment, &facts, &tables.samples, self.start, self.end, self.packets);
+        summary.pings = self.ping_summaries(&facts);
         let apps = AppSummary::of(&tables.applications, self.flows.len());
         summary.flows.iter_mut().zip(apps).for_each(|(flow, app)| flow.app = app);
         for index in self.flows.len()..self.connections.len() {
@@ -226,6 +232,9 @@ impl Simulation {
     fn run_network(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
+        if !self.pings.is_empty() {
+            self.take_pings(&mut outcomes);
+        }
         match outcomes.as_slice() {
             [] => {}
             [(outcome, packet)] => {

@@ -108,5 +108,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         flows,
         queues: Vec::new(),
         cross: Vec::new(),
+        pings: Vec::new(),
     }
 }

@@ -76,5 +76,6 @@ pub fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), 
         flows,
         queues: spec.queues.clone(),
         cross: Vec::new(),
+        pings: Vec::new(),
     }
 }

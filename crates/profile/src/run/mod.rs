@@ -1,9 +1,11 @@
 //! The data of a Run: rows, tables and summary, the same in every world.
 
+pub mod latency;
 pub mod rows;
 pub mod summary;
 pub mod tables;
 
+pub use latency::{LoadSummary, Ping, PingSummary};
 pub use rows::{FlowRow, Header, PathHeader, ROW_FORMAT, Row, RunSink};
 pub use summary::{AppSummary, CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
 pub use tables::{

@@ -1,7 +1,7 @@
 //! The summary of a Run.
 
 use crate::experiment::Experiment;
-use crate::run::{Applications, Samples};
+use crate::run::{Applications, PingSummary, Samples};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,10 @@ pub struct Summary {
     /// One per source of cross traffic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<CrossSummary>,
-    /// Packets delivered, including acknowledgements.
+    /// One for each of the Experiment's pings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pings: Vec<PingSummary>,
+    /// Packets delivered, including acknowledgements and pings.
     pub packets: u64,
     /// Packets dropped because there was no route.
     pub no_route: NoRoute,
@@ -147,8 +150,6 @@ impl AppSummary {
             spans.sort_by(f64::total_cmp);
             spans
         };
-        // The smallest value that at least this share of the values does not exceed.
-        let quantile = |sorted: &[f64], percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
         let durations = spans(&items.completed_s);
         Self {
             items: rows.len() as u64,
@@ -182,7 +183,7 @@ impl Summary {
             .enumerate()
             .map(|(index, (flow, _))| summarise(index, flow, experiment, samples, (start, end)))
             .collect();
-        Self { flows, cross: Vec::new(), packets, no_route: NoRoute::default(), valid: true, why_invalid: None }
+        Self { flows, cross: Vec::new(), pings: Vec::new(), packets, no_route: NoRoute::default(), valid: true, why_invalid: None }
     }
 }
 
@@ -238,6 +239,11 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
         completed_s: flow.completed.map(|at| at.since(flow.start).as_secs_f64()),
         app: None,
     }
+}
+
+/// Return the smallest value that at least this share of the sorted values does not exceed; `None`: there is no value.
+pub(crate) fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
+    sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied()
 }
 
 /// Return bytes over seconds as bit/s; zero for an empty span.

@@ -1,5 +1,6 @@
 //! How an Experiment is set up.
 
+use super::pings::Pings;
 use super::{AppPlugins, Simulation, index_u32};
 use crate::batches::Batches;
 use crate::cross_traffic::Source;
@@ -102,7 +103,7 @@ impl Simulation {
                 Flow::new(streams, spec, ends, &experiment, &profiles[experiment.path_of(&spec.profile)], start, controllers)
             })
             .collect::<Result<Vec<_>, SimError>>()?;
-        network.set_separate_flows(index_u32(flows.len()));
+        network.set_separate_flows(index_u32(flows.len() + experiment.pings.len()));
         let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
@@ -110,6 +111,7 @@ impl Simulation {
         let mut simulation = Self {
             timer_due: vec![Time::MAX; flows.len()],
             batches: Batches::default(),
+            pings: Pings::new(&experiment, start),
             next_sample: start + experiment.sample_step_ns,
             next_window: start + LINK_WINDOW,
             experiment,

@@ -1,0 +1,224 @@
+//! Latency under load: the pings of a path and the goodput on it, while nothing else is sent and while flows run.
+
+use crate::direction::Direction;
+use crate::experiment::Experiment;
+use crate::run::summary::{FlowFacts, quantile};
+use crate::run::tables::Samples;
+use crate::units::{Nanos, Time};
+use serde::Serialize;
+
+/// After a change of the load, what follows in this time belongs to no load. Chosen here: longer than the queues of these paths take to drain,
+/// and than slow start takes to fill them.
+pub const SETTLE: Nanos = Nanos::from_secs(2);
+
+/// An echo request that was answered or lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ping {
+    /// When it was sent.
+    pub sent: Time,
+    /// Its RTT; `None`: the request or its reply was lost.
+    pub rtt: Option<Nanos>,
+}
+
+/// Summary of the pings over one path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PingSummary {
+    /// Role of the Profile.
+    pub profile: String,
+    /// Requests that were answered or lost. Those still on their way at the end are not counted.
+    pub sent: u64,
+    /// Requests that were lost, or whose reply was.
+    pub lost: u64,
+    /// Each load that occurred, in the order `idle`, `down`, `up`, `both`.
+    pub loads: Vec<LoadSummary>,
+}
+
+/// Pings and goodput while the path had one load: flows in no, one or both directions, without the first [`SETTLE`] after each change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadSummary {
+    /// `idle`: no flow; `down` or `up`: flows in this direction alone; `both`.
+    pub load: &'static str,
+    /// Time with this load [s].
+    pub duration_s: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Those of them that were lost.
+    pub lost: u64,
+    /// Median RTT [ms]; `None`: no request was answered.
+    pub rtt_p50_ms: Option<f64>,
+    /// 95th percentile of the RTT [ms].
+    pub rtt_p95_ms: Option<f64>,
+    /// 99th percentile of the RTT [ms].
+    pub rtt_p99_ms: Option<f64>,
+    /// RTTs per minute: one minute ÷ median RTT. `docs/guides/latency-under-load.md` says how it differs from the IETF's RPM.
+    pub rtts_per_min: Option<f64>,
+    /// Goodput of all flows downwards [bit/s].
+    pub down_bps: f64,
+    /// Goodput of all flows upwards [bit/s].
+    pub up_bps: f64,
+}
+
+/// A time with one load: start, end, and whether there are flows down and up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span {
+    from: Time,
+    to: Time,
+    load: [bool; 2],
+}
+
+impl PingSummary {
+    /// Summarise the `pings` over the Profile with this role. `run`: start and end of the run, on the Profile's clock, as all times.
+    #[must_use]
+    pub fn of(profile: &str, experiment: &Experiment, flows: &[FlowFacts], samples: &Samples, run: (Time, Time), pings: &[Ping]) -> Self {
+        let mine: Vec<(usize, Direction, &FlowFacts)> = (experiment.flows.iter().zip(flows).enumerate())
+            .filter(|(_, (spec, _))| spec.profile == profile)
+            .map(|(index, (spec, facts))| (index, spec.direction, facts))
+            .collect();
+        let spans = spans(&mine, run);
+        let delivered: Vec<Delivered> =
+            mine.iter().map(|&(index, direction, facts)| Delivered::of(index, direction, facts, samples, run.0)).collect();
+        let loads = [("idle", [false, false]), ("down", [true, false]), ("up", [false, true]), ("both", [true, true])];
+        Self {
+            profile: profile.to_owned(),
+            sent: pings.len() as u64,
+            lost: pings.iter().filter(|ping| ping.rtt.is_none()).count() as u64,
+            loads: loads
+                .into_iter()
+                .filter_map(|(name, load)| {
+                    let during: Vec<Span> = spans.iter().copied().filter(|span| span.load == load).collect();
+                    (!during.is_empty()).then(|| LoadSummary::of(name, &during, &delivered, pings))
+                })
+                .collect(),
+        }
+    }
+}
+
+impl LoadSummary {
+    fn of(load: &'static str, spans: &[Span], delivered: &[Delivered], pings: &[Ping]) -> Self {
+        let sent: Vec<&Ping> = pings.iter().filter(|ping| spans.iter().any(|span| span.from <= ping.sent && ping.sent < span.to)).collect();
+        let mut rtts: Vec<f64> = sent.iter().filter_map(|ping| ping.rtt).map(Nanos::as_millis_f64).collect();
+        rtts.sort_by(f64::total_cmp);
+        let median = quantile(&rtts, 50);
+        let duration_s: f64 = spans.iter().map(|span| span.to.since(span.from).as_secs_f64()).sum();
+        let bps = |direction: Direction| {
+            let flows = delivered.iter().filter(|flow| flow.direction == direction);
+            flows.map(|flow| spans.iter().map(|span| flow.at(span.to) - flow.at(span.from)).sum::<f64>()).sum::<f64>() * 8.0 / duration_s
+        };
+        Self {
+            load,
+            duration_s,
+            sent: sent.len() as u64,
+            lost: (sent.len() - rtts.len()) as u64,
+            rtt_p50_ms: median,
+            rtt_p95_ms: quantile(&rtts, 95),
+            rtt_p99_ms: quantile(&rtts, 99),
+            rtts_per_min: median.map(|ms| 60_000.0 / ms),
+            down_bps: bps(Direction::Down),
+            up_bps: bps(Direction::Up),
+        }
+    }
+}
+
+/// Return the times with one load, without what follows each change within [`SETTLE`].
+fn spans(flows: &[(usize, Direction, &FlowFacts)], run: (Time, Time)) -> Vec<Span> {
+    let (start, end) = run;
+    let until = |facts: &FlowFacts| facts.completed.unwrap_or(end).min(facts.stop).min(end);
+    let mut edges: Vec<Time> = flows.iter().flat_map(|(_, _, facts)| [facts.start, until(facts)]).chain([start, end]).collect();
+    edges.retain(|at| (start..=end).contains(at));
+    edges.sort_unstable();
+    edges.dedup();
+    let mut spans: Vec<Span> = Vec::new();
+    for pair in edges.windows(2) {
+        let runs = |direction| flows.iter().any(|&(_, own, facts)| own == direction && facts.start <= pair[0] && until(facts) > pair[0]);
+        let load = [runs(Direction::Down), runs(Direction::Up)];
+        match spans.last_mut().filter(|last| last.load == load) {
+            Some(last) => last.to = pair[1],
+            None => spans.push(Span { from: pair[0], to: pair[1], load }),
+        }
+    }
+    spans.iter_mut().skip(1).for_each(|span| span.from = span.from + SETTLE);
+    spans.retain(|span| span.from < span.to);
+    spans
+}
+
+/// Bytes that a flow had delivered, over time.
+struct Delivered {
+    direction: Direction,
+    /// Times on the Profile's clock [ns] and bytes so far.
+    rows: Vec<(f64, f64)>,
+}
+
+impl Delivered {
+    fn of(index: usize, direction: Direction, facts: &FlowFacts, samples: &Samples, start: Time) -> Self {
+        let begin = start.0 as f64;
+        let mine = (0..samples.t_s.len()).filter(|&row| samples.flow[row] == index as u64);
+        let sampled = mine.map(|row| (begin + samples.t_s[row] * 1e9, samples.goodput_bytes[row] as f64));
+        Self { direction, rows: std::iter::once((facts.start.0 as f64, 0.0)).chain(sampled).collect() }
+    }
+
+    /// Return the bytes at a time, linear between samples.
+    fn at(&self, time: Time) -> f64 {
+        let at = time.0 as f64;
+        let next = self.rows.partition_point(|&(t, _)| t <= at);
+        match (next.checked_sub(1).map(|last| self.rows[last]), self.rows.get(next)) {
+            (Some((t0, before)), Some(&(t1, after))) => before + (after - before) * (at - t0) / (t1 - t0),
+            (Some((_, last)), None) => last,
+            (None, _) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn facts(start_s: u64, stop_s: u64) -> FlowFacts {
+        FlowFacts {
+            start: Time(start_s * S),
+            stop: Time(stop_s * S),
+            completed: None,
+            delivered_bytes: 0,
+            retransmits: 0,
+            losses: 0,
+            timeouts: 0,
+            marks: 0,
+            rtt_median_ms: f64::NAN,
+            rtt_p95_ms: f64::NAN,
+        }
+    }
+
+    #[test]
+    fn a_load_begins_two_seconds_after_a_change_and_ends_with_the_next() {
+        // Down from 5 to 15 s by two flows that follow each other, up from 10 to 16 s: two seconds down, both, one second up, idle.
+        let [first, second, up] = [facts(5, 9), facts(9, 15), facts(10, 16)];
+        let flows = [(0, Direction::Down, &first), (1, Direction::Down, &second), (2, Direction::Up, &up)];
+        let of = |from, to, load| Span { from: Time(from * S), to: Time(to * S), load };
+        let expected = [of(0, 5, [false; 2]), of(7, 10, [true, false]), of(12, 15, [true; 2]), of(18, 20, [false; 2])];
+        assert_eq!(spans(&flows, (Time(0), Time(20 * S))), expected);
+    }
+
+    #[test]
+    #[allow(clippy::float_cmp)] // small integers, which are exact
+    fn goodput_and_rtts_of_a_load_are_those_of_its_time() {
+        let run = (Time(100 * S), Time(120 * S));
+        let flow = facts(105, 115);
+        let samples = Samples {
+            t_s: vec![6.0, 8.0, 15.0],
+            flow: vec![0; 3],
+            goodput_bytes: vec![1_000, 3_000, 17_000], // 2 kB/s from the 7th second on
+            ..Samples::default()
+        };
+        let delivered = [Delivered::of(0, Direction::Down, &flow, &samples, run.0)];
+        assert_eq!(delivered[0].at(Time(107 * S)), 2_000.0);
+        assert_eq!((delivered[0].at(Time(104 * S)), delivered[0].at(Time(119 * S))), (0.0, 17_000.0));
+        let during = spans(&[(0, Direction::Down, &flow)], run);
+        let ping = |at: u64, ms: Option<u64>| Ping { sent: Time(at * S), rtt: ms.map(Nanos::from_millis) };
+        let pings = [ping(101, Some(20)), ping(106, Some(500)), ping(107, Some(80)), ping(108, None), ping(110, Some(60))];
+        let down = LoadSummary::of("down", &during[1..2], &delivered, &pings);
+        assert_eq!((down.duration_s, down.down_bps, down.up_bps), (8.0, 15_000.0, 0.0));
+        assert_eq!((down.sent, down.lost, down.rtt_p50_ms, down.rtt_p99_ms), (3, 1, Some(60.0), Some(80.0)));
+        assert_eq!(down.rtts_per_min, Some(1_000.0));
+    }
+}
