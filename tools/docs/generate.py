@@ -28,6 +28,7 @@ from bentpipe.runs.manifest import RaceFile  # noqa: E402
 from bentpipe.runs.run_record import RunRecord  # noqa: E402
 from bentpipe.scenarios.fibre import FibreFile  # noqa: E402
 from bentpipe.scenarios.ground import GatewaysFile, PopsFile  # noqa: E402
+from bentpipe.scenarios.load_tests import LoadTestsFile  # noqa: E402
 from bentpipe.scenarios.presets import PresetsFile  # noqa: E402
 from bentpipe.scenarios.services import ServicesFile  # noqa: E402
 from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
@@ -126,6 +127,7 @@ SCHEMAS: dict[str, tuple[type[Record], str]] = {
     "presets": (PresetsFile, "`presets.toml`"),
     "services": (ServicesFile, "`services.toml`"),
     "traffic": (TrafficFile, "`traffic.toml`"),
+    "load-tests": (LoadTestsFile, "`load_tests.toml`"),
 }
 """The records of files by the names of their schemas, with what they describe."""
 

@@ -5,9 +5,9 @@
 //!      ▲                                                   │
 //!      └─────────on_packets──── Network ◀──poll_transmit───┘
 //! ```
-//! At equal times the network runs before the hosts, these before the pings, and those before the sampling clock; hosts run in the order in which they set their
-//! timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run depends on its
-//! Experiment and its Profiles alone.
+//! At equal times the network runs before the hosts, these before the pings, and those before the sampling clock; hosts run in the order in
+//! which they set their timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run
+//! depends on its Experiment and its Profiles alone.
 
 mod pings;
 mod setup;

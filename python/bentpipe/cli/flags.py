@@ -32,7 +32,9 @@ FLAGS = {
     "seed": "--seed",
     "seeds": "--seeds",
     "start": "--start",
+    "test": "--test",
     "threads": "--jobs",
+    "traffic": "--traffic",
     "tunables": "--cc-opt",
 }
 """Parameter of a library function → flag of the commands that call it."""

@@ -83,6 +83,15 @@ HostTimingOption = Annotated[
         show_default=False,
     ),
 ]
+TestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--test",
+        help="Test of latency under load, after flent: pings beside flows of each controller: rrul (four flows each "
+        "way), tcp_down, tcp_up (one flow) or latency_under_load (four down, four up, then both). [default: none]",
+        show_default=False,
+    ),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -149,6 +158,7 @@ def race(
     traffic: Traffic = None,
     app: AppOption = None,
     host_timing: HostTimingOption = None,
+    test: TestOption = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     hook_trace: HookTrace = False,
@@ -179,6 +189,9 @@ def race(
     Rows of the Runs while they go on, as lines of JSON (a stored Run gives none; the table is then not printed):
         bentpipe race P.parquet --cc cubic -o out/rows --rows - | jq -c 'select(.type == "sample")'
 
+    Latency under load, with pings beside four flows each way:
+        bentpipe race P.parquet --test rrul --cc cubic,bbr --duration 60 -o out/rrul
+
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
 
@@ -205,6 +218,7 @@ def race(
             "--traffic": traffic,
             "--app": app,
             "--host-timing": host_timing,
+            "--test": test,
         }
         given = [name for name, value in defining.items() if value is not None and value != []]
         if repeat is not None:
@@ -218,6 +232,9 @@ def race(
                 raise UserError(f"--experiment: the file defines the runs, so {given[0]} cannot be given with it")
             result = _run_file(experiment, settings, watch)
         elif profiles:
+            decided = {"--direction": direction, "--app": app, "--traffic": traffic}
+            if test is not None and (also := [name for name, value in decided.items() if value is not None]):
+                raise UserError(f"--test: the test decides its flows, so {also[0]} cannot be given with it")
             settings |= {
                 "direction": "down" if direction is None else direction,
                 "duration_s": duration,
@@ -227,6 +244,7 @@ def race(
             settings["traffic"] = traffic
             settings["app"] = "bulk" if app is None else app
             settings["host_timing"] = "linux-vm" if host_timing is None else host_timing
+            settings["test"] = test
             result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings, watch)
         else:
             raise UserError(
@@ -297,15 +315,21 @@ def _race(
 def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) -> None:
     """Print a race: every Run as JSON, or a table of means over the seeds, or only notes."""
     from bentpipe.cli.console import hint, note, print_json, table, warn
+    from bentpipe.experiments.load_tests import named_test
     from bentpipe.runs import summary
-    from bentpipe.runs.text import RESULT_COLUMNS, plural, result_tables
+    from bentpipe.runs.latency import latencies
+    from bentpipe.runs.text import LATENCY_COLUMNS, RESULT_COLUMNS, latency_tables, plural, result_tables
 
     excluded = summary.left_out(result.runs)
     if as_json:
         print_json(result.to_dict())
     elif has_table:
-        for title, rows in result_tables(summary.summarise(result.runs), excluded):
+        # The flows of a test differ in direction and time: its table has them together, load by load.
+        of_flows = [run for run in result.runs if named_test(run.experiment) is None]
+        for title, rows in result_tables(summary.summarise(of_flows), summary.left_out(of_flows)):
             table(title, RESULT_COLUMNS, rows)
+        for title, rows in latency_tables(latencies(result.runs)):
+            table(title, LATENCY_COLUMNS, rows)
     if excluded:
         invalid = sum(each.invalid for each in excluded)
         warn(f"{invalid} of {len(result.runs)} Runs excluded as invalid; the first: {excluded[0].why}")

@@ -13,6 +13,7 @@ import numpy as np
 from bentpipe.errors import UserError
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import App, app_name
+from bentpipe.experiments.load_tests import PREFIX, directions_of, with_test
 from bentpipe.experiments.schemes import parse_scheme, scheme_of
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.path import PathView
@@ -64,10 +65,12 @@ def plan_race(
     traffic: str | None = None,
     app: App = "bulk",
     host_timing: ex.HostTiming = "linux-vm",
+    test: str | None = None,
 ) -> list[Work]:
     """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
 
-    `app` is the application of every flow; `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`.
+    `app` is the application of every flow; `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`; `test`
+    is a test of `bentpipe.scenarios.load_tests`, which decides direction and application of its flows.
     """
     parsed = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
     if not bases or not parsed:
@@ -84,13 +87,18 @@ def plan_race(
         raise UserError(
             f"the Profile {shortest.label!r} lasts {duration_ns / 1e9:g} s; expected at least {least_s:g} s"
         )
-    named = [*([] if app == "bulk" else [app_name(app)]), *([] if traffic is None else [traffic])]
+    directions = [direction]
+    named = ["race", direction, *([] if app == "bulk" else [app_name(app)]), *([] if traffic is None else [traffic])]
+    if test is not None:
+        _check_alone(test, direction, app, traffic)
+        directions = directions_of(test)
+        named = [PREFIX + test]
     named += [] if host_timing == "linux-vm" else [f"{host_timing}-hosts"]
     work = []
     for base in bases:
         check_span(base, duration_ns, 0)
         if app == "bulk":
-            check_capacity(base, [direction])
+            check_capacity(base, directions)
         rules = json.dumps([rule.to_dict() for rule in queues])
         base.profile.with_queues(base.role, rules)  # checks the rules before anything is written
         cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
@@ -109,12 +117,21 @@ def plan_race(
                     cross=cross,
                     app=app,
                     host_timing=host_timing,
-                    name="-".join(["race", direction, *named]),
+                    name="-".join(named),
                 )
+                if test is not None:
+                    experiment = with_test(experiment, test, scheme)
                 folder = folder_of(out, experiment, world, (base,), scheme)
                 phase: Phase = "drawn" if phase_s is None else "given"
                 work.append(Work((base,), scheme, seed, phase, experiment, folder, world))
     return work
+
+
+def _check_alone(test: str, direction: ex.Direction, app: App, traffic: str | None) -> None:
+    """Refuse what a test decides."""
+    for where, given in (("direction", direction != "down"), ("app", app != "bulk"), ("traffic", traffic is not None)):
+        if given:
+            raise UserError("given with a test", where=where, expected=f"none, as the test {test} decides its flows")
 
 
 def plan_experiment(

@@ -80,6 +80,7 @@ def race(
     traffic: str | None = None,
     app: str = "bulk",
     host_timing: HostTiming = "linux-vm",
+    test: str | None = None,
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -105,6 +106,8 @@ def race(
         traffic: Cross traffic on each path, of `bentpipe.scenarios.load_traffic`; None: none.
         app: Application of every flow, in the syntax of `bentpipe.experiments.apps.parse_app`.
         host_timing: Model of the time that the simulated hosts take.
+        test: A test of `bentpipe.scenarios.load_tests`: pings, and flows whose directions and times it decides; None:
+            flows of every scheme that start together.
         queues: Queue disciplines that replace the Profiles' own, in the syntax of `bentpipe.profiles.queues`; of
             several rules for one queue the last one holds.
         on_kernel: Use this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -134,7 +137,19 @@ def race(
     folder = None if out is None else Path(out)
     root = folder or Path()
     work = planning.plan_race(
-        bases, schemes, direction, duration_s, seeds, root, phase_s, world, rules, traffic, parse_app(app), host_timing
+        bases,
+        schemes,
+        direction,
+        duration_s,
+        seeds,
+        root,
+        phase_s,
+        world,
+        rules,
+        traffic,
+        parse_app(app),
+        host_timing,
+        test,
     )
     extras = captures.Extras(capture, hook_trace)
     return _execute(bases, work, folder, jobs, fresh, extras, on_progress, on_rows, careful)

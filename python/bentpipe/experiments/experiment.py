@@ -48,6 +48,9 @@ Count = Annotated[int, Field(ge=0, lt=2**64)]
 Size = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """Bytes, at least one."""
 
+PingSize = Annotated[int, Field(ge=28, le=1500)]
+"""Bytes of an echo request: from the headers of IPv4 and ICMP alone to one packet."""
+
 
 def _is_none(value: object) -> bool:
     return value is None
@@ -153,6 +156,26 @@ class CrossTraffic(Record):
     """Likewise the receiving hosts."""
 
 
+class Pings(Record):
+    """Echo requests that the terminal sends at a constant rate, and their replies.
+
+    Example:
+        >>> Pings(every_ns=50_000_000).bytes
+        84
+    """
+
+    every_ns: Annotated[int, Field(ge=1, lt=2**64)]
+    """Time between two requests [ns]."""
+    bytes: PingSize = 84
+    """Size of a request and of its reply, with headers [bytes]; 84: the default of `ping`."""
+    profile: str = ROLE
+    """Role of their Profile."""
+    start_ns: Count = 0
+    """When the first is sent [ns since the start of the run]."""
+    stop_ns: Count | None = None
+    """Time from which none is sent [ns since the start of the run]; None: the end."""
+
+
 class Experiment(Record):
     """Flows on Profiles between hosts, with a seed: the record that the simulator reads and `run.json` stores.
 
@@ -186,6 +209,8 @@ class Experiment(Record):
     """Cross traffic on the same paths."""
     queues: Annotated[Items[QueueRule], Field(exclude_if=_is_empty)] = ()
     """Rules that replace the Profiles' own queues; of several rules for one queue the last holds."""
+    pings: Annotated[Items[Pings], Field(exclude_if=_is_empty)] = ()
+    """Echo requests beside the flows."""
 
     def to_json(self) -> str:
         """Return the record as JSON for the simulator."""

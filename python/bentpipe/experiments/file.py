@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.experiments.apps import parse_app
@@ -19,12 +19,15 @@ from bentpipe.experiments.experiment import (
     Flow,
     Host,
     HostTiming,
+    Pings,
+    PingSize,
     ProfileRef,
     Size,
     TransferSizes,
 )
+from bentpipe.experiments.load_tests import with_test
 from bentpipe.experiments.plugins import is_python_controller
-from bentpipe.experiments.schemes import EcnMode, known_controllers, read_tunable
+from bentpipe.experiments.schemes import EcnMode, known_controllers, parse_scheme, read_tunable
 from bentpipe.files import read_text
 from bentpipe.profiles.queue_rules import QueueRule
 from bentpipe.profiles.queues import parse_queue
@@ -91,6 +94,21 @@ class CrossEntry(FlowFields):
     """The smaller it is, the larger the share of bytes in the largest transfers."""
 
 
+class PingEntry(Record):
+    """Pings of the file."""
+
+    every_s: PositiveSeconds
+    """Time between two pings [s]."""
+    bytes: PingSize = 84
+    """Size of a ping and of its reply, with headers [bytes]."""
+    profile: Text | None = None
+    """Role of its Profile; default: the first one."""
+    start_s: Seconds = 0.0
+    """When the first is sent [s since the start of the run]."""
+    stop_s: PositiveSeconds | None = None
+    """Time from which none is sent [s since the start of the run]; default: the end."""
+
+
 class QueueEntry(Record):
     """A queue rule of the file."""
 
@@ -121,12 +139,36 @@ class ExperimentToml(Record):
     """Model of the time that the simulated hosts take."""
     hosts: Annotated[dict[Name, Host], Field(min_length=1)] | None = None
     """Hosts by name, with the settings that differ from the defaults."""
-    flows: Annotated[Items[FlowEntry], Field(min_length=1)]
-    """The flows."""
+    flows: Annotated[Items[FlowEntry], Field(min_length=1)] | None = None
+    """The flows; needed without `test`."""
+    test: Text | None = None
+    """A test of `load_tests.toml`, in place of flows and pings."""
+    controller: Text | None = None
+    """Controller of the test's flows, with tunables as in ``race --cc``."""
+    pings: Annotated[Items[PingEntry], Field(min_length=1)] | None = None
+    """Pings beside the flows."""
     queues: Annotated[Items[QueueEntry], Field(min_length=1)] | None = None
     """Rules that replace the Profiles' own queues."""
     cross: Annotated[Items[CrossEntry], Field(min_length=1)] | None = None
     """Cross traffic."""
+
+    @model_validator(mode="after")
+    def _check_flows(self) -> Self:
+        if self.test is None:
+            if self.flows is None:
+                raise UserError("key 'flows' is missing", expected="flows, or test with a controller")
+            if self.controller is not None:
+                raise UserError("controller without test", expected="the controller of each flow")
+            return self
+        if (
+            also := next((key for key in ("flows", "pings", "warmup_s") if getattr(self, key) is not None), None)
+        ) is not None:
+            raise UserError(f"{also} with test", expected="test alone, which decides them")
+        if self.controller is None:
+            raise UserError("key 'controller' is missing", expected="the controller of the test's flows")
+        if len(self.profiles) > 1:
+            raise UserError(f"{len(self.profiles)} profiles with test", expected="one")
+        return self
 
 
 @dataclass(frozen=True)
@@ -176,7 +218,7 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
                 ecn=flow.ecn,
                 **names.checked(flow, f"{where}: flows[{i}]"),
             )
-            for i, flow in enumerate(toml.flows)
+            for i, flow in enumerate(toml.flows or ())
         ),
         queues=tuple(names.queue(entry, f"{where}: queues[{i}]") for i, entry in enumerate(toml.queues or ())),
         cross=tuple(
@@ -189,7 +231,13 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
             )
             for i, cross in enumerate(toml.cross or ())
         ),
+        pings=tuple(names.pings(entry, f"{where}: pings[{i}]") for i, entry in enumerate(toml.pings or ())),
     )
+    if toml.test is not None and toml.controller is not None:
+        try:
+            experiment = with_test(experiment, toml.test, parse_scheme(toml.controller))
+        except UserError as error:
+            raise error.within(where) from None
     if toml.warmup_s is not None:
         experiment = experiment.replace(warmup_ns=_ns(toml.warmup_s))
     return ExperimentFile(experiment, files)
@@ -228,6 +276,17 @@ class _Names:
             "sender": entry.sender,
             "receiver": entry.receiver,
         }
+
+    def pings(self, entry: PingEntry, where: str) -> Pings:
+        """Return the pings of an entry."""
+        _check_name("profile", entry.profile, self.roles, where)
+        return Pings(
+            every_ns=_ns(entry.every_s),
+            bytes=entry.bytes,
+            profile=entry.profile or self.roles[0],
+            start_ns=_ns(entry.start_s),
+            stop_ns=None if entry.stop_s is None else _ns(entry.stop_s),
+        )
 
     def queue(self, entry: QueueEntry, where: str) -> QueueRule:
         """Return the queue rule of an entry."""

@@ -25,6 +25,7 @@ from bentpipe.objects.run import Run
 from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
 from bentpipe.objects.schemes import app_text, scheme_names
 from bentpipe.profiles.queues import parse_queue
+from bentpipe.scenarios.load_tests import find_load_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,9 @@ class Experiment:
         name: Name of the Experiment. Only with `flows`.
         host_timing: Model of the time that simulated hosts take: ``linux-vm`` (default: as measured on a virtual
             machine) or ``ideal`` (none).
+        test: A test of latency under load, after flent: ``rrul``, ``tcp_down``, ``tcp_up`` or ``latency_under_load``.
+            It decides the flows of each scheme and sends pings beside them. Not with `flows`,
+            `direction`, `traffic` or `app`.
 
     Raises:
         UserError: An argument of a wrong type or out of range, or an unknown name.
@@ -98,6 +102,7 @@ class Experiment:
         hosts: Mapping[str, Mapping[str, Any]] | None = None,
         name: str | None = None,
         host_timing: ex.HostTiming = "linux-vm",
+        test: str | None = None,
     ) -> None:
         """Check the arguments; nothing runs yet."""
         self._network = paths if isinstance(paths, Network) else None
@@ -115,6 +120,10 @@ class Experiment:
         self._app = "bulk" if app is None else app_text(app, "app")
         parse_app(self._app)
         self._host_timing = arguments.choice(host_timing, "host_timing", ex.HOST_TIMINGS)
+        self._test = None if test is None else find_load_test(arguments.text(test, "test"), "test").name
+        decided = {"flows": flows, "direction": direction, "traffic": traffic, "app": app}
+        if test is not None and (also := [name for name, value in decided.items() if value is not None]):
+            raise UserError(f"test: given with {also[0]}; expected one of them, as the test decides its flows")
         self._schemes: list[str] = []
         self._file: ExperimentFile | None = None
         if flows is None:
@@ -150,7 +159,7 @@ class Experiment:
         experiment._seeds = arguments.integer(seeds, "seeds", 1)
         experiment._schemes, experiment._queues, experiment._file = [], [], read
         experiment._direction, experiment._traffic, experiment._app = "down", None, "bulk"
-        experiment._host_timing = read.experiment.host_timing
+        experiment._host_timing, experiment._test = read.experiment.host_timing, None
         experiment._duration_s = read.experiment.duration_ns / 1e9
         experiment._phase_s = read.experiment.offset_ns / 1e9
         return experiment
@@ -377,8 +386,9 @@ class Experiment:
             raise UserError(f"{method}: the Experiment races {len(self._schemes)} schemes; expected {expected}")
         return self._schemes[0]
 
-    def _special(self) -> dict[str, bool]:
-        return {"host_timing": self._host_timing != "linux-vm", "app": self._app != "bulk"}
+    def _special(self) -> dict[str, object]:
+        special = {"host_timing": self._host_timing != "linux-vm", "app": self._app != "bulk"}
+        return {**special, "test": self._test}
 
     def _refuse(self, method: str, **values: object) -> None:
         for name, value in values.items():
@@ -414,6 +424,7 @@ class Experiment:
                     traffic=self._traffic,
                     app=self._app,
                     host_timing=self._host_timing,
+                    test=self._test,
                     **options,
                 )
         except RunsInterruptedError as stop:
@@ -424,6 +435,7 @@ class Experiment:
         """Return one line: schemes or flows, Profiles and seeds."""
         flows = [] if self._file is None else [flow.controller for flow in self._file.experiment.flows]
         raced = ", ".join(self._schemes) or f"{len(flows)} flows ({', '.join(flows)})"
+        raced += "" if self._test is None else f", test {self._test}"
         names = ", ".join(path.name for path in self._paths)
         return f"<Experiment: {shown(raced)} over {shown(names)}, seeds {self._seeds}>"
 
@@ -439,6 +451,7 @@ class Experiment:
         pairs = [
             ("Profiles", ", ".join(path.name for path in self._paths)),
             ("schemes", ", ".join(self._schemes) or "–"),
+            *([] if self._test is None else [("test", self._test)]),
             ("queue", ", ".join(self._queues) or "the Profiles' own"),
             *([] if self._app == "bulk" else [("app", self._app)]),
             ("duration", "that of the shortest Profile" if self._duration_s is None else f"{self._duration_s:g} s"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from bentpipe.errors import UserError, shown
 from bentpipe.objects import arguments
 from bentpipe.runs import record, store
+from bentpipe.runs.latency import pings
 from bentpipe.runs.memory import MemoryRun
 
 if TYPE_CHECKING:
@@ -165,6 +166,22 @@ class Run:
     def applications(self) -> pl.DataFrame | None:
         """Return the items of the applications: transfers, messages, requests; None: there are none."""
         return self._stored.applications()
+
+    def pings(self) -> pl.DataFrame:
+        """Return the pings of a test, or of an Experiment file with pings: one row for each that was answered or lost.
+
+        Returns:
+            `t_s` (when it was sent, since the Run began), `path` (role of its Profile), `rtt_ms` (null: lost), `lost`.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=15)
+            >>> run = bp.Experiment(path, schemes=["cubic"], test="tcp_down").simulate()["cubic", 0]
+            >>> pings = run.pings()
+            >>> pings.height, round(pings["rtt_ms"][0], 2)
+            (300, 40.13)
+        """
+        return pings(self._stored)
 
     def to_polars(self, table: TableName = "samples") -> pl.DataFrame:
         """Return a table by its name."""

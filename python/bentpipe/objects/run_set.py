@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.objects import arguments
+from bentpipe.objects.latency import PING_COLUMNS, latency_table, ping_columns
 from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
 from bentpipe.runs.apart import told_apart
 from bentpipe.runs.commands import by_command
+from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.failed import by_scheme, read_failed
+from bentpipe.runs.latency import latencies
 from bentpipe.runs.manifest import place_of
 from bentpipe.runs.summary import left_out, summarise
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
     from bentpipe.objects.comparison import Comparison
     from bentpipe.objects.figures import RunPlots
-    from bentpipe.runs.estimates import Estimate
     from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.summary import FlowSummary, SchemeSummary
 
@@ -232,9 +234,11 @@ class RunSet:
         Returns:
             `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
             interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
-            the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); `n` (results that count),
-            `valid`, `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect
-            count once. A scheme without a valid Run has one row without figures.
+            the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the pings over the flow's
+            path `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest load, and
+            `ping_lost`, the share lost under it (null: no pings, see `latency`); `n` (results that count), `valid`,
+            `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect count once. A
+            scheme without a valid Run has one row without figures.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -249,6 +253,7 @@ class RunSet:
         import polars as pl
 
         stored = told_apart(by_command(run.stored for run in self._runs))
+        pinged = latencies(stored)
         failed: dict[Kind, int] = {}
         for run in self.failed:
             kind = run.experiment, run.profile, run.scheme, run.world
@@ -256,13 +261,33 @@ class RunSet:
         rows: list[dict[str, Any]] = []
         for scheme in summarise(stored):
             count = failed.pop(scheme.group[:4], 0)
-            rows += [_row(scheme, number, flow) | {"failed": count} for number, flow in enumerate(scheme.flows)]
+            for number, flow in enumerate(scheme.flows):
+                columns = ping_columns(pinged, scheme.group, flow.path)
+                rows.append(_row(scheme, number, flow) | columns | {"failed": count})
         for left in left_out(stored):
             kind = left.experiment, left.profile, left.scheme, left.world
             if left.whole:
                 rows.append(_without_figures(kind) | {"runs": left.runs, "failed": failed.pop(kind, 0)})
         rows += [_without_figures(kind) | {"failed": count} for kind, count in failed.items()]
         return pl.DataFrame(rows, schema=_schema(), orient="row")
+
+    def latency(self) -> pl.DataFrame:
+        """Return one row for each Profile, scheme, path and load of a test: pings and goodput, means over seeds.
+
+        Returns:
+            `profile`, `scheme`, `path`, `load` (``idle``, ``down``, ``up``, ``both``); the quantiles of the pings' RTT
+            `rtt_p50_ms`, `rtt_p95_ms` and `rtt_p99_ms`, `lost` (a share), `rtts_per_min`, and the goodput of all
+            flows together `down_bps` and `up_bps`, each with the ends of its 95 % confidence interval; `experiment`,
+            `world`, `n`, `valid` and `runs`, as in `summary`.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=15)
+            >>> runs = bp.Experiment(path, schemes=["cubic"], test="rrul").simulate()
+            >>> runs.latency()["load"].to_list()
+            ['idle', 'both']
+        """
+        return latency_table(latencies(told_apart(by_command(run.stored for run in self._runs))))
 
     def to_polars(self) -> pl.DataFrame:
         """Return one row for each flow of every Run: its identity and figures."""
@@ -382,7 +407,7 @@ def _without_figures(kind: Kind) -> dict[str, Any]:
 def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
     row: dict[str, Any] = {"profile": scheme.profile, "scheme": scheme.scheme, "controller": flow.controller}
     for name in ESTIMATES:
-        row |= _ends(name, getattr(flow, name))
+        row |= ends(name, getattr(flow, name))
     start = flow.start_up
     row["time_to_90_s"] = None if start.time_to_90_s is None else start.time_to_90_s.mean
     row["overshoot"] = None if start.overshoot is None else start.overshoot.mean
@@ -399,26 +424,13 @@ def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any
     }
 
 
-def _ends(name: str, value: Estimate | None) -> dict[str, float | None]:
-    low, high = _interval_names(name)
-    if value is None:
-        return {name: None, low: None, high: None}
-    return {name: value.mean, low: value.low, high: value.high}
-
-
-def _interval_names(name: str) -> tuple[str, str]:
-    """Return the names of an interval's ends: the unit stays last."""
-    stem, _, unit = name.rpartition("_") if name.endswith(("_bps", "_ms", "_s")) else (name, "", "")
-    suffix = f"_{unit}" if unit else ""
-    return f"{stem}_low{suffix}", f"{stem}_high{suffix}"
-
-
 def _schema() -> dict[str, type[pl.DataType]]:
     import polars as pl
 
     schema: dict[str, type[pl.DataType]] = dict.fromkeys(("profile", "scheme", "controller"), pl.String)
     for name in ESTIMATES:
-        schema |= dict.fromkeys((name, *_interval_names(name)), pl.Float64)
+        schema |= dict.fromkeys((name, *interval_names(name)), pl.Float64)
     schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
     schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String, "path": pl.String}
+    schema |= dict.fromkeys(PING_COLUMNS, pl.Float64)
     return schema | dict.fromkeys(("n", "valid", "runs", "failed"), pl.Int64)

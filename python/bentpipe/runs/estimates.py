@@ -85,3 +85,23 @@ def jain_index(shares: Sequence[float]) -> float | None:
     """
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares > 0 else None
+
+
+def ends(name: str, value: Estimate | None) -> dict[str, float | None]:
+    """Return an estimate as columns of a table: its mean under `name`, and the ends of its interval.
+
+    Example:
+        >>> list(ends("rtt_ms", None))
+        ['rtt_ms', 'rtt_low_ms', 'rtt_high_ms']
+    """
+    low, high = interval_names(name)
+    if value is None:
+        return {name: None, low: None, high: None}
+    return {name: value.mean, low: value.low, high: value.high}
+
+
+def interval_names(name: str) -> tuple[str, str]:
+    """Return the names of an interval's ends: the unit stays last."""
+    stem, _, unit = name.rpartition("_") if name.endswith(("_bps", "_ms", "_s")) else (name, "", "")
+    suffix = f"_{unit}" if unit else ""
+    return f"{stem}_low{suffix}", f"{stem}_high{suffix}"

@@ -85,11 +85,38 @@ class FlowFigures(TypedDict):
 
 
 @with_config(_FIGURES)
+class LoadFigures(TypedDict):
+    """Pings and goodput of a path while it had one load; null: not known."""
+
+    load: Literal["idle", "down", "up", "both"]
+    duration_s: float
+    sent: int
+    lost: int
+    rtt_p50_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_p99_ms: float | None
+    rtts_per_min: float | None
+    down_bps: float
+    up_bps: float
+
+
+@with_config(_FIGURES)
+class PingFigures(TypedDict):
+    """Figures of the pings over one path."""
+
+    profile: str
+    sent: int
+    lost: int
+    loads: list[LoadFigures]
+
+
+@with_config(_FIGURES)
 class Summary(TypedDict):
     """Figures of a Run: one entry of `flows` for each flow, in the Experiment's order."""
 
     flows: list[FlowFigures]
     cross: NotRequired[list[dict[str, Any]]]
+    pings: NotRequired[list[PingFigures]]
     packets: NotRequired[int]
     no_route: NotRequired[dict[str, int]]
     emulator: NotRequired[dict[str, Any]]

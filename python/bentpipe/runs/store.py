@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from bentpipe.runs.run_record import PingFigures
+
 R = TypeVar("R", bound=Record)
 
 TABLES = ("samples", "links", "events")
@@ -90,6 +92,8 @@ class Run:
         """Name of each flow: its part of the scheme, or its controller if the scheme is a program."""
         parts = flow_parts(self.scheme)
         controllers = [str(flow["controller"]) for flow in self.flows]
+        if len(parts) == 1 and len(set(controllers)) == 1:  # all flows of a test have its scheme
+            parts *= len(controllers)
         if [split_flow(part)[0] for part in parts] == controllers:
             return parts
         return controllers
@@ -103,6 +107,11 @@ class Run:
     def flows(self) -> list[dict[str, Any]]:
         """Summary of each flow."""
         return [dict(flow) for flow in self.record.summary["flows"]]
+
+    @property
+    def pings(self) -> list[PingFigures]:
+        """Summary of its pings, one entry for each of the Experiment's; empty: it has none."""
+        return self.record.summary.get("pings", [])
 
     @property
     def flow_numbers(self) -> Sequence[int]:

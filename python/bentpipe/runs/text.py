@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.latency import LoadLatency
     from bentpipe.runs.summary import LeftOut, SchemeSummary
 
 MBIT = 1e-6
@@ -115,4 +116,41 @@ def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
         ]
         for summary in summaries
         for i, flow in enumerate(summary.flows)
+    ]
+
+
+#: Under the title of `latency_tables`, which has the units.
+LATENCY_COLUMNS = ("scheme", "load", "down", "up", "RTT", "95 % CI", "p95", "p99", "lost", "RTTs/min", "n")
+
+
+def latency_tables(summaries: Iterable[LoadLatency]) -> list[tuple[str, list[list[str]]]]:
+    """Return a title and rows under `LATENCY_COLUMNS` for each Profile, path of a Network and world."""
+    tables: dict[str, list[list[str]]] = {}
+    schemes: dict[str, str] = {}
+    every = list(summaries)
+    worlds = {each.group.world for each in every}
+    several = {each.group.profile for each in every if len({e.path for e in every if e.group == each.group}) > 1}
+    for each in every:
+        where = each.group.profile + (f", {each.path}" if each.group.profile in several else "")
+        where += "" if len(worlds) == 1 else f", {each.group.world}"
+        is_first = schemes.get(where) != each.group.scheme
+        schemes[where] = each.group.scheme
+        tables.setdefault(where, []).append(_latency_row(each, is_first=is_first))
+    units = "means over seeds; goodput of all flows [Mbit/s]; pings: RTT median, p95, p99 [ms], lost [%], RTTs a minute"
+    return [(f"{where}\n{units}", rows) for where, rows in tables.items()]
+
+
+def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:
+    return [
+        each.group.scheme if is_first else "",
+        each.load,
+        mean(each.down_bps, MBIT),
+        mean(each.up_bps, MBIT),
+        mean(each.rtt_p50_ms),
+        interval(each.rtt_p50_ms),
+        mean(each.rtt_p95_ms),
+        mean(each.rtt_p99_ms),
+        mean(each.lost, 100),
+        mean(each.rtts_per_min),
+        " ".join(filter(None, count(each.n, each.valid, each.runs))),
     ]
