@@ -279,6 +279,7 @@ impl Tcp {
     }
 
     /// Process a segment. `next`: the packet directly after it in the batch; `last`: no other segment follows at this instant.
+    #[inline]
     fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool, next: Option<&Arrival<TcpPacket>>, last: bool) {
         if segment.syn {
             self.on_syn(now, segment);
@@ -296,6 +297,7 @@ impl Tcp {
     }
 
     /// Answer a SYN. One that arrives again restarts the SYN-ACK's timer.
+    #[cold]
     fn on_syn(&mut self, now: Time, syn: &Segment) {
         let ack = if self.is_established() {
             self.receiver.on_late_syn(now, syn.tsval)
@@ -314,6 +316,7 @@ impl Tcp {
     }
 
     /// Retransmit the SYN-ACK, and double its time-out (RFC 6298 §5.5).
+    #[cold]
     fn on_syn_ack_timeout(&mut self, now: Time) {
         self.syn_acks.timeout = Nanos(self.syn_acks.timeout.0 * 2).min(RTO_MAX);
         self.count_syn_ack(now);
