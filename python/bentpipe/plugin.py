@@ -154,7 +154,10 @@ class App:
         return self._opened - 1
 
     def write(self, stream: int, size_bytes: int, *, number: int = 0, answer_bytes: int = 0) -> None:
-        """Write a message of at least 24 bytes. `answer_bytes` asks the other end for an answer of that size."""
+        """Write a message of at least 24 bytes.
+
+        `answer_bytes` asks the other end for an answer of that size: a message on this stream with the same number.
+        """
         self._actions.append(("write", stream, size_bytes, number, answer_bytes))
 
     def close(self, stream: int) -> None:
@@ -179,7 +182,7 @@ class App:
         self._actions.append(("record", number, kind, start_s, first_byte_s, completed_s, size_bytes))
 
     def finish(self) -> None:
-        """Say that nothing more will be written: the flow is complete when everything has arrived."""
+        """Say that neither end writes more, except answers: the flow is complete when all of that has arrived."""
         self._actions.append(("finish",))
 
 

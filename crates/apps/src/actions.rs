@@ -22,7 +22,8 @@ pub enum Action {
     },
     /// Record what this end knows of an item.
     Record(Item),
-    /// Nothing more will be written at either end, except answers to the messages written so far.
+    /// Nothing more will be written at either end, except answers to the messages written so far. The flow is complete when all of that has
+    /// arrived.
     Finish,
 }
 

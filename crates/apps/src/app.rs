@@ -19,7 +19,7 @@ pub struct Message {
     pub bytes: Bytes,
     /// Number given by the application, such as that of a request.
     pub id: u64,
-    /// Size of the answer that the sender of the message wants [bytes]; 0: none.
+    /// Size of the answer that the sender of the message wants [bytes]; 0: none. An answer is a message on the same stream with the same number.
     pub answer_bytes: u64,
 }
 

@@ -75,6 +75,8 @@ pub struct Stream {
     /// Messages that arrive, with the position of their end; and when the first byte of the first of them arrived.
     inbox: VecDeque<(u64, Message)>,
     first_byte: Option<Time>,
+    /// Numbers of the other end's messages, arrived or on the way, that this end has not answered yet.
+    unanswered: VecDeque<u64>,
     /// End of the last message in the inbox, bytes received, and bytes that this end wrote.
     inbox_end: u64,
     received: u64,
@@ -99,6 +101,7 @@ impl Stream {
             is_closed: false,
             inbox: VecDeque::new(),
             first_byte: None,
+            unanswered: VecDeque::new(),
             inbox_end: 0,
             received: 0,
             written: 0,
@@ -116,20 +119,33 @@ impl Stream {
         Self { told_open: true, told_closed: true, ..Self::new(None, Interest::default()) }
     }
 
-    /// Record that this end wrote a message.
-    pub const fn on_written(&mut self, message: &Message) {
+    /// Record that this end wrote a message. Returns whether it is an answer: it has the number of a message that requests one.
+    pub fn on_written(&mut self, message: &Message) -> bool {
         self.written = self.written.saturating_add(message.bytes.0);
         self.awaits_delivery = self.interest.delivered;
         self.awaits_room = self.interest.writable;
+        let question = self.unanswered.iter().position(|number| *number == message.id);
+        question.is_some_and(|index| self.unanswered.remove(index).is_some())
     }
 
-    /// Record that the other end wrote a message.
-    pub fn expect(&mut self, message: Message) {
+    /// Record that the application closed it. Returns the number of answers that will never be written.
+    pub fn close(&mut self) -> u64 {
+        self.is_closed = true;
+        std::mem::take(&mut self.unanswered).len() as u64
+    }
+
+    /// Record that the other end wrote a message. Returns whether this end is to answer it.
+    pub fn expect(&mut self, message: Message) -> bool {
         self.inbox_end = self.inbox_end.saturating_add(message.bytes.0);
         if self.inbox.is_empty() {
             self.event_from = self.event_from.min(self.received); // its first byte
         }
         self.inbox.push_back((self.inbox_end, message));
+        let is_question = message.answer_bytes > 0 && !self.is_closed;
+        if is_question {
+            self.unanswered.push_back(message.id);
+        }
+        is_question
     }
 
     /// Whether there may be an event for the application.

@@ -62,9 +62,9 @@ pub struct Flow {
     pub completed: Option<Time>,
     /// RTT samples, one per ACK that gave one.
     pub rtts: DelayHistogram,
-    /// Messages written in the flow's direction that have not arrived yet.
-    pub undelivered: u64,
-    /// Whether its application said that it writes no more.
+    /// Messages of both ends that have not arrived yet, and answers that were requested but are not written yet.
+    pub outstanding: u64,
+    /// Whether an application said that neither end writes more, except answers.
     pub is_finishing: bool,
     /// Whether it has started.
     pub is_started: bool,
@@ -136,7 +136,7 @@ impl Flow {
             opened: 0,
             completed: None,
             rtts: DelayHistogram::default(),
-            undelivered: 0,
+            outstanding: 0,
             is_finishing: false,
             is_started: false,
             start: offset + Nanos(spec.start_ns.0),
@@ -172,6 +172,13 @@ impl Flow {
             random: streams,
             ends,
             streams: [Stream::new(Some(id), interests[0]), Stream::new(None, interests[1])],
+        }
+    }
+
+    /// Record that the flow is complete at `now`, if its applications have finished and nothing is outstanding.
+    pub fn complete_if_finished(&mut self, now: Time) {
+        if self.is_finishing && self.outstanding == 0 && self.completed.is_none() {
+            self.completed = Some(now);
         }
     }
 

@@ -34,16 +34,13 @@ impl Simulation {
                 stream.id = Some(self.flows[flow].ends[flow_end].accept(index_u32(index)));
             }
             let Some(event) = stream.next_event(now, &connection.ends[end]) else { return };
-            if flow_end == 1 && matches!(event, Event::Message { .. }) {
-                self.flows[flow].undelivered -= 1;
+            if matches!(event, Event::Message { .. }) {
+                self.flows[flow].outstanding -= 1;
             }
             if self.now < self.flows[flow].stop {
                 self.tell(flow, flow_end, event);
             }
-            let flow = &mut self.flows[flow];
-            if flow.is_finishing && flow.undelivered == 0 && flow.completed.is_none() {
-                flow.completed = Some(self.now);
-            }
+            self.flows[flow].complete_if_finished(self.now);
         }
     }
 
@@ -73,6 +70,7 @@ impl Simulation {
             let mut actions = std::mem::take(&mut flow_end.actions);
             self.apply(flow, end, &mut actions);
             self.flows[flow].ends[end].actions = actions;
+            self.flows[flow].complete_if_finished(self.now);
         }
     }
 
@@ -101,16 +99,16 @@ impl Simulation {
                         transport.set_sender(flow.transports.accepting_sender(end, connection.random));
                     }
                     transport.write(self.now, message.bytes);
-                    connection.streams[own].on_written(&message);
-                    connection.streams[1 - own].expect(message);
-                    flow.undelivered += u64::from(end == 0);
+                    flow.outstanding += 1;
+                    flow.outstanding -= u64::from(connection.streams[own].on_written(&message));
+                    flow.outstanding += u64::from(connection.streams[1 - own].expect(message));
                     self.touched.push_back((number as usize, own));
                 }
                 Action::Close(stream) => {
                     let Some(number) = flow.ends[end].connection(stream) else { continue };
                     let Some(connection) = self.connections[number as usize].as_mut() else { continue };
                     let own = usize::from(connection.flow_end(0) != Some((index, end)));
-                    connection.streams[own].is_closed = true;
+                    flow.outstanding -= connection.streams[own].close();
                     connection.ends[own].close();
                     self.touched.push_back((number as usize, own));
                 }

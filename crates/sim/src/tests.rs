@@ -11,6 +11,8 @@ use bentpipe_profile::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod applications;
+
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
     run_in_slices(experiment, profile, Nanos::from_secs(3600))
 }

@@ -1,0 +1,71 @@
+//! Applications of the tests' own.
+
+use super::{experiment, flow, handover_path};
+use crate::{RunData, Simulation};
+use bentpipe_apps::server::Server;
+use bentpipe_apps::{Actions, App, Ends, Event, Message};
+use bentpipe_cc::controllers::Controllers;
+use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::{Bytes, Direction, Nanos, Time};
+use std::collections::BTreeMap;
+
+/// An application that a function plays.
+struct Script<F>(F);
+
+impl<F: FnMut(Time, &Event, &mut Actions) + Send> App for Script<F> {
+    fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
+        (self.0)(now, event, actions);
+    }
+}
+
+fn script(events: impl FnMut(Time, &Event, &mut Actions) + Send + 'static) -> Box<dyn App> {
+    Box::new(Script(events))
+}
+
+/// Run a CUBIC flow for three seconds between a `client`, which receives its data, and a `server`. The RTT is 30 ms.
+fn run_between(client: fn() -> Box<dyn App>, server: fn() -> Box<dyn App>) -> RunData {
+    let app = AppSpec::Plugin { name: "test".to_owned(), options: BTreeMap::new() };
+    let ends = move |_: &AppSpec, _| Some(Ends { sender: server(), receiver: client() });
+    let experiment = experiment(3, 1, vec![flow("cubic", Direction::Down, app)]);
+    let mut simulation = Simulation::with_plugins(experiment, vec![handover_path(10, 0)], &Controllers::default(), &ends).unwrap();
+    assert!(!simulation.run_until(Nanos::from_secs(3)));
+    simulation.finish()
+}
+
+fn message(bytes: u64, id: u64, answer_bytes: u64) -> Message {
+    Message { bytes: Bytes(bytes), id, answer_bytes }
+}
+
+#[test]
+fn a_flow_that_finishes_is_complete_when_its_last_answer_has_arrived() {
+    let client = || {
+        script(|_, event, actions| {
+            if *event == Event::Started {
+                let stream = actions.open();
+                actions.write(stream, message(200, 1, 5_000));
+                actions.finish();
+            }
+        })
+    };
+    let data = run_between(client, || Box::new(Server::new(Nanos::from_millis(300))));
+    // The handshake, the request, 300 ms, the answer.
+    let completed_s = data.summary.flows[0].completed_s.expect("the answer arrives");
+    assert!((0.360..0.370).contains(&completed_s), "{completed_s}");
+}
+
+#[test]
+fn a_flow_that_finishes_in_a_timer_is_complete_then() {
+    let client = || {
+        script(|_, event, actions| match event {
+            Event::Started => {
+                let stream = actions.open();
+                actions.write(stream, message(200, 1, 0));
+                actions.set_timer(Time(1_000_000_000), 0);
+            }
+            Event::Timer(_) => actions.finish(),
+            _ => {}
+        })
+    };
+    let data = run_between(client, || Box::<Server>::default());
+    assert_eq!(data.summary.flows[0].completed_s, Some(1.0));
+}
