@@ -109,7 +109,11 @@ impl Simulation {
                     let Some(connection) = self.connections[number as usize].as_mut() else { continue };
                     let own = usize::from(connection.flow_end(0) != Some((index, end)));
                     flow.outstanding -= connection.streams[own].close();
-                    connection.ends[own].close();
+                    let transport = &mut connection.ends[own];
+                    if !transport.has_sender() {
+                        transport.set_sender(flow.transports.accepting_sender(end, connection.random));
+                    }
+                    transport.close();
                     self.touched.push_back((number as usize, own));
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! Data may flow in both directions. An acknowledgement travels on a data segment if one leaves before it is due and it reports no SACK block;
 //! else it travels alone. The end that opens the connection has a sender from the start. The other end gets one when its application first writes
-//! ([`Tcp::set_sender`]), so that a one-way connection costs nothing for the unused direction.
+//! or closes ([`Tcp::set_sender`]), so that a one-way connection costs nothing for the unused direction.
 
 use crate::endpoint::{Arrival, Endpoint};
 use crate::receiver::Receiver;

@@ -3,7 +3,7 @@
 use super::{experiment, flow, handover_path};
 use crate::{RunData, Simulation};
 use bentpipe_apps::server::Server;
-use bentpipe_apps::{Actions, App, Ends, Event, Message};
+use bentpipe_apps::{Actions, App, Ends, Event, Item, Message};
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::{Bytes, Direction, Nanos, Time};
@@ -68,4 +68,23 @@ fn a_flow_that_finishes_in_a_timer_is_complete_then() {
     };
     let data = run_between(client, || Box::<Server>::default());
     assert_eq!(data.summary.flows[0].completed_s, Some(1.0));
+}
+
+#[test]
+fn an_end_that_has_written_nothing_closes_with_a_fin() {
+    // The client closes after its message, and is told when the server, which writes nothing, has closed, too.
+    let client = || {
+        script(|now, event, actions| match *event {
+            Event::Started => {
+                let stream = actions.open();
+                actions.write(stream, message(200, 1, 0));
+                actions.close(stream);
+            }
+            Event::Closed(_) => actions.record(Item { id: 9, completed: Some(now), ..Item::default() }),
+            _ => {}
+        })
+    };
+    let items = run_between(client, || Box::<Server>::default()).tables.applications;
+    let closed_s = items.id.iter().position(|id| *id == 9).map(|row| items.completed_s[row]);
+    assert!(closed_s.is_some_and(|at_s| (0.060..0.065).contains(&at_s)), "{closed_s:?}");
 }
