@@ -73,7 +73,7 @@ def one_line(found: str, where: str = "", expected: str = "", hint: str = "") ->
 
 
 class ControllerError(UserError):
-    """A Python controller raised, or set an invalid window or rate: its Run fails, others continue."""
+    """A Python controller or application raised, or did something invalid: its Run fails, others continue."""
 
     code = "controller_failed"
 

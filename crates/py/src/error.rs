@@ -9,7 +9,7 @@ pub fn user_error(error: impl std::fmt::Display) -> PyErr {
     bentpipe_error("UserError", &error)
 }
 
-/// Create a `ControllerError`: a Python controller failed.
+/// Create a `ControllerError`: a Python controller or application failed.
 pub fn controller_error(error: impl std::fmt::Display) -> PyErr {
     bentpipe_error("ControllerError", &error)
 }

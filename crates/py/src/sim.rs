@@ -1,7 +1,7 @@
 //! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
 
 use crate::app::AppRegistry;
-use crate::error::user_error;
+use crate::error::{controller_error, user_error};
 use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::controllers::Controllers;
@@ -109,6 +109,7 @@ pub fn simulate(
     loop {
         let more = py.detach(|| simulation.run_until(until));
         plugins.check(py)?;
+        let more = more.map_err(controller_error)?;
         if let Some((traces, receiver)) = &traces {
             for (flow, part) in traces.take().iter().enumerate() {
                 receiver.call1(py, (flow, PyBytes::new(py, part)))?;

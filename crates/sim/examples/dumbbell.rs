@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pings: Vec::new(),
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
-    simulation.run_until(Nanos::from_secs(seconds));
+    simulation.run_until(Nanos::from_secs(seconds))?;
     let run = simulation.finish();
     for flow in &run.summary.flows {
         println!(

@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pings: Vec::new(),
     };
     let mut simulation = Simulation::over_network(experiment, &network)?;
-    simulation.run_until(Nanos::from_secs(seconds));
+    simulation.run_until(Nanos::from_secs(seconds))?;
     let run = simulation.finish();
     let goodput: f64 = run.summary.flows.iter().map(|flow| flow.goodput_bps).sum();
     println!(

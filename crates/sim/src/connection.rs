@@ -54,6 +54,12 @@ impl Connection {
         }
     }
 
+    /// Return the end of the connection at which the end `flow_end` of its flow is.
+    #[must_use]
+    pub fn end_of(&self, flow: usize, flow_end: usize) -> usize {
+        usize::from(self.flow_end(0) != Some((flow, flow_end)))
+    }
+
     /// Whether both ends have nothing left to send and have closed.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -1,11 +1,11 @@
-//! Reasons why a simulation cannot be set up.
+//! Reasons why a simulation cannot be set up, or cannot go on.
 
 use bentpipe_cc::error::RegistryError;
 use bentpipe_link::NetworkError;
-use bentpipe_profile::ProfileError;
 use bentpipe_profile::app::AppSpec;
+use bentpipe_profile::{ProfileError, Time};
 
-/// The error of a simulation that cannot be set up.
+/// The error of a simulation that cannot be set up, or that an application stops.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
@@ -34,6 +34,20 @@ pub enum SimError {
         /// The application.
         app: String,
     },
+    /// An application asked for something impossible.
+    #[error("flows[{flow}].app: {app}: {problem} at {at_s:.6} s; expected {expected}")]
+    App {
+        /// Number of the flow.
+        flow: usize,
+        /// The application.
+        app: String,
+        /// What it did.
+        problem: String,
+        /// Time since the beginning of the run [s].
+        at_s: f64,
+        /// What it may do.
+        expected: &'static str,
+    },
     /// The run is longer than a Profile.
     #[error(
         "duration: the run lasts {run_s} s from {offset_s} s on, but Profile {profile:?} ends at {profile_s} s; try a shorter --duration or a longer Profile"
@@ -54,7 +68,16 @@ impl SimError {
     /// The error of a flow with an application that nothing can build.
     #[must_use]
     pub fn unknown_app(flow: usize, app: &AppSpec) -> Self {
-        let app = if let AppSpec::Plugin { name, .. } = app { name.clone() } else { format!("{app:?}") };
-        Self::UnknownApp { flow, app }
+        Self::UnknownApp { flow, app: name_of(app) }
     }
+
+    /// The error of a flow whose application asked for something impossible at `at`, a time since the beginning of the run.
+    #[must_use]
+    pub fn app(flow: usize, app: &AppSpec, at: Time, problem: String, expected: &'static str) -> Self {
+        Self::App { flow, app: name_of(app), problem, at_s: at.since(Time::ZERO).as_secs_f64(), expected }
+    }
+}
+
+fn name_of(app: &AppSpec) -> String {
+    if let AppSpec::Plugin { name, .. } = app { name.clone() } else { format!("{app:?}") }
 }

@@ -1,60 +1,64 @@
 //! The part of the event loop that runs the applications: it tells them what happened, and does what they want.
 
+use crate::error::SimError;
 use crate::simulation::Simulation;
-use bentpipe_apps::{Action, Actions, Event};
+use bentpipe_apps::{Action, Actions, Event, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
 
 impl Simulation {
     /// Start a flow when its time has come, and run its applications' timers that are due.
-    pub(crate) fn run_timers(&mut self, flow: usize, now: Time) {
+    pub(crate) fn run_timers(&mut self, flow: usize, now: Time) -> Result<(), Box<SimError>> {
         if !self.flows[flow].is_started && self.flows[flow].start <= now {
             self.flows[flow].is_started = true;
             for end in 0..2 {
-                self.tell(flow, end, Event::Started);
+                self.tell(flow, end, Event::Started)?;
             }
         }
         for end in 0..2 {
             while now < self.flows[flow].stop
                 && let Some(timer) = self.flows[flow].ends[end].timers.take_due(now)
             {
-                self.tell(flow, end, Event::Timer(timer));
+                self.tell(flow, end, Event::Timer(timer))?;
             }
         }
         self.flows[flow].update_wake();
+        Ok(())
     }
 
     /// Tell an application everything that happened at its end of a connection.
-    pub(crate) fn run_events(&mut self, index: usize, end: usize) {
+    pub(crate) fn run_events(&mut self, index: usize, end: usize) -> Result<(), Box<SimError>> {
         let now = self.run_time();
         while let Some(connection) = self.connections[index].as_mut() {
-            let Some((flow, flow_end)) = connection.flow_end(end) else { return };
+            let Some((flow, flow_end)) = connection.flow_end(end) else { break };
             let stream = &mut connection.streams[end];
             if stream.id.is_none() {
                 stream.id = Some(self.flows[flow].ends[flow_end].accept(index_u32(index)));
             }
-            let Some(event) = stream.next_event(now, &connection.ends[end]) else { return };
+            let Some(event) = stream.next_event(now, &connection.ends[end]) else { break };
             if matches!(event, Event::Message { .. }) {
                 self.flows[flow].outstanding -= 1;
             }
             if self.now < self.flows[flow].stop {
-                self.tell(flow, flow_end, event);
+                self.tell(flow, flow_end, event)?;
             }
             self.flows[flow].complete_if_finished(self.now);
         }
+        Ok(())
     }
 
     /// Send what the applications wrote, and tell them what follows from it.
-    pub(crate) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) -> Result<(), Box<SimError>> {
         while let Some((index, end)) = self.touched.pop_front() {
             self.transmit(index, end);
             let has_event = |connection: &crate::connection::Connection| connection.streams[end].has_event(&connection.ends[end]);
             if self.connections[index].as_deref().is_some_and(has_event) {
-                self.run_events(index, end);
+                self.run_events(index, end)?;
             }
             self.schedule_timer(index);
             self.remove_if_over(index);
         }
+        Ok(())
     }
 
     /// Time since the beginning of the run.
@@ -62,38 +66,54 @@ impl Simulation {
         Time(self.now.since(self.start).0)
     }
 
-    fn tell(&mut self, flow: usize, end: usize, event: Event) {
+    fn tell(&mut self, flow: usize, end: usize, event: Event) -> Result<(), Box<SimError>> {
         let now = self.run_time();
         let flow_end = &mut self.flows[flow].ends[end];
         flow_end.app.on_event(now, &event, &mut flow_end.actions);
         if !flow_end.actions.is_empty() {
             let mut actions = std::mem::take(&mut flow_end.actions);
-            self.apply(flow, end, &mut actions);
+            self.apply(flow, end, &mut actions)?;
             self.flows[flow].ends[end].actions = actions;
             self.flows[flow].complete_if_finished(self.now);
         }
+        Ok(())
+    }
+
+    /// Return the error of a flow whose application asked for something impossible.
+    fn refuse(&self, flow: usize, problem: String, expected: &'static str) -> SimError {
+        SimError::app(flow, &self.experiment.flows[flow].app, self.run_time(), problem, expected)
+    }
+
+    /// Return the number of a stream's connection.
+    fn connection_of(&self, flow: usize, end: usize, stream: StreamId) -> Result<usize, Box<SimError>> {
+        let number = self.flows[flow].ends[end].connection(stream).map(|number| number as usize);
+        number.ok_or_else(|| {
+            let problem = format!("it uses stream {}, which does not exist,", stream.0);
+            self.refuse(flow, problem, "a stream that it opened or was told of").into()
+        })
     }
 
     /// Do what an application wants. What it writes is sent by [`Self::flush`].
-    fn apply(&mut self, index: usize, end: usize, actions: &mut Actions) {
+    fn apply(&mut self, index: usize, end: usize, actions: &mut Actions) -> Result<(), Box<SimError>> {
         for action in actions.drain() {
-            let flow = &mut self.flows[index];
             match action {
                 Action::Open(_) => self.open(index, end),
                 Action::SetTimer { at, timer } => {
+                    let flow = &mut self.flows[index];
                     flow.ends[end].timers.set(self.start + Nanos(at.0), timer);
                     flow.update_wake();
                     self.schedule_timer(index);
                 }
                 Action::Record(item) => self.output.item(index, item),
-                Action::Finish => flow.is_finishing = true,
+                Action::Finish => self.flows[index].is_finishing = true,
                 Action::Write(stream, message) => {
-                    let Some(number) = flow.ends[end].connection(stream) else { continue };
-                    let Some(connection) = self.connections[number as usize].as_mut() else { continue };
-                    let own = usize::from(connection.flow_end(0) != Some((index, end)));
-                    if connection.streams[own].is_closed {
-                        continue; // as a write on a socket that is shut down
-                    }
+                    let number = self.connection_of(index, end, stream)?;
+                    let open = self.connections[number].as_mut().map(|connection| (connection.end_of(index, end), connection));
+                    let Some((own, connection)) = open.filter(|(own, connection)| !connection.streams[*own].is_closed) else {
+                        let problem = format!("it writes to stream {}, which it has closed,", stream.0);
+                        return Err(self.refuse(index, problem, "an open stream").into());
+                    };
+                    let flow = &mut self.flows[index];
                     let transport = &mut connection.ends[own];
                     if !transport.has_sender() {
                         transport.set_sender(flow.transports.accepting_sender(end, connection.random));
@@ -102,22 +122,24 @@ impl Simulation {
                     flow.outstanding += 1;
                     flow.outstanding -= u64::from(connection.streams[own].on_written(&message));
                     flow.outstanding += u64::from(connection.streams[1 - own].expect(message));
-                    self.touched.push_back((number as usize, own));
+                    self.touched.push_back((number, own));
                 }
                 Action::Close(stream) => {
-                    let Some(number) = flow.ends[end].connection(stream) else { continue };
-                    let Some(connection) = self.connections[number as usize].as_mut() else { continue };
-                    let own = usize::from(connection.flow_end(0) != Some((index, end)));
+                    let number = self.connection_of(index, end, stream)?;
+                    let Some(connection) = self.connections[number].as_mut() else { continue }; // it is over
+                    let own = connection.end_of(index, end);
+                    let flow = &mut self.flows[index];
                     flow.outstanding -= connection.streams[own].close();
                     let transport = &mut connection.ends[own];
                     if !transport.has_sender() {
                         transport.set_sender(flow.transports.accepting_sender(end, connection.random));
                     }
                     transport.close();
-                    self.touched.push_back((number as usize, own));
+                    self.touched.push_back((number, own));
                 }
             }
         }
+        Ok(())
     }
 
     /// Open a connection. The first one of a flow has the flow's number.

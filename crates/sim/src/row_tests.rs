@@ -47,7 +47,7 @@ fn run(experiment: Experiment, sink: Option<Shared>) -> RunData {
     if let Some(sink) = sink {
         simulation.stream_to(Box::new(sink));
     }
-    while simulation.run_until(Nanos::from_secs(10)) {}
+    while simulation.run_until(Nanos::from_secs(10)).unwrap() {}
     simulation.finish()
 }
 
@@ -85,7 +85,7 @@ fn rows_arrive_while_the_run_goes_on() {
     let mut simulation = Simulation::new(requests(), vec![handover_path(10, 0)]).unwrap();
     simulation.stream_to(Box::new(sink.clone()));
     for second in 1..=10_u32 {
-        simulation.run_until(Nanos::from_secs(u64::from(second)));
+        simulation.run_until(Nanos::from_secs(u64::from(second))).unwrap();
         let received = sink.0.lock().unwrap();
         assert_eq!(received.tables.samples.t_s.last(), Some(&f64::from(second)));
         assert_eq!(received.tables.links.t_s.last(), Some(&f64::from(second)));

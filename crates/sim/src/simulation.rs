@@ -16,6 +16,7 @@ use self::pings::Pings;
 use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
+use crate::error::SimError;
 use crate::flow::{Flow, FlowTotals};
 use crate::output::Output;
 use crate::payloads::Payloads;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 /// A simulation in progress.
 pub struct Simulation {
-    experiment: Experiment,
+    pub(crate) experiment: Experiment,
     profiles: Vec<Arc<Profile>>,
     network: Network,
     /// The Experiment's flows.
@@ -97,7 +98,10 @@ impl RunData {
 
 impl Simulation {
     /// Simulate up to `until` (time within the run, capped at its end); return whether more remains.
-    pub fn run_until(&mut self, until: Nanos) -> bool {
+    ///
+    /// # Errors
+    /// [`SimError::App`]: an application asked for something impossible. The simulation cannot go on.
+    pub fn run_until(&mut self, until: Nanos) -> Result<bool, SimError> {
         let until = (self.start + until).min(self.end);
         loop {
             let network = self.network.wake_at().unwrap_or(Time::MAX);
@@ -109,9 +113,9 @@ impl Simulation {
             }
             self.now = next;
             if network == next {
-                self.run_network();
+                self.run_network().map_err(|error| *error)?;
             } else if hosts == next {
-                self.run_host();
+                self.run_host().map_err(|error| *error)?;
             } else if self.pings.next == next {
                 self.send_pings();
             } else {
@@ -119,7 +123,7 @@ impl Simulation {
             }
         }
         self.now = until;
-        until < self.end
+        Ok(until < self.end)
     }
 
     /// Fraction of the run that is done, 0 to 1.
@@ -189,8 +193,8 @@ impl Simulation {
         }
     }
 
-    fn run_host(&mut self) {
-        let Some(Reverse((at, _, index))) = self.timers.pop() else { return };
+    fn run_host(&mut self) -> Result<(), Box<SimError>> {
+        let Some(Reverse((at, _, index))) = self.timers.pop() else { return Ok(()) };
         let index = index as usize;
         self.timer_due[index] = Time::MAX;
         if let Some(source) = self.sources.iter().position(|source| source.next_connection == index) {
@@ -198,11 +202,11 @@ impl Simulation {
             self.schedule_transfer(source);
         }
         if index < self.flows.len() {
-            self.run_timers(index, at);
+            self.run_timers(index, at)?;
         }
         self.wake_connection(index, at);
         self.schedule_timer(index);
-        self.flush();
+        self.flush()
     }
 
     /// Reserve the connection of the source's next transfer, and wake it at the transfer's start.
@@ -229,7 +233,7 @@ impl Simulation {
         }
     }
 
-    fn run_network(&mut self) {
+    fn run_network(&mut self) -> Result<(), Box<SimError>> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
         if !self.pings.is_empty() {
@@ -242,7 +246,7 @@ impl Simulation {
                 if let (Outcome::Delivered, Some(packet_content)) = (outcome, content) {
                     self.packets += 1;
                     let arrival = Arrival { packet: packet_content, ce: packet.ecn == Ecn::Ce };
-                    self.deliver(Receiving::of(packet), &[arrival], &[]);
+                    self.deliver(Receiving::of(packet), &[arrival], &[])?;
                 }
             }
             several => {
@@ -250,19 +254,20 @@ impl Simulation {
                 batches.fill(several, &mut self.payloads);
                 self.packets += batches.packets() as u64;
                 for (at, batch, later) in batches.iter() {
-                    self.deliver(at, batch, later);
+                    self.deliver(at, batch, later)?;
                 }
                 self.batches = batches;
             }
         }
         outcomes.clear();
         self.outcomes = outcomes;
+        Ok(())
     }
 
     /// Let an endpoint process the packets that arrived, and send its answers.
-    fn deliver(&mut self, at: Receiving, batch: &[Arrival<TcpPacket>], later: &[Arrival<TcpPacket>]) {
+    fn deliver(&mut self, at: Receiving, batch: &[Arrival<TcpPacket>], later: &[Arrival<TcpPacket>]) -> Result<(), Box<SimError>> {
         let index = at.connection as usize;
-        let Some(connection) = self.connections[index].as_mut() else { return };
+        let Some(connection) = self.connections[index].as_mut() else { return Ok(()) };
         let end = usize::from(at.is_up == (connection.direction == Direction::Up));
         let transport = &mut connection.ends[end];
         transport.on_packets(self.now, batch, later);
@@ -275,12 +280,13 @@ impl Simulation {
             self.wake_at(index, at.max(self.now));
         }
         if has_event {
-            self.run_events(index, end);
-            self.flush();
+            self.run_events(index, end)?;
+            self.flush()?;
         }
         if self.flows.get(index).is_none_or(|flow| flow.opened > 1) {
             self.complete(index);
         }
+        Ok(())
     }
 
     /// Note the completion of a transfer of cross traffic, and remove a connection that is over.

@@ -20,7 +20,7 @@ fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
 fn run_in_slices(experiment: Experiment, profile: &Arc<Profile>, slice: Nanos) -> RunData {
     let mut simulation = Simulation::new(experiment, vec![profile.clone()]).expect("a valid experiment");
     let mut until = slice;
-    while simulation.run_until(until) {
+    while simulation.run_until(until).expect("no application fails") {
         until += slice;
     }
     simulation.finish()
@@ -326,7 +326,7 @@ fn network(profile: &Profile, role: &str) -> NetworkSpec {
 fn a_network_of_one_path_gives_the_run_of_its_profile() {
     let path = handover_path(20, 1_000_000);
     let mut simulation = Simulation::over_network(experiment(20, 3, three_flows()), &network(&path, "path")).unwrap();
-    assert!(!simulation.run_until(Nanos::from_secs(20)));
+    assert!(!simulation.run_until(Nanos::from_secs(20)).unwrap());
     assert_eq!(simulation.finish().content_hash(), run(experiment(20, 3, three_flows()), &path).content_hash());
 }
 

@@ -154,7 +154,7 @@ mod tests {
 
     fn run(experiment: Experiment, path: &Arc<Profile>) -> RunData {
         let mut simulation = Simulation::new(experiment, vec![path.clone()]).expect("a valid experiment");
-        while simulation.run_until(Nanos::from_secs(3600)) {}
+        while simulation.run_until(Nanos::from_secs(3600)).unwrap() {}
         simulation.finish()
     }
 
@@ -248,7 +248,7 @@ mod tests {
         let whole = run(pinged((6, 18)), &path);
         let mut sliced = Simulation::new(pinged((6, 18)), vec![path.clone()]).unwrap();
         let mut until = Nanos::from_millis(37);
-        while sliced.run_until(until) {
+        while sliced.run_until(until).unwrap() {
             until += Nanos::from_millis(37);
         }
         assert_eq!(whole.content_hash(), sliced.finish().content_hash());

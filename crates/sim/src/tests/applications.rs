@@ -1,9 +1,9 @@
 //! Applications of the tests' own.
 
 use super::{experiment, flow, handover_path};
-use crate::{RunData, Simulation};
+use crate::{RunData, SimError, Simulation};
 use bentpipe_apps::server::Server;
-use bentpipe_apps::{Actions, App, Ends, Event, Item, Message};
+use bentpipe_apps::{Actions, App, Ends, Event, Item, Message, StreamId};
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::{Bytes, Direction, Nanos, Time};
@@ -24,12 +24,17 @@ fn script(events: impl FnMut(Time, &Event, &mut Actions) + Send + 'static) -> Bo
 
 /// Run a CUBIC flow for three seconds between a `client`, which receives its data, and a `server`. The RTT is 30 ms.
 fn run_between(client: fn() -> Box<dyn App>, server: fn() -> Box<dyn App>) -> RunData {
+    try_between(client, server).expect("no application fails")
+}
+
+/// As [`run_between`], with the error of an application.
+fn try_between(client: fn() -> Box<dyn App>, server: fn() -> Box<dyn App>) -> Result<RunData, SimError> {
     let app = AppSpec::Plugin { name: "test".to_owned(), options: BTreeMap::new() };
     let ends = move |_: &AppSpec, _| Some(Ends { sender: server(), receiver: client() });
     let experiment = experiment(3, 1, vec![flow("cubic", Direction::Down, app)]);
     let mut simulation = Simulation::with_plugins(experiment, vec![handover_path(10, 0)], &Controllers::default(), &ends).unwrap();
-    assert!(!simulation.run_until(Nanos::from_secs(3)));
-    simulation.finish()
+    simulation.run_until(Nanos::from_secs(3))?;
+    Ok(simulation.finish())
 }
 
 fn message(bytes: u64, id: u64, answer_bytes: u64) -> Message {
@@ -87,4 +92,45 @@ fn an_end_that_has_written_nothing_closes_with_a_fin() {
     let items = run_between(client, || Box::<Server>::default()).tables.applications;
     let closed_s = items.id.iter().position(|id| *id == 9).map(|row| items.completed_s[row]);
     assert!(closed_s.is_some_and(|at_s| (0.060..0.065).contains(&at_s)), "{closed_s:?}");
+}
+
+/// Return the error of a client that fails.
+fn error_of(client: fn() -> Box<dyn App>) -> String {
+    try_between(client, || Box::<Server>::default()).expect_err("the application must fail").to_string()
+}
+
+#[test]
+fn a_write_to_a_stream_that_is_not_open_ends_the_run() {
+    let unknown = || script(|_, _, actions| actions.write(StreamId(3), message(200, 0, 0)));
+    let closed = || {
+        script(|_, event, actions| match *event {
+            Event::Started => drop(actions.open()),
+            Event::Opened(stream) => {
+                actions.close(stream);
+                actions.write(stream, message(200, 0, 0));
+            }
+            _ => {}
+        })
+    };
+    let over = || {
+        script(|_, event, actions| match *event {
+            Event::Started => {
+                for stream in [actions.open(), actions.open()] {
+                    actions.close(stream);
+                }
+                actions.set_timer(Time(1_000_000_000), 0);
+            }
+            Event::Timer(_) => {
+                actions.close(StreamId(0)); // closing twice is allowed
+                actions.write(StreamId(0), message(200, 0, 0));
+            }
+            _ => {}
+        })
+    };
+    assert_eq!(
+        error_of(unknown),
+        "flows[0].app: test: it uses stream 3, which does not exist, at 0.000000 s; expected a stream that it opened or was told of"
+    );
+    assert_eq!(error_of(closed), "flows[0].app: test: it writes to stream 0, which it has closed, at 0.030042 s; expected an open stream");
+    assert!(error_of(over).contains("stream 0, which it has closed, at 1.000000 s"));
 }
