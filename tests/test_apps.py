@@ -188,6 +188,10 @@ def test_an_application_with_unknown_methods_is_refused(mine, body, named):
         ("self.write(self.open(), 10)", "expected at least 24"),
         ("self.set_timer(-1.0)", "the time -1 s"),
         ("return {}['nothing']", "on_started at 0.000000 s raised KeyError: 'nothing'"),
+        (
+            "self.set_timer(now_s)\n    def on_timer(self, now_s, number): self.set_timer(now_s)",
+            "more than 10000 of its timers",
+        ),
         ("self.write(3, 100)", "mine.py:Mine: it uses stream 3, which does not exist, at 0.000000 s"),
     ],
 )

@@ -6,6 +6,9 @@ use bentpipe_apps::{Action, Actions, Event, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
 
+/// Most timers of an application at one instant. One that sets its timers to now would stop the clock.
+const TIMERS_AT_ONCE: u32 = 10_000;
+
 impl Simulation {
     /// Start a flow when its time has come, and run its applications' timers that are due.
     pub(crate) fn run_timers(&mut self, flow: usize, now: Time) -> Result<(), Box<SimError>> {
@@ -16,9 +19,15 @@ impl Simulation {
             }
         }
         for end in 0..2 {
+            let mut timers = 0;
             while now < self.flows[flow].stop
                 && let Some(timer) = self.flows[flow].ends[end].timers.take_due(now)
             {
+                timers += 1;
+                if timers > TIMERS_AT_ONCE {
+                    let problem = format!("more than {TIMERS_AT_ONCE} of its timers are due");
+                    return Err(self.refuse(flow, problem, "a timer that it sets to be later than now").into());
+                }
                 self.tell(flow, end, Event::Timer(timer))?;
             }
         }

@@ -134,3 +134,18 @@ fn a_write_to_a_stream_that_is_not_open_ends_the_run() {
     assert_eq!(error_of(closed), "flows[0].app: test: it writes to stream 0, which it has closed, at 0.030042 s; expected an open stream");
     assert!(error_of(over).contains("stream 0, which it has closed, at 1.000000 s"));
 }
+
+#[test]
+fn an_application_that_sets_its_timers_to_now_ends_the_run() {
+    let spinning = || {
+        script(|now, event, actions| match event {
+            Event::Started => actions.set_timer(Time(1_500_000_000), 0),
+            Event::Timer(_) => actions.set_timer(now, 0),
+            _ => {}
+        })
+    };
+    assert_eq!(
+        error_of(spinning),
+        "flows[0].app: test: more than 10000 of its timers are due at 1.500000 s; expected a timer that it sets to be later than now"
+    );
+}
