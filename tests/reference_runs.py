@@ -1,4 +1,4 @@
-"""Thirty fixed Runs whose values may only change where behaviour is meant to change.
+"""Thirty-one fixed Runs whose values may only change where behaviour is meant to change.
 
 A digest covers every value of a Run's tables and summary in their order, but no name of a column or a key, so that a
 rename leaves it as it is. `reference_runs.json` holds the digests, with the content hash of each Profile: making a
@@ -93,6 +93,9 @@ def cases() -> dict[str, Case]:
     def flow(controller: str, on: str, direction: str = "down", **more: object) -> Flow:
         return Flow(controller=controller, direction=direction, profile=on, **more)
 
+    def requests(**more: object) -> dict[str, dict[str, object]]:
+        return {"request": {"request_bytes": 2_000, **more}}
+
     runs = {}
     for i, entry in enumerate(controllers()):
         name, on = entry["name"], ("computed", "steps", "lossy")[i % 3]
@@ -128,6 +131,12 @@ def cases() -> dict[str, Case]:
             (
                 flow("cubic", "computed", app={"transfers": {"sizes_bytes": [3_000_000], "count": 1}}),
                 flow("cubic", "computed", app={"paced": {"write_bytes": 12_000, "every_ns": 20_000_000}}),
+            )
+        ),
+        "requests in both directions on lossy": Case(
+            (
+                flow("cubic", "lossy", app=requests(response_bytes=200_000)),
+                flow("bbr", "lossy", "up", app=requests(response_bytes=20_000, think_ns=30_000_000)),
             )
         ),
         "bbr2 and hybla on steps from its 15th second": Case(

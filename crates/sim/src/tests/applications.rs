@@ -1,6 +1,6 @@
 //! Applications of the tests' own.
 
-use super::{experiment, flow, handover_path};
+use super::{experiment, flow, handover_path, run};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_apps::server::Server;
 use bentpipe_apps::{Actions, App, Ends, Event, Item, Message, StreamId};
@@ -148,4 +148,26 @@ fn an_application_that_sets_its_timers_to_now_ends_the_run() {
         error_of(spinning),
         "flows[0].app: test: more than 10000 of its timers are due at 1.500000 s; expected a timer that it sets to be later than now"
     );
+}
+
+#[test]
+fn every_request_is_answered_over_a_path_that_loses_packets() {
+    let app =
+        AppSpec::Request { request_bytes: Bytes(3_000), response_bytes: Bytes(30_000), count: Some(40), think_ns: Nanos::from_millis(5) };
+    let path = handover_path(60, 30_000_000); // 3 % on each of two hops, each way
+    for seed in 0..20 {
+        let flows = ["cubic", "bbr"].map(|controller| flow(controller, Direction::Down, app.clone())).to_vec();
+        let data = run(experiment(60, seed, flows), &path);
+        let items = &data.tables.applications;
+        for (index, summary) in data.summary.flows.iter().enumerate() {
+            let rows: Vec<usize> = (0..items.id.len()).filter(|&row| items.flow[row] == index as u64).collect();
+            assert_eq!(rows.iter().map(|&row| items.id[row]).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
+            assert!(
+                rows.iter().all(|&row| items.completed_s[row] >= items.first_byte_s[row] && items.first_byte_s[row] > items.start_s[row])
+            );
+            assert_eq!(summary.completed_s, rows.last().map(|&row| items.completed_s[row]), "seed {seed}");
+        }
+        let delivered = data.tables.samples.goodput_bytes.iter().rev().take(2);
+        assert!(delivered.eq([&1_200_000, &1_200_000]), "each response once, seed {seed}");
+    }
 }
