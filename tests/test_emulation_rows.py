@@ -1,15 +1,20 @@
 """Rows of emulations: they make the tables, arrive while the emulation runs, and do not slow it."""
 
+import json
+import re
 import sys
 import time
 
 import pytest
 from emulation import python
 from row_tables import plain, tables_of
+from typer.testing import CliRunner
 
+from bentpipe.cli.main import app
 from bentpipe.execution import rows as execution_rows
 from bentpipe.execution.program import run_program
 from bentpipe.execution.racing import race
+from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.rows import DroppedRow, EndRow, FlowRow, HeaderRow, LinkRow, SampleRow, parse_rows
 
@@ -102,3 +107,28 @@ def test_a_programs_flows_are_announced_before_their_samples():
     assert announced
     flow = next(row for row in rows if isinstance(row, FlowRow))
     assert (flow.direction, flow.profile) == ("up", rows[0].paths[0].role)
+
+
+def test_items_of_applications_leave_while_they_change():
+    parts = []
+    options = {"on_kernel": True, "careful": False, "app": "request:200bytes/20kb,n=30"}
+    (run,) = race([path()], ["cubic"], out=None, duration_s=3.0, on_rows=parts.append, **options).runs
+    rows = list(parse_rows(b"".join(parts)))
+    first = next(place for place, row in enumerate(rows) if row.type == "application")
+    assert any(isinstance(row, SampleRow) for row in rows[first:])
+    items = tables_of(rows)["applications"]
+    assert len(items) == 30
+    assert plain(run.applications(), items[0]) == items
+
+
+def test_a_program_is_watched_in_lines_and_in_a_file(tmp_path):
+    write_profile(path(), tmp_path / "P.parquet")
+    command = ["run", tmp_path / "P.parquet", "--live", "--rows", tmp_path / "rows", "--server", SERVER, "--"]
+    done = CliRunner().invoke(app, list(map(str, [*command, *python(SEND)])))
+    assert done.exit_code == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("live: ")]
+    assert any(": path up: " in line for line in lines)
+    assert any(re.search(r": \d+ \w+ up: [\d.]+ Mbit/s, RTT [\d.]+ ms", line) for line in lines)
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert (rows[0]["type"], rows[-1]["type"]) == ("header", "end")
+    assert rows[0]["run"]["profile"] == "dumbbell"

@@ -197,3 +197,9 @@ def test_a_file_that_cannot_be_opened_is_refused_before_the_race(path, tmp_path)
     assert done.exit_code == 2
     assert "cannot be written" in done.stderr
     assert not list(tmp_path.glob("out/**/run.json"))
+
+
+def test_a_programs_rows_cannot_share_its_standard_output(path):
+    done = bentpipe("run", path, "--rows", "-", "--", "true")
+    assert done.exit_code == 2
+    assert "--rows -: standard output is the program's; expected a file or a named pipe" in done.stderr

@@ -162,12 +162,12 @@ def run(
 
     if no_internet and allow_local:
         raise UserError("--no-internet and --allow-local cannot be given together; expected one of them or neither")
+    if rows == "-":
+        raise UserError("--rows -: standard output is the program's; expected a file or a named pipe")
     if MIN_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
     path = _path(profile, site, to, start, duration, loss)
     note_if_fast([path])
-    if rows == "-":
-        raise UserError("--rows -: standard output is the program's; expected a file or a named pipe")
     # A table between a program's own lines would overwrite them.
     is_table = sys.stderr.isatty() and not sys.stdout.isatty()
     with restore_foreground(), row_sinks(rows, live=live, is_table=is_table) as (on_rows, _):

@@ -40,3 +40,28 @@ impl Numbers {
         self.raced.get(&relay).copied().unwrap_or(self.flows + relay)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(client: u16, server: u16) -> FlowKey {
+        FlowKey { client: ([10, 0, 0, 1], client).into(), server: ([10, 0, 0, 2], server).into(), protocol: TCP }
+    }
+
+    #[test]
+    fn a_races_flows_have_their_numbers_in_whatever_order_their_packets_come() {
+        let mut numbers = Numbers { flows: 2, raced: BTreeMap::new() };
+        assert_eq!(numbers.add(key(FIRST_PORT + 1, FIRST_PORT + 1), 0), 1);
+        assert_eq!(numbers.add(key(40_000, 53), 1), 3, "not of the race");
+        assert_eq!(numbers.add(key(FIRST_PORT, FIRST_PORT), 2), 0);
+        assert_eq!([0, 1, 2].map(|relay| numbers.of(relay)), [1, 3, 0]);
+    }
+
+    #[test]
+    fn a_programs_flows_keep_the_relays_numbers() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.add(key(FIRST_PORT, FIRST_PORT), 0), 0);
+        assert_eq!(numbers.add(key(40_000, 80), 1), 1);
+    }
+}
