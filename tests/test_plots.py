@@ -17,6 +17,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
+from bentpipe.plots.load_test import plot_load_test
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.pareto import plot_pareto
 from bentpipe.plots.profile import plot_profile
@@ -42,6 +43,8 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("examples")
     path = preset_profile("dumbbell:rate=20mbit", 5.0, start_unix_ns=START_UNIX_NS, name="near")
     race([path], ["cubic", "bbr", "cubic+bbr"], out=root / "out" / "race", duration_s=5.0, seeds=2)
+    idle = preset_profile("dumbbell:rate=20mbit", 15.0, start_unix_ns=START_UNIX_NS, name="near")
+    race([idle], ["cubic", "bbr"], out=root / "out" / "rrul", test="rrul")
     rtt_ms = 30 + np.arange(1500) // 150 % 3 * 8 + np.arange(1500) % 7 / 2
     replies = [
         f"[{1778403600 + i / 10:.6f}] 64 bytes from 1.1.1.1: icmp_seq={i + 1} ttl=58 time={rtt:.1f} ms"
@@ -94,6 +97,7 @@ def single(folder):
     [
         (5, lambda folder, ax: plot_timeline(single(folder), ax=ax)),
         (3, lambda folder, ax: plot_cdfs(single(folder), ax=ax)),
+        (3, lambda folder, ax: plot_load_test(find_runs(folder / "out" / "rrul"), ax=ax)),
         (4, lambda folder, ax: plot_destinations(single(folder), ax=ax)),
         (1, lambda folder, ax: plot_overview(single(folder), ax=ax)),
         (3, lambda _, ax: plot_profile(preset_profile("dumbbell:rate=9mbit", 2.0), ax=ax)),

@@ -8,6 +8,7 @@ from bentpipe.errors import UserError
 from bentpipe.objects import arguments
 from bentpipe.objects.profile import is_over, no_such_profile
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
+from bentpipe.plots.load_test import plot_load_test
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report.selection import shown_seed
@@ -74,6 +75,22 @@ class RunPlots:
             UserError: No such Runs.
         """
         return plot_sharing(self._of_seed(self._over_one(profile), seed), ax=ax)
+
+    def latency(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
+        """Plot goodput down and up and the RTT of pings over time, one line for each controller.
+
+        Args:
+            profile: The Profile or its name, if there are several.
+            seed: The seed; default: the median by the goodput of all schemes together.
+            ax: Three axes: download, upload, pings.
+
+        Raises:
+            UserError: No such Runs, or none has pings.
+        """
+        pinged = [run for run in self._over_one(profile) if run.pings and len(set(run.names)) == 1]
+        if not pinged:
+            raise UserError("latency: no Run with pings beside flows of one controller; expected Runs of a test")
+        return plot_load_test(self._of_seed(pinged, seed), ax=ax)
 
     def overview(self, *, ax: AxesLike = None) -> Figure:
         """Plot the goodput of every scheme: mean over the Runs, 95 % confidence interval, and each Run."""

@@ -143,12 +143,12 @@ def mark_path(run: Run, axes: Sequence[Axes]) -> None:
         top.plot(handovers, np.ones_like(handovers), marker="v", color=style.HANDOVER, label="handover", **marks)
 
 
-def draw_capacity(axis: Axes, run: Run) -> None:
-    """Draw the path's capacity in the directions of the data, in the bins of the goodput, as grey steps."""
+def draw_capacity(axis: Axes, run: Run, given: Sequence[Direction] | None = None) -> None:
+    """Draw the path's capacity in the `given` directions (None: those of the data) as grey steps of `BIN_S`."""
     path = raced_path(run)
     if path is None:
         return
-    directions: list[Direction] = list(dict.fromkeys(flow["direction"] for flow in run.flows))
+    directions = given or list(dict.fromkeys(flow["direction"] for flow in run.flows))
     for i, direction in enumerate(directions):
         edges, capacity = path.capacity_bps(direction, BIN_S)
         if len(capacity) and np.isfinite(capacity).all():

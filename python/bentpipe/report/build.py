@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import StoppedError
 from bentpipe.files import atomic_write, replace_file
-from bentpipe.report import charts, content, world
+from bentpipe.report import charts, content, latency, world
 from bentpipe.report.drawing import Artist
 from bentpipe.report.place import Place
 from bentpipe.report.render import environment
@@ -115,6 +115,7 @@ def _write(
             parts=page,
             is_interactive=any(figure.charts for _, section in sections for figure in section.figures),
             start_up_columns=START_UP_COLUMNS,
+            latency_columns=latency.COLUMNS,
             versions=sorted({str(run.record.versions.get("bentpipe")) for run in runs}),
             builds=_builds(runs),
             commands=repeat_commands(place, runs),

@@ -159,7 +159,7 @@ def line(entry: int, x: Floats, y: Floats, most: int = MOST_POINTS, *, step: boo
         spacing = (x[-1] - x[0]) / (len(x) - 1)
         if np.abs(x[0] + spacing * np.arange(len(x)) - x).max() < 10**-TIME_DIGITS:
             return Line(entry, _rounded(y), [_significant(x[0]), float(f"{spacing:.9g}")], regular=True, step=step)
-    return Line(entry, _rounded(y), _times(x), step=step)
+    return Line(entry, _rounded(y), times(x), step=step)
 
 
 def timeline(runs: Sequence[Run], most: int, absent: Sequence[str] = ()) -> Chart:
@@ -171,7 +171,8 @@ def timeline(runs: Sequence[Run], most: int, absent: Sequence[str] = ()) -> Char
         absent: Controllers without a valid Run.
     """
     direction = runs[0].flows[0]["direction"]
-    entries, goodput = _capacity(runs[0])
+    drawn = capacity(runs[0], _directions(runs[0]))
+    entries, goodput = [entry for _, entry, _ in drawn], [each for _, _, each in drawn]
     cwnd, rtt, backlog, drops = [], [], [], []
     has_peak = True
     for i, run in enumerate(runs, len(entries)):
@@ -183,7 +184,7 @@ def timeline(runs: Sequence[Run], most: int, absent: Sequence[str] = ()) -> Char
         cwnd.append(line(i, at_s, window * 1e-6, most))
         rtt.append(line(i, *series.values(samples, 0, "rtt_smoothed_ms"), most))
         backlog.append(line(i, path.t_s, path.backlog_bytes * 1e-3, most))
-        drops.append((i, _times(path.t_s[path.drops_queue > 0])))
+        drops.append((i, times(path.t_s[path.drops_queue > 0])))
         has_peak &= path.has_peak
     entries += [replace(_entry(name, ": not valid"), absent=True) for name in absent]
     return Chart(
@@ -204,8 +205,9 @@ def timeline(runs: Sequence[Run], most: int, absent: Sequence[str] = ()) -> Char
 def sharing(run: Run, most: int) -> Chart:
     """Return the chart of one Run whose flows share the path: goodput, cwnd and RTT by flow, and the common backlog."""
     samples, names = run.samples(), run.names
-    directions = list(dict.fromkeys(flow["direction"] for flow in run.flows))
-    entries, goodput = _capacity(run)
+    directions = _directions(run)
+    drawn = capacity(run, directions)
+    entries, goodput = [entry for _, entry, _ in drawn], [each for _, _, each in drawn]
     cwnd, rtt = [], []
     for flow, name in enumerate(names):
         i = len(entries)
@@ -221,7 +223,7 @@ def sharing(run: Run, most: int) -> Chart:
     for direction, path in zip(directions, paths, strict=True):
         entries.append(Entry("All flows" + (f" ({direction})" if len(directions) > 1 else ""), style.DELAY))
         backlog.append(line(len(entries) - 1, path.t_s, path.backlog_bytes * 1e-3, most))
-        drops.append((len(entries) - 1, _times(path.t_s[path.drops_queue > 0])))
+        drops.append((len(entries) - 1, times(path.t_s[path.drops_queue > 0])))
     return Chart(
         "time",
         printable(style.short_command(run.scheme)),
@@ -304,30 +306,32 @@ def marks(run: Run, direction: Direction) -> Marks:
     reconfigurations = series.event_times(run.events(), "reconfiguration")
     slots = series.slot_edges(run, np.concatenate([handovers, reconfigurations]))
     return Marks(
-        _times(handovers),
-        _times(slots),
+        times(handovers),
+        times(slots),
         _spans(path.outages(), run) if path else [],
         _spans(path.loss_episodes(direction), run) if path else [],
         [(_time(a), _time(b), printable(name)) for a, b, name in path.serving()] if path else [],
     )
 
 
-def _capacity(run: Run) -> tuple[list[Entry], list[Line]]:
-    """Return the path's capacity in the directions of the data [Mbit/s] as steps, and its legend entries."""
+def capacity(run: Run, directions: Sequence[Direction]) -> list[tuple[Direction, Entry, Line]]:
+    """Return the path's capacity in these directions [Mbit/s] as steps, with its legend entry; nothing: not limited."""
     path = raced_path(run)
-    entries: list[Entry] = []
-    lines: list[Line] = []
-    if path is None:
-        return entries, lines
-    directions: list[Direction] = list(dict.fromkeys(flow["direction"] for flow in run.flows))
-    for direction in directions:
-        edges, capacity = path.capacity_bps(direction, BIN_S)
-        if len(capacity) and np.isfinite(capacity).all():
-            mbps = np.append(capacity, capacity[-1]) * 1e-6
-            lines.append(line(len(entries), edges, mbps, max(len(edges), 2), step=True))
+    drawn: list[tuple[Direction, Entry, Line]] = []
+    for direction in directions if path is not None else ():
+        assert path is not None
+        edges, bps = path.capacity_bps(direction, BIN_S)
+        if len(bps) and np.isfinite(bps).all():
+            mbps = np.append(bps, bps[-1]) * 1e-6
             name = f"Capacity ({direction})" if len(directions) > 1 else "Capacity"
-            entries.append(Entry(name, style.CAPACITY, (4.0, 1.5) if entries else ()))
-    return entries, lines
+            entry = Entry(name, style.CAPACITY, (4.0, 1.5) if drawn else ())
+            drawn.append((direction, entry, line(len(drawn), edges, mbps, max(len(edges), 2), step=True)))
+    return drawn
+
+
+def _directions(run: Run) -> list[Direction]:
+    """Return the directions of a Run's flows, the first flow's first."""
+    return list(dict.fromkeys(flow["direction"] for flow in run.flows))
 
 
 def _cdf(entry: int, sample: Floats, most: int) -> Line:
@@ -364,7 +368,8 @@ def _time(value_s: float) -> float:
     return round(float(value_s), TIME_DIGITS)
 
 
-def _times(values_s: Floats) -> list[float]:
+def times(values_s: Floats) -> list[float]:
+    """Return times rounded to `TIME_DIGITS` [s]."""
     return [_time(value) for value in values_s.tolist()]
 
 

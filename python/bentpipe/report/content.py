@@ -6,10 +6,11 @@ import warnings
 from typing import TYPE_CHECKING
 
 from bentpipe.experiments.flow_names import is_command
+from bentpipe.experiments.load_tests import named_test
 from bentpipe.plots.style import legend_name
-from bentpipe.report import path, program, prose, provenance, tables, world
+from bentpipe.report import latency, path, program, prose, provenance, tables, world
 from bentpipe.report.repeat import RACES
-from bentpipe.report.rows import Part, Section
+from bentpipe.report.rows import Part, Section, SeedTable
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
 from bentpipe.runs.apart import original_name, settings_of
@@ -92,6 +93,8 @@ def parts(
 
 
 def _title(run: Run) -> str:
+    if (test := named_test(original_name(run.experiment))) is not None:
+        return f"Latency under load: test {test}"
     titles = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
     directions = {str(flow["direction"]) for flow in run.flows}
     if not directions:
@@ -157,17 +160,20 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
     not_valid = not any(run.record.valid for run in every)
     whole = [] if not_valid else [each for each in excluded if each.whole]
     summaries = summarise(runs)
+    test = named_test(original_name(runs[0].experiment))
     cwnd_column, cwnd_note = world.cwnd_column(runs)
     factors = tables.limiting_factors(runs)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
         if any(run.flows for run in runs) and path.has_capacity(runs):
-            sentences += (
-                program.carried(label, summaries)
-                if is_command(runs[0].scheme)
-                else prose.opening(label, summaries, runs)
-            )
+            if test is None:
+                sentences += (
+                    program.carried(label, summaries)
+                    if is_command(runs[0].scheme)
+                    else prose.opening(label, summaries, runs)
+                )
+            sentences += latency.sentences(label, runs)
         # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
         if runs[0].world == "simulated" and original_name(runs[0].experiment) in RACES:
             sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in factors.items()})
@@ -195,6 +201,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         alert=prose.left_out(label, excluded, not_valid=not_valid, on_kernel=every[0].world == "emulated"),
         not_valid=not_valid,
         sentences=sentences,
+        latency=[] if outage else latency.rows(runs),
         columns=columns,
         rows=rows,
         start_up=tables.start_up(summaries, whole),
@@ -203,7 +210,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         losses=tables.losses(runs, whole),
         queues=path.queues(runs),
         buffers=cwnd_note + path.buffers(runs),
-        seeds=tables.by_seed(runs),
+        seeds=tables.by_seed(runs) if test is None else SeedTable(),
         runs=[tables.run_line(place, run) for run in every],
         profile_file=place.link(file) if file is not None and file.is_file() else "",
     )

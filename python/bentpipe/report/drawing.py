@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from bentpipe.experiments.flow_names import is_command
+from bentpipe.experiments.load_tests import named_test
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
+from bentpipe.plots.load_test import plot_load_test
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
-from bentpipe.report import charts, rows
+from bentpipe.report import charts, latency, rows
 from bentpipe.report.place import SAFE
 from bentpipe.report.selection import drawable_runs, shown_seed, spread
+from bentpipe.runs.apart import original_name
 from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.store import Run, safe_name
 from bentpipe.runs.summary import left_out, total_goodput_bps
@@ -50,6 +53,10 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
     schemes = {run.scheme for run in runs}
     absent = [run for run in every if not run.record.valid and len(run.flows) == 1 and run.scheme not in schemes]
     return runs, list(dict.fromkeys(run.scheme for run in absent)), void
+
+
+def _is_of_test(run: Run) -> bool:
+    return named_test(original_name(run.experiment)) is not None
 
 
 def _queue(runs: Sequence[Run]) -> str:
@@ -93,7 +100,7 @@ class Artist:
     def draw_part(self, part: rows.Part, every: Sequence[Run]) -> None:
         """Draw the figures over all Profiles of an Experiment."""
         runs, absent, void = _to_draw(every)
-        if not runs:
+        if not runs or _is_of_test(runs[0]):  # the flows of a test differ in direction and time
             return
         runs = runs if is_command(runs[0].scheme) else _held(runs)
         caption = (
@@ -127,7 +134,15 @@ class Artist:
         seed, why = shown_seed(runs)
         single = [run for run in runs if len(run.flows) == 1]
         first = [run for run in single if run.seed == seed]
-        shared = [run for run in runs if len(run.flows) > 1 and run.seed == seed]
+        shared = [run for run in runs if len(run.flows) > 1 and run.seed == seed and not _is_of_test(run)]
+        if pinged := [run for run in runs if run.seed == seed and run.pings and len(set(run.names)) == 1]:
+            caption = (
+                f"Latency under load, {why}: goodput of all flows down and up, and the RTT of pings. Ticks: lost. "
+                "Grey: capacity of the path in each second."
+            )
+            drawn = [latency.chart(pinged, self.most)]
+            figure = plot_load_test(pinged)
+            section.figures.append(self._add(figure, section.anchor, "latency", caption, drawn, void=void))
         if first:
             caption = (
                 f"Each controller alone, {why}: all on the same path at the same time. Top: serving satellite (and "

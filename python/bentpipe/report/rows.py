@@ -156,6 +156,7 @@ class Section:
     facts: list[tuple[str, str]]
     recipe: list[Block]
     sentences: list[str]
+    latency: list[Row]
     columns: list[Column]
     rows: list[Row]
     start_up: list[Row]
