@@ -223,12 +223,14 @@ def test_show_prints_the_inputs_of_a_computed_path(computed: Path) -> None:
         "4408 of starlink-gen1",
         "starlink-like, seed 3, from 25° up",
         "550 km 53°",
-        "(not in the filing, chosen here)",
+        "(phasing chosen here, as the filing has none)",
+        "scheduling   starlink-like",
         "(table: melbourne - london",
         "3 in use at once, ",
     ):
         assert fragment in text
     assert "{" not in text
+    assert max(map(len, text.splitlines())) < 200
 
 
 def test_a_great_circle_is_named_once(tmp_path: Path) -> None:

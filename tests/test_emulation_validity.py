@@ -98,8 +98,8 @@ def test_too_few_packets_are_reported():
     assert ping.why_invalid is None
     assert ping.verdict == "too few"
     assert summary_line(ping) == (
-        "6 packets delivered, 0 lost on the path; the latest 2.69 ms late, too few packets to judge the share of late "
-        "ones (at least 299 needed)"
+        "6 packets delivered, 0 lost on the path; the latest 2.69 ms late; the Run counts (of fewer than 299 packets "
+        "only the latest is judged)"
     )
     late = run_of(6, 2.0, 12.0, late=6)
     assert late.verdict == "late"

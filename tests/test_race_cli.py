@@ -79,10 +79,28 @@ def test_the_table_shows_means_over_the_seeds(path, tmp_path):
     assert "2 of 2 Runs were stored already" in again.stderr
 
 
+def test_the_table_has_units_and_the_durations_of_items(path, tmp_path):
+    options = ["--cc", "reno", "--duration", 4, "--app", "request:200bytes/100kb,n=5"]
+    done = bentpipe("race", path, *options, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    title, heads, row = done.stdout.splitlines()
+    assert title.rstrip() == "dumbbell: means over seeds; goodput after the warm-up"
+    for head in ("goodput [Mbit/s]", "RTT p95 [ms]", "items", "item median [s]", "item p95 [s]"):
+        assert head in heads
+    assert "share" not in heads
+    (run,) = find_runs(tmp_path / "out")
+    (summary,) = summarise([run])
+    assert summary.flows[0].item_median_s.mean == run.flows[0]["app"]["median_s"]
+    assert number(run.flows[0]["app"]["p95_s"]) in row.split()
+    assert "5" in row.split()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["PATH", "--cc", "bbbr"], "did you mean 'bbr'"),
+        (["PATH", "--cc", "bbbr"], "error: --cc: no controller 'bbbr'; did you mean 'bbr'"),
+        (["PATH", "--cc", "bbr:x=1"], "error: --cc: "),
+        (["PATH", "--app", "bulky"], "error: --app: no application 'bulky'; did you mean 'bulk'"),
         (["PATH", "--cc", "vegas,bbr"], "vegas is a controller of Linux that bentpipe does not have"),
         (["PATH", "--cc", "zzz,bbr"], "bentpipe cc describes them"),
         (["PATH", "--cc", "reno", "cubic+bbr"], "try one --cc, with commas: --cc reno,cubic+bbr"),

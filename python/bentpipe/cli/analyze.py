@@ -26,6 +26,11 @@ Table = Annotated[
 Site = Annotated[str | None, typer.Option(help="Only probes from this site. [default: all]")]
 Target = Annotated[str | None, typer.Option(help="Only probes to this target. [default: all]")]
 Kind = Annotated[str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp. [default: all]")]
+OneSite = Annotated[str | None, typer.Option(help="Only probes from this site. [default: the only one]")]
+OneTarget = Annotated[str | None, typer.Option(help="Only probes to this target. [default: the only one]")]
+OneKind = Annotated[
+    str | None, typer.Option(help="Only probes of this kind: icmp, tcp or udp. [default: the only one]")
+]
 Plot = Annotated[
     str | None,
     typer.Option(
@@ -67,9 +72,9 @@ def latency(
 @app.command(cls=PlotCommand)
 def spikes(
     file: Table,
-    site: Site = None,
-    target: Target = None,
-    kind: Kind = None,
+    site: OneSite = None,
+    target: OneTarget = None,
+    kind: OneKind = None,
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
@@ -100,9 +105,9 @@ def spikes(
 @app.command(cls=PlotCommand)
 def handovers(
     file: Table,
-    site: Site = None,
-    target: Target = None,
-    kind: Kind = None,
+    site: OneSite = None,
+    target: OneTarget = None,
+    kind: OneKind = None,
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:
@@ -131,9 +136,9 @@ def handovers(
 @app.command(cls=PlotCommand)
 def loss(
     file: Table,
-    site: Site = None,
-    target: Target = None,
-    kind: Kind = None,
+    site: OneSite = None,
+    target: OneTarget = None,
+    kind: OneKind = None,
     as_json: options.AsJson = False,
     plot: Plot = None,
 ) -> None:

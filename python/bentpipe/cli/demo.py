@@ -25,7 +25,10 @@ def demo(
     from bentpipe.cli.console import note, progress, reporting_interrupts
     from bentpipe.cli.race import show_result
 
-    note("Starlink as described in its filings, over Melbourne on 10 May 2026: Profiles, races, report")
+    note(
+        "the demo makes Profiles of Starlink as its filings describe it, over Melbourne on 10 May 2026, races on "
+        "them and writes a report"
+    )
     with reporting_interrupts(out, "the same command starts over"):
         from bentpipe.demo import run_demo
 

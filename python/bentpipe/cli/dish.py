@@ -27,7 +27,13 @@ def watch(
     for_s: Annotated[
         float | None, typer.Option("--for", help="Duration [s]. [default: until Ctrl-C]", show_default=False)
     ] = None,
-    elements: options.Elements = None,
+    elements: Annotated[
+        Path | None,
+        typer.Option(
+            help="Orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped. [default: no serving satellite]",
+            show_default=False,
+        ),
+    ] = None,
     site: Annotated[
         str | None, options.place(label="Place of the terminal, if it does not report one; for --elements")
     ] = None,

@@ -124,7 +124,7 @@ def make(
     if start is None:
         note(f"no --start given: the Profile begins at {format_utc(made.start_unix_ns)}")
     if loss is None and (process := loss_name(json.loads(made.metadata_json()))) is not None:
-        note(f"no --loss given: loss is {LOSS_PROCESSES[process]} (the other choice: idle, for pings alone)")
+        note(f"no --loss given: loss is {LOSS_PROCESSES[process]}; the other choice is idle")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
         note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:

@@ -318,7 +318,7 @@ def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) ->
     from bentpipe.experiments.load_tests import named_test
     from bentpipe.runs import summary
     from bentpipe.runs.latency import latencies
-    from bentpipe.runs.text import LATENCY_COLUMNS, RESULT_COLUMNS, latency_tables, plural, result_tables
+    from bentpipe.runs.text import latency_tables, plural, result_tables
 
     excluded = summary.left_out(result.runs)
     if as_json:
@@ -326,10 +326,9 @@ def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) ->
     elif has_table:
         # The flows of a test differ in direction and time: its table has them together, load by load.
         of_flows = [run for run in result.runs if named_test(run.experiment) is None]
-        for title, rows in result_tables(summary.summarise(of_flows), summary.left_out(of_flows)):
-            table(title, RESULT_COLUMNS, rows)
-        for title, rows in latency_tables(latencies(result.runs)):
-            table(title, LATENCY_COLUMNS, rows)
+        tables = result_tables(summary.summarise(of_flows), summary.left_out(of_flows))
+        for results in (*tables, *latency_tables(latencies(result.runs))):
+            table(results.title, results.columns, results.rows)
     if excluded:
         invalid = sum(each.invalid for each in excluded)
         warn(f"{invalid} of {len(result.runs)} Runs excluded as invalid; the first: {excluded[0].why}")

@@ -317,8 +317,8 @@ def summary_line(emulated: EmulationResult) -> str:
         lateness = ""
     elif relay["lateness_n"] < ENOUGH:
         lateness = f"; the latest {most_ms:.3g} ms late"
-        if emulated.verdict == "too few":
-            lateness += f", too few packets to judge the share of late ones (at least {ENOUGH} needed)"
+        if emulated.verdict == "too few" and emulated.why_invalid is None:
+            lateness += f"; the Run counts (of fewer than {ENOUGH} packets only the latest is judged)"
     else:
         lateness = f"; 99 % of them at most {late_ms:.3g} ms late"
     refused = f", {relay['refused']} without a route" if relay["refused"] else ""

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 Kind = tuple[str, str, str, str]
 """Experiment, Profile's label, scheme, world: Runs that differ in their seeds only."""
 
-ESTIMATES = ("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_ms", "retransmits", "completed_s")
+ESTIMATES = (
+    *("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_ms", "retransmits", "completed_s"),
+    *("item_median_s", "item_p95_s"),
+)
 """Figures of a flow in `RunSet.summary`, each with the ends of its confidence interval."""
 
 
@@ -78,11 +81,11 @@ class RunSet:
     def __init__(self, runs: Iterable[Run], *, failed: Sequence[FailedRun] = (), unfinished: int = 0) -> None:
         """Take Runs in their order. Raises `UserError` for anything else."""
         if not isinstance(runs, Iterable):
-            raise UserError(f"RunSet: {shown(runs)}; expected Runs; try RunSet.read(FOLDER)")
+            raise UserError(shown(runs), where="RunSet", expected="Runs", hint="RunSet.read(FOLDER)")
         self._runs = list(runs)
         for each in self._runs:
             if not isinstance(each, Run):
-                raise UserError(f"RunSet: {shown(each)}; expected a Run; try RunSet.read(FOLDER)")
+                raise UserError(shown(each), where="RunSet", expected="a Run", hint="RunSet.read(FOLDER)")
         self.failed = tuple(failed)
         self.unfinished = unfinished
 
@@ -144,19 +147,23 @@ class RunSet:
             return RunSet(chosen, failed=[run for run in self.failed if (run.profile, run.scheme) in kinds])
         if isinstance(key, int) and not isinstance(key, bool):
             if not -len(self._runs) <= key < len(self._runs):
-                raise UserError(f"runs[{key}]: there are {len(self._runs)} Runs; expected 0 to {len(self._runs) - 1}")
+                raise UserError(
+                    f"there are {len(self._runs)} Runs", where=f"runs[{key}]", expected=f"0 to {len(self._runs) - 1}"
+                )
             return self._runs[key]
         if isinstance(key, str):
             return self.filter(scheme=self._scheme(key))
         if isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, (str, Profile)) for name in key[:-1]):
             return self._one(key)
-        raise UserError(f"runs[{shown(key)}]; expected a scheme, (scheme, seed), (profile, scheme, seed) or a number")
+        raise UserError(f"runs[{shown(key)}]", expected="a scheme, (scheme, seed), (profile, scheme, seed) or a number")
 
     def _scheme(self, scheme: str) -> str:
         known = list(dict.fromkeys([*self.schemes, *(run.scheme for run in self.failed)]))
         if scheme not in known:
             near = did_you_mean(scheme, known)
-            raise UserError(f"runs[{shown(scheme)}]: no such scheme{near}; expected one of {', '.join(known)}")
+            raise UserError(
+                f"no such scheme{near}", where=f"runs[{shown(scheme)}]", expected=f"one of {', '.join(known)}"
+            )
         return scheme
 
     def _one(self, key: tuple[Any, ...]) -> Run:
@@ -164,14 +171,16 @@ class RunSet:
         mine = self.filter(scheme=self._scheme(scheme), profile=profile[0] if profile else None)
         matches = [run for run in mine if run.seed == seed]
         if not matches and (why := next((run.why for run in mine.failed if run.seed == seed), None)):
-            raise UserError(f"runs[{shown(key)}]: the Run failed: {why}")
+            raise UserError(f"the Run failed: {why}", where=f"runs[{shown(key)}]")
         if not matches:
             seeds = ", ".join(map(str, mine.seeds)) or "none"
-            raise UserError(f"runs[{shown(key)}]: no such Run; its seeds are {seeds}")
+            raise UserError(f"no such Run; its seeds are {seeds}", where=f"runs[{shown(key)}]")
         if len(matches) > 1:
             raise UserError(
-                f"runs[{shown(key)}]: {len(matches)} Runs over {', '.join(RunSet(matches).labels)}; expected one; "
-                "try (profile, scheme, seed) or filter(…)"
+                f"{len(matches)} Runs over {', '.join(RunSet(matches).labels)}",
+                where=f"runs[{shown(key)}]",
+                expected="one",
+                hint="(profile, scheme, seed) or filter(…)",
             )
         return matches[0]
 
@@ -206,7 +215,7 @@ class RunSet:
         }
         over = None if profile is None else is_over(profile, "profile")
         if where is not None and not callable(where):
-            raise UserError(f"where: {shown(where)}; expected a function of a Run")
+            raise UserError(shown(where), where="where", expected="a function of a Run")
         runs = [
             run
             for run in self._runs
@@ -361,7 +370,7 @@ class RunSet:
     def _not_empty(self, method: str) -> None:
         if not self._runs:
             failed = f", and {len(self.failed)} failed ({self.failed[0].why})" if self.failed else ""
-            raise UserError(f"{method}: there is no Run in this set{failed}; expected at least one")
+            raise UserError(f"there is no Run in this set{failed}", where=method, expected="at least one")
 
     def __repr__(self) -> str:
         """Return one line: number of Runs, schemes and Profiles."""
@@ -375,7 +384,7 @@ class RunSet:
     def _repr_html_(self) -> str:
         """Return a table and a small figure for notebooks."""
         from bentpipe.objects import html
-        from bentpipe.runs.text import RESULT_COLUMNS, result_tables
+        from bentpipe.runs.text import result_tables
 
         stored = told_apart(by_command(run.stored for run in self._runs))
         try:
@@ -383,8 +392,8 @@ class RunSet:
         except UserError as error:  # a notebook shows any set
             return html.block(repr(self)[1:-1], html.caption(str(error)))
         parts = [html.caption(f"failed: {line}") for line in by_scheme(self.failed)]
-        for title, rows in result_tables(summaries, left_out(stored)):
-            parts += [html.caption(title), html.table(RESULT_COLUMNS, rows)]
+        for results in result_tables(summaries, left_out(stored)):
+            parts += [html.caption(results.title), html.table(results.columns, results.rows)]
         if any(run.valid and run.stored.flows for run in self._runs):
             parts.append(html.image(self.plot.overview(), "Goodput of every scheme"))
         return html.block(repr(self)[1:-1], *parts)

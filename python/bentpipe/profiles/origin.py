@@ -24,7 +24,7 @@ from bentpipe.times import format_utc
 #: Prefix of the detail of a great-circle delay (`bentpipe.scenarios.fibre`).
 _GREAT_CIRCLE = "great circle "
 #: Text for each `phasing_basis` of a shell.
-_PHASING = {"filing": "as filed", "chosen": "not in the filing, chosen here"}
+_PHASING = {"filing": "as filed", "chosen": "chosen here, as the filing has none"}
 
 
 def elements_source(path: str | os.PathLike[str], satellites: Satellites) -> dict[str, Any]:
@@ -174,7 +174,8 @@ def geometry_facts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         angles += f", {rules['gso_exclusion_deg']:g}° from the geostationary arc"
     facts = [
         ("satellites", _satellites(inputs["satellites"])),
-        ("chosen by", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
+        *_shells(inputs["satellites"]),
+        ("scheduling", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
     ]
     if (listed := inputs["gateway_list"]) is not None:
         facts.append(
@@ -205,7 +206,8 @@ def _recipe(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _unreadable(metadata: Mapping[str, Any], error: Exception) -> UserError:
     return UserError(
-        f"{metadata['name']}: the provenance does not read ({type(error).__name__}: {error}); make the Profile again"
+        f"the provenance does not read ({type(error).__name__}: {error}); make the Profile again",
+        where=f"{metadata['name']}",
     )
 
 
@@ -274,9 +276,19 @@ def _satellites(source: Mapping[str, Any] | None) -> str:
             f"{source['satellites']} of {source['file']} (SHA-256 {source['sha256'][:16]}…), epochs "
             f"{source['first_epoch']} to {source['last_epoch']}{superseded}"
         )
-    shells = "; ".join(
+    return f"{source['satellites']} of {source['name']} at {source['epoch']}"
+
+
+def _shells(source: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the shells of a built-in constellation as a fact; none for elements."""
+    if source is None or source["kind"] == "elements":
+        return []
+    shells = [
         f"{shell['altitude_km']:g} km {shell['inclination_deg']:g}° {shell['planes']} x "
-        f"{shell['satellites_per_plane']} phasing {shell['phasing']} ({_PHASING[shell['phasing_basis']]})"
+        f"{shell['satellites_per_plane']} phasing {shell['phasing']}"
         for shell in source["shells"]
-    )
-    return f"{source['satellites']} of {source['name']} at {source['epoch']}: {shells}"
+    ]
+    bases = [_PHASING[shell["phasing_basis"]] for shell in source["shells"]]
+    if len(set(bases)) == 1:
+        return [("shells", f"{'; '.join(shells)} (phasing {bases[0]})")]
+    return [("shells", "; ".join(f"{shell} ({basis})" for shell, basis in zip(shells, bases, strict=True)))]

@@ -21,8 +21,8 @@ DELAY_STEP_S = 0.01
 MAX_SAMPLES = 1_000_000
 
 LOSS_PROCESSES = {
-    "loaded": "loaded: as on a path that a flow fills",
-    "idle": "idle: as on a path that carries only pings",
+    "loaded": "loaded (as on a path that a flow fills)",
+    "idle": "idle (as on a path that carries only pings)",
     "own": "own parameters",
 }
 """Text for each loss process of a computed Profile."""

@@ -33,6 +33,9 @@ RESULT_COLUMNS = (
     Column("p95 RTT", "ms"),
     Column("Retransmits", "segments a run"),
     Column("Completed in", "s"),
+    Column("Items", "of the application"),
+    Column("Median item", "s"),
+    Column("p95 item", "s"),
     Column("n", "results"),
 )
 
@@ -97,6 +100,9 @@ def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[Cell, ...]
         Value(flow.rtt_p95_ms),
         Value(flow.retransmits),
         Value(flow.completed_s) if flow.completed_s else None,
+        Value(flow.items) if flow.items else None,
+        Value(flow.item_median_s) if flow.item_median_s else None,
+        Value(flow.item_p95_s) if flow.item_p95_s else None,
         Count(summary.n, summary.valid, summary.runs),
     )
 

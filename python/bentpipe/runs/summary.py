@@ -12,7 +12,7 @@ from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
@@ -51,8 +51,9 @@ class FlowSummary:
 
     The rates are over the runs that know them; None: a program's connection was closed before the warm-up in all.
     `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
-    no end. `path` is the role of its Profile. `share` is the flow's share of its run's total goodput; None for a single
-    flow.
+    no end. `items` and `items_completed` count the items of its application, `item_median_s` and `item_p95_s` are of
+    their durations; None: there are none. `path` is the role of its Profile. `share` is the flow's share of its run's
+    total goodput; None for a single flow.
     """
 
     controller: str
@@ -64,6 +65,10 @@ class FlowSummary:
     rtt_p95_ms: Estimate | None
     retransmits: Estimate
     completed_s: Estimate | None
+    items: Estimate | None
+    items_completed: Estimate | None
+    item_median_s: Estimate | None
+    item_p95_s: Estimate | None
     start_up: StartUp
     share: Estimate | None
 
@@ -167,8 +172,9 @@ def _check_seeds(group: Group, seeds: Sequence[int]) -> None:
     twice = next((seed for seed, other in pairwise(seeds) if seed == other), None)
     if twice is not None:
         raise UserError(
-            f"{group.scheme} over {group.profile}: two Runs have seed {twice}; expected one Run for each seed; try the "
-            "Runs of one race"
+            f"{group.scheme} over {group.profile}: two Runs have seed {twice}",
+            expected="one Run for each seed",
+            hint="the Runs of one race",
         )
 
 
@@ -222,6 +228,10 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
         rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
         retransmits=estimate([flow["retransmits"] for flow in flows]),
         completed_s=_estimate_known([flow.get("completed_s") for flow in flows]),
+        items=_of_items(flows, "items"),
+        items_completed=_of_items(flows, "completed"),
+        item_median_s=_of_items(flows, "median_s"),
+        item_p95_s=_of_items(flows, "p95_s"),
         start_up=StartUp(
             reached=sum(time is not None for time in times),
             time_to_90_s=_estimate_known(times),
@@ -230,6 +240,10 @@ def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
         ),
         share=_estimate_known(shares, ceiling=1.0),
     )
+
+
+def _of_items(flows: Sequence[Mapping[str, Any]], name: str) -> Estimate | None:
+    return _estimate_known([flow.get("app", {}).get(name) for flow in flows])
 
 
 def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimate | None:

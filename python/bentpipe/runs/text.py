@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bentpipe.runs.estimates import Estimate
     from bentpipe.runs.latency import LoadLatency
-    from bentpipe.runs.summary import LeftOut, SchemeSummary
+    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
 
 MBIT = 1e-6
 """bit/s to Mbit/s."""
@@ -67,14 +67,26 @@ def count(n: int, valid: int, runs: int) -> tuple[str, str]:
     return str(n), f"({valid} alike{of})"
 
 
-#: Short, so that a table fits a terminal of 80 columns. The title has the units of goodput and RTT.
-RESULT_COLUMNS = ("scheme", "flow", "goodput", "95 % CI", "whole", "share", "RTT", "p95", "retransmitted", "n")
+RESULT_COLUMNS = (
+    *("scheme", "flow", "goodput [Mbit/s]", "95 % CI", "whole run [Mbit/s]", "share [%]", "RTT [ms]", "RTT p95 [ms]"),
+    *("retransmitted", "items", "item median [s]", "item p95 [s]", "n"),
+)
+"""Columns of results. A terminal of 80 columns breaks their heads before the units."""
+
+OPTIONAL_COLUMNS = ("share [%]", "items", "item median [s]", "item p95 [s]")
+"""Columns of flows that share the path, and of applications with items: transfers, messages, requests."""
 
 
-def result_tables(
-    summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()
-) -> list[tuple[str, list[list[str]]]]:
-    """Return a title and rows under `RESULT_COLUMNS` for each Experiment, Profile and world.
+class ResultTable(NamedTuple):
+    """A table of results."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[list[str]]
+
+
+def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut] = ()) -> list[ResultTable]:
+    """Return a table for each Experiment, Profile and world, without `OPTIONAL_COLUMNS` that are empty.
 
     Schemes without a valid Run are last.
     """
@@ -85,14 +97,19 @@ def result_tables(
         if left.whole:
             tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left))
     experiments, worlds = ({key[i] for key in tables} for i in (1, 2))
-    units = (
-        "means over seeds; goodput [Mbit/s] after the warm-up and of the whole run, share [%], RTT median and p95 [ms]"
-    )
-    titles = {
-        key: ", ".join([key[0], *([key[1]] if len(experiments) > 1 else []), *([key[2]] if len(worlds) > 1 else [])])
-        for key in tables
-    }
-    return [(f"{titles[key]}\n{units}", rows) for key, rows in tables.items()]
+    results = []
+    for (profile, experiment, world), rows in tables.items():
+        names = [profile, *([experiment] if len(experiments) > 1 else []), *([world] if len(worlds) > 1 else [])]
+        shown = [
+            i
+            for i, column in enumerate(RESULT_COLUMNS)
+            if column not in OPTIONAL_COLUMNS or any(row[i] not in ("", NONE) for row in rows)
+        ]
+        title = f"{', '.join(names)}: means over seeds; goodput after the warm-up"
+        results.append(
+            ResultTable(title, [RESULT_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows])
+        )
+    return results
 
 
 def _without_result(left: LeftOut) -> list[str]:
@@ -112,6 +129,9 @@ def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
             mean(flow.rtt_median_ms),
             mean(flow.rtt_p95_ms),
             mean(flow.retransmits),
+            _items(flow),
+            mean(flow.item_median_s) if flow.item_median_s else "",
+            mean(flow.item_p95_s) if flow.item_p95_s else "",
             " ".join(filter(None, count(summary.n, summary.valid, summary.runs))),
         ]
         for summary in summaries
@@ -119,12 +139,23 @@ def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
     ]
 
 
-#: Under the title of `latency_tables`, which has the units.
-LATENCY_COLUMNS = ("scheme", "load", "down", "up", "RTT", "95 % CI", "p95", "p99", "lost", "RTTs/min", "n")
+def _items(flow: FlowSummary) -> str:
+    """Format the number of items, and of those completed if it differs."""
+    if flow.items is None or flow.items_completed is None:
+        return ""
+    every, completed = f"{flow.items.mean:.4g}", f"{flow.items_completed.mean:.4g}"
+    return every if every == completed else f"{completed} of {every}"
 
 
-def latency_tables(summaries: Iterable[LoadLatency]) -> list[tuple[str, list[list[str]]]]:
-    """Return a title and rows under `LATENCY_COLUMNS` for each Profile, path of a Network and world."""
+LATENCY_COLUMNS = (
+    *("scheme", "load", "down [Mbit/s]", "up [Mbit/s]", "RTT [ms]", "95 % CI", "RTT p95 [ms]", "RTT p99 [ms]"),
+    *("lost [%]", "RTTs/min", "n"),
+)
+"""Columns of the latency under load."""
+
+
+def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
+    """Return a table for each Profile, path of a Network and world."""
     tables: dict[str, list[list[str]]] = {}
     schemes: dict[str, str] = {}
     every = list(summaries)
@@ -136,8 +167,8 @@ def latency_tables(summaries: Iterable[LoadLatency]) -> list[tuple[str, list[lis
         is_first = schemes.get(where) != each.group.scheme
         schemes[where] = each.group.scheme
         tables.setdefault(where, []).append(_latency_row(each, is_first=is_first))
-    units = "means over seeds; goodput of all flows [Mbit/s]; pings: RTT median, p95, p99 [ms], lost [%], RTTs a minute"
-    return [(f"{where}\n{units}", rows) for where, rows in tables.items()]
+    about = "means over seeds; goodput of all flows; median, p95 and p99 of the pings' RTTs"
+    return [ResultTable(f"{where}: {about}", LATENCY_COLUMNS, rows) for where, rows in tables.items()]
 
 
 def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:
