@@ -45,14 +45,14 @@ def test_oversized_packets_get_icmp_and_make_the_run_invalid(family, dumbbell, t
 s = socket.socket(socket.AF_INET6 if {family} == 6 else socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(0.5)
 s.connect(socket.getaddrinfo("server", 7, s.family, s.type)[0][4])
-found = 0
+whole = 0
 for _ in range(5):
     try:
         s.send(bytes(4000))
-        found += len(s.recv(65536)) == 4000
+        whole += len(s.recv(65536)) == 4000
     except OSError:  # a time-out, or EMSGSIZE
         pass
-print(found)
+print(whole)
 """
     )
     done = bentpipe("run", dumbbell, "-o", tmp_path / "out", "--server", ECHO, "--", sys.executable, "-c", code)

@@ -98,24 +98,24 @@ say(rtt=rtt, hash=hashlib.sha256(everything(s)).hexdigest())
 def test_an_upload_is_complete_and_its_fin_is_forwarded(through):
     output, _ = through(f"""
 data = bytes(range(256)) * 8000
-found = []
+answers = []
 for address in {(internet.V4, internet.V6)!r}:
     s, _, _ = connect(address, 81)
     s.sendall(data)
     s.shutdown(socket.SHUT_WR)
-    found.append(everything(s).decode())
-say(found=found)
+    answers.append(everything(s).decode())
+say(answers=answers)
 """)
-    assert output["found"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
+    assert output["answers"] == [hashlib.sha256(bytes(range(256)) * 8000).hexdigest()] * 2
 
 
 def test_unreachable_destinations_fail_after_one_rtt(through):
     output, record = through(f"""
 places = {[(a, 9) for a in (internet.V4, internet.V6)]!r} + {[(internet.NO_ROUTE, 80), (internet.NO_ROUTE_V6, 80)]!r}
 places += [({internet.NOBODY!r}, 80)]
-say(found=[connect(*place)[1:] for place in places])
+say(answers=[connect(*place)[1:] for place in places])
 """)
-    names, times = zip(*output["found"], strict=True)
+    names, times = zip(*output["answers"], strict=True)
     assert names == ("ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH", "ENETUNREACH", "EHOSTUNREACH")
     assert all(RTT_MS <= ms < 900 for ms in times)  # before a SYN would have been retransmitted (RFC 6298: 1 s)
     counts = gateway(record)
@@ -127,12 +127,12 @@ def test_a_reset_is_forwarded(through):
 s, _, _ = connect({internet.V4!r}, 82)
 s.sendall(b"x")
 try:
-    found = everything(s).decode()
+    answers = everything(s).decode()
 except ConnectionResetError:
-    found = "reset"
-say(found=found)
+    answers = "reset"
+say(answers=answers)
 """)
-    assert output["found"] == "reset"
+    assert output["answers"] == "reset"
 
 
 def test_one_local_port_to_two_servers(through):
@@ -145,19 +145,19 @@ def ask(address, port):
     return s
 one = ask({internet.V4!r}, 0)
 two = ask({internet.V4_OTHER!r}, one.getsockname()[1])
-found = []
+answers = []
 for s, data in ((one, b"one"), (two, b"two")):
     s.sendall(data)
     s.shutdown(socket.SHUT_WR)
-    found.append(everything(s).decode())
-say(found=found, same=one.getsockname() == two.getsockname())
+    answers.append(everything(s).decode())
+say(answers=answers, same=one.getsockname() == two.getsockname())
 """)
-    assert output == {"found": [hashlib.sha256(data).hexdigest() for data in (b"one", b"two")], "same": True}
+    assert output == {"answers": [hashlib.sha256(data).hexdigest() for data in (b"one", b"two")], "same": True}
 
 
 def test_datagrams_of_every_size(through):
     output, record = through(f"""
-found = []
+answers = []
 for address in {(internet.V4, internet.V6)!r}:
     s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(10)
@@ -165,10 +165,10 @@ for address in {(internet.V4, internet.V6)!r}:
     for size in (0, 1, 1400, 4000, 60000):
         data = os.urandom(size)
         answer, rtt = timed(s, data)
-        found.append((answer == data, rtt))
-say(found=found)
+        answers.append((answer == data, rtt))
+say(answers=answers)
 """)
-    same, rtts = zip(*output["found"], strict=True)
+    same, rtts = zip(*output["answers"], strict=True)
     assert all(same)
     assert min(rtts) >= RTT_MS
     assert gateway(record)["udp_flows"] == 2
@@ -176,7 +176,7 @@ say(found=found)
 
 def test_a_datagram_to_nobody_is_refused(through):
     output, _ = through(f"""
-found = []
+answers = []
 for address in {(internet.V4, internet.V6, internet.NO_ROUTE)!r}:
     s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(10)
@@ -184,12 +184,12 @@ for address in {(internet.V4, internet.V6, internet.NO_ROUTE)!r}:
     s.connect((address, 9))
     s.send(b"x")
     try:
-        found.append(s.recv(1))
+        answers.append(s.recv(1))
     except OSError as error:
-        found.append(errno.errorcode[error.errno])
-say(found=found)
+        answers.append(errno.errorcode[error.errno])
+say(answers=answers)
 """)
-    assert output["found"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
+    assert output["answers"] == ["ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"]
 
 
 def test_names_resolve_by_the_machines_resolver(through):
@@ -211,7 +211,7 @@ say(names=names, unknown=unknown == socket.EAI_NONAME, over_tcp=socket.inet_ntoa
 
 def test_icmp_echo_to_the_internet(through):
     output, record = through(f"""
-found = []
+answers = []
 for address, family, protocol, ask, answer in (
     ({internet.V4!r}, socket.AF_INET, socket.IPPROTO_ICMP, 8, 0),
     ({internet.V6!r}, socket.AF_INET6, socket.IPPROTO_ICMPV6, 128, 129),
@@ -221,11 +221,11 @@ for address, family, protocol, ask, answer in (
     s.connect((address, 0))
     for sequence in (1, 2):
         data, rtt = timed(s, struct.pack("!BBHHH", ask, 0, 0, 0, sequence) + b"echo")
-        found.append((data[0] == answer, struct.unpack("!H", data[6:8])[0] == sequence, data[8:] == b"echo", rtt))
-say(found=found)
+        answers.append((data[0] == answer, struct.unpack("!H", data[6:8])[0] == sequence, data[8:] == b"echo", rtt))
+say(answers=answers)
 """)
-    assert len(output["found"]) == 4
-    for *right, rtt in output["found"]:
+    assert len(output["answers"]) == 4
+    for *right, rtt in output["answers"]:
         assert right == [True] * 3
         assert rtt >= RTT_MS
     assert gateway(record)["echo_flows"] == 2
@@ -234,9 +234,9 @@ say(found=found)
 def test_the_machines_loopback_is_unreachable(through):
     output, record = through(f"""
 places = ["127.0.0.1", "169.254.169.254", "100.64.0.7", "::ffff:127.0.0.1", "100.64.0.53"]
-say(found=[connect(address, {internet.SECRET_PORT})[1] for address in places])
+say(answers=[connect(address, {internet.SECRET_PORT})[1] for address in places])
 """)
-    assert output["found"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
+    assert output["answers"] == ["ECONNREFUSED", "EHOSTUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EHOSTUNREACH"]
     assert gateway(record)["dropped_forbidden"] == 3
 
 
@@ -245,7 +245,7 @@ def test_the_machines_addresses_are_reachable_only_by_policy(through):
     output, record = through(
         f"""
 places = [{internet.V4!r}, {internet.V6!r}, "10.0.0.1", "fd00::1"]
-found = [connect(address, 80)[1] for address in places]
+answers = [connect(address, 80)[1] for address in places]
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(10)
 s.connect(({internet.V4!r}, 7))
@@ -253,14 +253,14 @@ s.send(b"x")
 try:
     s.recv(10)
 except OSError as e:
-    found.append(errno.errorcode[e.errno])
+    answers.append(errno.errorcode[e.errno])
 names = [a[4][0] for a in socket.getaddrinfo({internet.NAME!r}, 80, socket.AF_INET, socket.SOCK_STREAM)]
-say(found=found, names=names)
+say(answers=answers, names=names)
 """,
         "--public",
     )
     refused = ["EHOSTUNREACH", "EACCES", "EHOSTUNREACH", "EACCES", "EHOSTUNREACH"]
-    assert output["found"] == refused
+    assert output["answers"] == refused
     assert output["names"] == [internet.V4], "the machine's nameserver is asked"
     assert gateway(record)["dropped_by_policy"] == 5
     assert gateway(record)["connections"] == 0
@@ -288,9 +288,9 @@ say(error=error, name=name, server=connect("server", 8000)[1])
 def test_nat64_addresses_are_reachable(outside, path, tmp_path):
     """In an IPv6-only network, NAT64 leads to the IPv4 Internet."""
     subprocess.run([*outside, "ip", "-6", "addr", "replace", NAT64, "dev", "lo", "nodad"], check=True)
-    code = f"say(found=[connect(a, 80)[1] for a in ({NAT64!r}, '64:ff9b::7f00:1')])"
+    code = f"say(answers=[connect(a, 80)[1] for a in ({NAT64!r}, '64:ff9b::7f00:1')])"
     done = bentpipe("run", path, "--allow-local", "--", sys.executable, "-c", PRELUDE + code, before=outside)
-    assert json.loads(done.stdout) == {"found": [None, "EHOSTUNREACH"]}
+    assert json.loads(done.stdout) == {"answers": [None, "EHOSTUNREACH"]}
 
 
 #: Opens as many connections at once as it is told, and says how many there were.

@@ -130,21 +130,21 @@ def leocc(data: Path) -> list[Test] | None:
 def model_tests(starts_unix_s: Sequence[int], way: Way, params: Params, count: int, first_seed: int) -> list[Test]:
     """Return tests over Profiles of the model, each with its own seed and phase of the slot."""
     rng = np.random.default_rng(first_seed)
-    found = []
+    results = []
     for i in range(count):
         start = round((starts_unix_s[i % len(starts_unix_s)] - 12) / SLOT_S) * int(SLOT_S) + 12
         profile = build_profile("w", *geometry(PLACE, POP, start), params, first_seed + i)
         at_s = rng.uniform(0, WINDOW_S - TEST_S)
         _, bps = RacedPath(PathView(profile), at_s, float(TEST_S)).capacity_bps(way, 1.0)
-        found.append(of_seconds(bps / 1e6))
-    return found
+        results.append(of_seconds(bps / 1e6))
+    return results
 
 
 def at_level(params: Params, way: Way, median_mbps: float, tests: Sequence[Test]) -> Params:
     """Return the parameters with the site's level, which follows from `tests` of the model with `params`."""
-    found = float(np.exp(np.median([test.log_median for test in tests])))
+    median = float(np.exp(np.median([test.log_median for test in tests])))
     side = params["capacity"][way]
-    scale = median_mbps / found
+    scale = median_mbps / median
     levels = {key: side[key] * scale for key in ("median_mbps", "least_mbps", "most_mbps")}
     return {**params, "capacity": {**params["capacity"], way: {**side, **levels}}}
 

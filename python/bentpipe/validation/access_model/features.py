@@ -126,8 +126,8 @@ def _short(t_s: Floats, r: Floats) -> dict[str, float]:
 def _structure(t_s: Floats, r: Floats, lag: str) -> float:
     """Return mean |r(t + lag) - r(t)|; NaN: too few pairs, or constant RTTs."""
     later, earlier = _pairs(t_s, _LAGS_S[lag])
-    found = float(np.abs(r[later] - r[earlier]).mean()) if later.size >= _LEAST_PAIRS else 0.0
-    return found if found > 0 else np.nan
+    step_ms = float(np.abs(r[later] - r[earlier]).mean()) if later.size >= _LEAST_PAIRS else 0.0
+    return step_ms if step_ms > 0 else np.nan
 
 
 def _pairs(t_s: Floats, lag_s: float) -> tuple[np.ndarray, np.ndarray]:

@@ -103,7 +103,7 @@ def model_silences(
     site: Site, windows: Sequence[Window], params: Params, count: int, first_seed: int
 ) -> list[Episodes]:
     """Return the same for pings over Profiles of the model, sent as the real ones, and also during their silences."""
-    found = []
+    sessions = []
     for i in range(count):
         window = windows[i % len(windows)]
         step_s = float(np.median(np.diff(window.t_s)))
@@ -111,8 +111,8 @@ def model_silences(
         more = [np.arange(window.t_s[k] + step_s, window.t_s[k + 1], step_s) for k in silent]
         t_s = np.sort(np.concatenate([window.t_s, *more]))
         profile = build_profile("w", *geometry(site.terminal, site.server, window.start_unix_s), params, first_seed + i)
-        found.append(of_silences(t_s[~np.isnan(ping(profile, t_s, seed=first_seed + i))]))
-    return found
+        sessions.append(of_silences(t_s[~np.isnan(ping(profile, t_s, seed=first_seed + i))]))
+    return sessions
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,15 @@ def of_seconds(lossy_s: Floats) -> Episodes:
 def model_dish(hours: DishHours, params: Params, count: int, first_seed: int) -> list[Episodes]:
     """Return the same for a terminal's pings over Profiles of the model."""
     sent_s = np.arange(DISH_BLOCK_S * DISH_PINGS_PER_S) / DISH_PINGS_PER_S
-    found = []
+    sessions = []
     plans = [_plan(start) for start in hours.starts_unix_s]
     for i in range(count):
         profile = build_profile("w", *plans[i % len(plans)], params, first_seed + i)
         lossy = np.unique(np.flatnonzero(np.isnan(ping(profile, sent_s, seed=first_seed + i))) // DISH_PINGS_PER_S)
         # The telemetry shows a lost ping in two samples: most of its runs have two.
         shown = np.union1d(lossy, lossy + 1)
-        found.append(of_seconds(shown[shown < DISH_BLOCK_S].astype(float)))
-    return found
+        sessions.append(of_seconds(shown[shown < DISH_BLOCK_S].astype(float)))
+    return sessions
 
 
 def _plan(start_unix_s: int) -> tuple[str, str]:

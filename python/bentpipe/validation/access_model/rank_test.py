@@ -62,13 +62,13 @@ def rank(real: Sequence[Summary], held_out: Sequence[Summary], model: Sequence[S
 
 def ranked(names: Sequence[str], between: Floats, to_model: Floats, within: Floats) -> list[Rank]:
     """Rank from distances, a row for each name: real to real, model to held-out, model to model; NaN: undefined."""
-    found = []
+    ranks = []
     for i, name in enumerate(names):
         near: Floats = to_model[i][~np.isnan(to_model[i])]
         if near.size == 0:
             continue
         low, mid, high = np.nanpercentile(between[i], [10, 50, 90])
-        found.append(
+        ranks.append(
             Rank(
                 name,
                 float(low),
@@ -79,7 +79,7 @@ def ranked(names: Sequence[str], between: Floats, to_model: Floats, within: Floa
                 float(np.nanmedian(within[i])),
             )
         )
-    return found
+    return ranks
 
 
 def rank_by(

@@ -77,17 +77,17 @@ def _read(file: Path) -> list[Block]:
 
 def blocks(at_s: Floats, latency_ms: Floats) -> list[Block]:
     """Return blocks without a missing slot from samples of a running mean, in order of time [s since 1970]."""
-    found: list[Block] = []
+    means: list[Block] = []
     if not at_s.size:
-        return found
+        return means
     edge = np.ceil((at_s[0] - EDGE_S) / SLOT_S) * SLOT_S + EDGE_S
     while edge + SLOTS * SLOT_S + REPORTED_AFTER_S <= at_s[-1]:
         wanted = edge + SLOT_S * np.arange(1, SLOTS + 1) + REPORTED_AFTER_S
         last = np.searchsorted(at_s, wanted, side="right") - 1
         if (wanted - at_s[last] < 1.5).all() and (latency_ms[last] > 0).all():
-            found.append(Block(round(edge), latency_ms[last]))
+            means.append(Block(round(edge), latency_ms[last]))
         edge += SLOTS * SLOT_S
-    return found
+    return means
 
 
 def model_blocks(real: list[Block], params: Params, count: int, first_seed: int) -> list[Block]:
@@ -95,12 +95,12 @@ def model_blocks(real: list[Block], params: Params, count: int, first_seed: int)
     starts = [real[i].start_unix_s for i in np.unique(np.linspace(0, len(real) - 1, STARTS).astype(int))]
     plans = [_plan(start) for start in starts]
     t_s = np.arange(SLOTS * SLOT_S * _PINGS_PER_S) / _PINGS_PER_S
-    found = []
+    means = []
     for i in range(count):
         profile = build_profile("block", *plans[i % len(plans)], params, first_seed + i)
         rtt_ms = ping(profile, t_s, seed=first_seed + i).reshape(SLOTS, -1)
-        found.append(Block(starts[i % len(starts)], np.nanmean(rtt_ms, axis=1)))
-    return found
+        means.append(Block(starts[i % len(starts)], np.nanmean(rtt_ms, axis=1)))
+    return means
 
 
 def distance(a: Block, b: Block) -> Floats:

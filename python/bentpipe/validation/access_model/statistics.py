@@ -83,8 +83,8 @@ def distances(a: Sequence[Summary], b: Sequence[Summary]) -> Floats:
     """Return every distance of every pair: shape (8, len(a), len(b)), in the order of `NAMES`; NaN: undefined."""
 
     def wasserstein(x: Floats, y: Floats) -> Floats:
-        found: Floats = np.abs(x[:, None] - y[None]).mean(-1)
-        return found
+        distances: Floats = np.abs(x[:, None] - y[None]).mean(-1)
+        return distances
 
     def stack(which: str, of: Sequence[Summary]) -> Floats:
         return np.array([getattr(s, which) for s in of])

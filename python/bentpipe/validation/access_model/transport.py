@@ -69,8 +69,8 @@ class Flows:
 
     def quantiles(self, figure: int) -> Floats:
         """Return 10th, 50th and 90th percentiles of a figure."""
-        found: Floats = np.percentile(self.figures[:, figure], [10, 50, 90])
-        return found
+        percentiles: Floats = np.percentile(self.figures[:, figure], [10, 50, 90])
+        return percentiles
 
 
 def path_of(name: str, t_s: Floats, rtt_ms: Floats, capacity: Capacity, *, silent_is_lost: bool) -> Profile:
@@ -86,7 +86,7 @@ def path_of(name: str, t_s: Floats, rtt_ms: Floats, capacity: Capacity, *, silen
 def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dict[str, Flows]:
     """Run each controller alone over each path."""
     with tempfile.TemporaryDirectory() as folder:
-        found = race(
+        raced = race(
             paths,
             CONTROLLERS,
             out=Path(folder) / "runs",
@@ -95,7 +95,7 @@ def flows(paths: Sequence[Profile], on_progress: Callable[[float], None]) -> dic
             on_progress=lambda progress: on_progress(progress.share),
         )
         by_controller: dict[str, list[list[float]]] = {controller: [] for controller in CONTROLLERS}
-        for run in found.runs:
+        for run in raced.runs:
             by_controller[run.scheme].append(_figures(run))
     return {controller: Flows(np.array(figures, float)) for controller, figures in by_controller.items()}
 

@@ -145,9 +145,9 @@ def kill(
         for turn in range(times):
             terminal.forget()
             message = _run_and_kill(terminal, server.port, folder, draw.uniform(0.0, LIVES_S))
-            found = list(folder.rglob("*.parquet"))
-            kills.tried += len(found)
-            kills.opened += sum(_opens(path) for path in found)
+            files = list(folder.rglob("*.parquet"))
+            kills.tried += len(files)
+            kills.opened += sum(_opens(path) for path in files)
             if message is not None:
                 kills.not_started.append(message)
             else:

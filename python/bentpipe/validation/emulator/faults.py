@@ -106,7 +106,7 @@ class _Before:
 
     def left(self) -> list[Row]:
         """Return rows of new ones that remain; a namespace may take a while to vanish."""
-        found = [
+        rows = [
             (
                 "network namespaces left, of threads, descriptors and mounts",
                 len(leaks.left_of(leaks.namespaces, self.namespaces)),
@@ -116,8 +116,8 @@ class _Before:
         ]
         if self.counted is not None:
             more = leaks.more_than(leaks.counted_namespaces, self.counted)
-            found.insert(1, ("network namespaces left, by the kernel's own count", more))
-        return [Row(quantity, str(left), "0", "0", left == 0) for quantity, left in found]
+            rows.insert(1, ("network namespaces left, by the kernel's own count", more))
+        return [Row(quantity, str(left), "0", "0", left == 0) for quantity, left in rows]
 
 
 @dataclass(frozen=True)
@@ -184,19 +184,19 @@ def _kill_once(
     ) as parent:
         awaited: Victim = "emulator" if victim == "parent" else victim
         give_up_at = begin + 60
-        found: list[int] = []
-        while not (starting or found) and parent.poll() is None and time.monotonic() < give_up_at:
+        pids: list[int] = []
+        while not (starting or pids) and parent.poll() is None and time.monotonic() < give_up_at:
             time.sleep(0.005)
-            found = _process_of(awaited, descendants(parent.pid))
+            pids = _process_of(awaited, descendants(parent.pid))
         there_s = time.monotonic() - begin
         time.sleep(after_s)
         family = descendants(parent.pid)
         if victim == "parent":
             hit = bool(_process_of("emulator", family) or _process_of("program", family))
         else:
-            hit = bool(found) and found[0] in (pid for pid, _ in family)
+            hit = bool(pids) and pids[0] in (pid for pid, _ in family)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(found[0] if found and victim != "parent" else parent.pid, signal.SIGKILL)
+            os.kill(pids[0] if pids and victim != "parent" else parent.pid, signal.SIGKILL)
         _, stderr = parent.communicate(timeout=60)
     deadline = time.monotonic() + 10
     while (left := [pid for pid, _ in family if is_alive(pid)] + processes_with(mark)) and time.monotonic() < deadline:
@@ -208,28 +208,28 @@ def _process_of(victim: Victim, family: list[tuple[int, str]]) -> list[int]:
     """Return the process of a kind in a family; empty: it does not exist."""
     supervisors = [pid for pid, line in family if "emulation.supervisor" in line]
     programs = [pid for pid, line in family if line.startswith("sh -c") and WAITS in line]
-    found: dict[Victim, list[int]] = {
+    candidates: dict[Victim, list[int]] = {
         "supervisor": supervisors[:1],
         "emulator": supervisors[1:2],
         "program": programs[:1],
     }
-    return found[victim]
+    return candidates[victim]
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
     """Return (pid, command line) of all descendants of a process, parents first."""
-    found = {}
+    parents = {}
     for folder in processes():
         try:
             parent = int(stat_fields(folder)[1])
             line = folder.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        found[int(folder.name)] = (parent, line)
+        parents[int(folder.name)] = (parent, line)
     family = [root]
     for member in family:
-        family += sorted(pid for pid, (parent, _) in found.items() if parent == member)
-    return [(pid, found[pid][1]) for pid in family[1:]]
+        family += sorted(pid for pid, (parent, _) in parents.items() if parent == member)
+    return [(pid, parents[pid][1]) for pid in family[1:]]
 
 
 def is_alive(pid: int) -> bool:
@@ -242,12 +242,12 @@ def is_alive(pid: int) -> bool:
 
 def processes_with(mark: str) -> list[int]:
     """Return the other processes with `mark` in their command line."""
-    found = []
+    pids = []
     for folder in processes():
         pid = int(folder.name)
         try:
             if pid != os.getpid() and mark.encode() in folder.joinpath("cmdline").read_bytes() and is_alive(pid):
-                found.append(pid)
+                pids.append(pid)
         except OSError:
             continue
-    return found
+    return pids

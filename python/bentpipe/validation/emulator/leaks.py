@@ -32,15 +32,15 @@ NAMESPACE = re.compile(r"net:\[\d+\]")
 
 def namespaces() -> set[str]:
     """Return network namespaces, as ``net:[NUMBER]``, of threads, descriptors and mounts that this user may read."""
-    found = set()
+    names = set()
     for process in processes():
         for link in [*_all(process, "task/*/ns/net"), *_all(process, "fd/*")]:
-            found |= _named(link)
+            names |= _named(link)
         with contextlib.suppress(OSError):
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
             # proc_pid_mountinfo(5): root of the mount, and after the dash the type of file system
-            found |= {fields[3] for line in mounts.splitlines() if " - nsfs " in line and (fields := line.split())}
-    return {name for name in found if NAMESPACE.fullmatch(name)}
+            names |= {fields[3] for line in mounts.splitlines() if " - nsfs " in line and (fields := line.split())}
+    return {name for name in names if NAMESPACE.fullmatch(name)}
 
 
 def devices() -> set[tuple[str, str]]:
@@ -48,7 +48,7 @@ def devices() -> set[tuple[str, str]]:
 
     Devices in other namespaces are not listed; `namespaces` has those namespaces.
     """
-    found = set()
+    names = set()
     seen: set[str] = set()
     for process in processes():
         for task in _all(process, "task/*"):
@@ -57,8 +57,8 @@ def devices() -> set[tuple[str, str]]:
                     table = (task / "net" / "dev").read_text(encoding="utf-8", errors="replace")
                     seen.add(namespace)
                     # two lines of heading; NAME: counters
-                    found |= {(namespace, line.partition(":")[0].strip()) for line in table.splitlines()[2:]}
-    return found
+                    names |= {(namespace, line.partition(":")[0].strip()) for line in table.splitlines()[2:]}
+    return names
 
 
 def counted_namespaces() -> int | None:

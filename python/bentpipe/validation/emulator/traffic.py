@@ -54,8 +54,8 @@ class Probe:
     def at_s(self) -> NDArray[np.float64]:
         """Send times by the Profile's clock [s]; NaN if unknown."""
         started = self.emulated.started or {}
-        found: NDArray[np.float64] = (self.sent - started["clock_unix_ns"] + started["offset_ns"]) / 1e9
-        return found
+        sent_s: NDArray[np.float64] = (self.sent - started["clock_unix_ns"] + started["offset_ns"]) / 1e9
+        return sent_s
 
     @property
     def why_thin(self) -> str | None:

@@ -51,11 +51,11 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """Compare pings over Profiles with their source: a generated series, and the campaigns below `data`."""
     rows: list[Row] = []
     notes = []
-    found = list(_campaigns(data)) if data is not None else []
-    if not found:
-        notes.append("drawn series only: no ping campaigns given (--data DIR, see the claim's README)")
-    found.insert(0, ("drawn", drawn(), FromPings(), False))
-    for k, (name, table, how, waits) in enumerate(found):
+    campaigns = list(_campaigns(data)) if data is not None else []
+    if not campaigns:
+        notes.append("drawn series only: no ping campaigns given (`data`, see the claim's README)")
+    campaigns.insert(0, ("drawn", drawn(), FromPings(), False))
+    for k, (name, table, how, waits) in enumerate(campaigns):
         made = profile_from_pings(table, how)
         was = ping_stats(made.probes.table())
         regular = simulated_ping_stats(made.profile, regular_times(made.probes, made.profile))
@@ -71,7 +71,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
             rows += compared(name, DELAY, was, regular)
         if was.run >= 2:
             rows.append(control(name, made, was))
-        on_progress((k + 1) / len(found))
+        on_progress((k + 1) / len(campaigns))
     return Outcome("measured-profile", rows, notes)
 
 
@@ -121,11 +121,11 @@ def with_coin(profile: Profile, loss: float) -> Profile:
     return profile_from_frame(pl.concat([frame, coins]), profile.metadata_json())
 
 
-def stats_text(found: PingStats) -> str:
+def stats_text(stats: PingStats) -> str:
     """Describe a ping's statistics in one line."""
     return (
-        f"{found.median_ms:.1f} / {found.p95_ms:.1f} / {found.p99_ms:.1f} ms, {found.loss:.2%} lost in runs of "
-        f"{found.run:.2f}"
+        f"{stats.median_ms:.1f} / {stats.p95_ms:.1f} / {stats.p99_ms:.1f} ms, {stats.loss:.2%} lost in runs of "
+        f"{stats.run:.2f}"
     )
 
 
@@ -154,12 +154,12 @@ def _campaigns(data: Path) -> Iterator[tuple[str, pl.DataFrame, FromPings, bool]
 def _columns(path: Path, separator: str, time: int, rtt: int, unit_ns: int) -> pl.DataFrame:
     """Return a table without a heading: reply times, and RTTs [ms], below 0 if lost."""
     try:
-        found = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
+        table = np.loadtxt(path, delimiter=separator, usecols=(time, rtt), dtype=np.float64, ndmin=2)
     except (ValueError, OSError) as error:
         raise UserError(f"{path}: {error}; expected numbers in columns {time + 1} and {rtt + 1}") from None
-    lost = found[:, 1] < 0
-    replied_ns = np.round(found[:, 0] * unit_ns).astype(np.int64)
-    sent_ns = replied_ns - np.round(np.where(lost, 0, found[:, 1]) * 1e6).astype(np.int64)
-    return pl.DataFrame({"unix_ns": sent_ns, "rtt_ms": np.where(lost, np.nan, found[:, 1])}).with_columns(
+    lost = table[:, 1] < 0
+    replied_ns = np.round(table[:, 0] * unit_ns).astype(np.int64)
+    sent_ns = replied_ns - np.round(np.where(lost, 0, table[:, 1]) * 1e6).astype(np.int64)
+    return pl.DataFrame({"unix_ns": sent_ns, "rtt_ms": np.where(lost, np.nan, table[:, 1])}).with_columns(
         pl.col("rtt_ms").fill_nan(None)
     )

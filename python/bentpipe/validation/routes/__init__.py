@@ -51,7 +51,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         path = Path(folder) / "shell.tle"
         path.write_text("\n".join(lines) + "\n", encoding="ascii")
         for i, (name, ends) in enumerate(PAIRS.items()):
-            found = routes.route(
+            computed = routes.route(
                 *(Place(name, lat, lon) for lat, lon in ends),
                 start_unix_ns=start,
                 duration_s=DURATION_S,
@@ -59,21 +59,21 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
                 isl=f"grid:{shell.planes}x{shell.satellites_per_plane}",
                 min_elevation_deg=MIN_ELEVATION_DEG,
             )
-            rows.append(_row(name, found.rtt_ms, expected[:, i]))
+            rows.append(_row(name, computed.rtt_ms, expected[:, i]))
             on_progress(0.8 + 0.2 * (i + 1) / len(PAIRS))
     grid = f"{shell.planes} × {shell.satellites_per_plane}"
     return Outcome("routes", rows, [f"{DURATION_S} steps of 1 s from {START}, grid of {grid} satellites"])
 
 
-def _row(name: str, found: Floats, expected: Floats) -> Row:
+def _row(name: str, computed: Floats, expected: Floats) -> Row:
     reachable = np.isfinite(expected)
-    differences = np.abs(found - expected)[reachable]
+    differences = np.abs(computed - expected)[reachable]
     worst_ms = float(differences.max(initial=0.0))
-    same = bool((np.isnan(found) == ~reachable).all())
+    same = bool((np.isnan(computed) == ~reachable).all())
     shown = "the same steps unreachable" if same else "OTHER steps unreachable"
     return Row(
         f"{name}: RTT [ms]",
-        f"median {np.median(found[reachable]):.6f}, {int((~reachable).sum())} steps without a way",
+        f"median {np.median(computed[reachable]):.6f}, {int((~reachable).sum())} steps without a way",
         f"at most {worst_ms * 1e6:.4f} ns off, {shown}",
         "1 µs",
         same and worst_ms <= TOLERANCE_MS,

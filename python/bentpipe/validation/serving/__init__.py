@@ -95,14 +95,14 @@ def judge_case(case: Case, truth: Truth, data: Path) -> Judged:
 def generated(cases: Sequence[Case], data: Path, on_progress: OnProgress) -> Judged:
     """Judge several simulated cases together."""
     worlds: dict[tuple[str, str], Truth] = {}
-    found = []
+    judged = []
     for k, case in enumerate(cases):
         key = (case.site, case.start)
         if key not in worlds:
             worlds[key] = world_of(case, data / _ELEMENTS / PAINTED_BY, CASE_S)
-        found.append(judge_case(case, worlds[key], data))
+        judged.append(judge_case(case, worlds[key], data))
         on_progress((k + 1) / len(cases))
-    return Judged(np.concatenate([j.confidence for j in found]), np.concatenate([j.right for j in found]))
+    return Judged(np.concatenate([j.confidence for j in judged]), np.concatenate([j.right for j in judged]))
 
 
 def shifted(maps: Maps, hours: int) -> Maps:
@@ -120,11 +120,11 @@ def label_distances(
 ) -> dict[int, float]:
     """Return the distance of each slot's labelled satellite from the drawn arc [deg], capped."""
     turn = standing.turn if standing is not None else maps.attitudes.turn  # type: ignore[union-attr]
-    found = tracks(maps.painted, turn)
+    turned = tracks(maps.painted, turn)
     names = [str(name).strip() for name in satellites.elements()["name"]]
-    starts = [track.start_unix_ns for track in found]
+    starts = [track.start_unix_ns for track in turned]
     out = {}
-    for track, sky in zip(found, skies(satellites, place, starts, MIN_ELEVATION_DEG), strict=True):
+    for track, sky in zip(turned, skies(satellites, place, starts, MIN_ELEVATION_DEG), strict=True):
         here = [k for k, index in enumerate(sky.index) if names[index] == labels.get(track.start_unix_ns)]
         if here:
             out[track.start_unix_ns] = float(distances(track, sky).nearest_deg[here[0]])
@@ -174,7 +174,7 @@ def labels_of(path: Path) -> dict[int, str]:
 def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """Check accuracy and calibration on simulated maps, published labels, and negative controls; two minutes."""
     if data is None or not all((data / name).is_dir() for name in (_LOUVAIN, _JOINT, _ELEMENTS)):
-        return Outcome("serving", skipped="needs the measurements (--data DIR, see the claim's README)")
+        return Outcome("serving", skipped="needs the measurements (`data`, see the claim's README)")
     outcome = Outcome("serving")
     for name, cases, begin in (("fitted", FITTED, 0.0), ("held out", SCORED, 0.3)):
         judged = generated(cases, data, lambda part, begin=begin: on_progress(begin + 0.3 * part))  # type: ignore[misc]

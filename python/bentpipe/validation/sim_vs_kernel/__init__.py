@@ -73,7 +73,7 @@ def compare(
     notes: list[str] = []
     for duration_s in sorted({effort.duration_s(cell) for cell in CELLS}):
         profiles[duration_s], notes = make_paths(duration_s, data, out / f"trace-{duration_s:g}")
-    found: dict[Cell, tuple[Worlds, Verdict]] = {}
+    judged: dict[Cell, tuple[Worlds, Verdict]] = {}
 
     def path_of(cell: Cell) -> Profile:
         return profiles[effort.duration_s(cell)][cell.profile]
@@ -83,7 +83,7 @@ def compare(
             raise AssertionError(f"{worlds.cell}: the two worlds had different paths")
         sides = [side(runs) if runs else None for runs in (worlds.more, worlds.repeated)]
         verdict = judge(worlds.cell, side(worlds.simulated), side(worlds.kernel), worlds.why_invalid, *sides)
-        found[worlds.cell] = worlds, verdict
+        judged[worlds.cell] = worlds, verdict
         store_reference(out, worlds)
 
     def look(
@@ -103,23 +103,23 @@ def compare(
         return run_cell(cell, path_of(cell), effort, out, on_progress, look=number)
 
     def itself(cell: Cell, on_progress: Callable[[float], None]) -> Worlds:
-        return repeat(found[cell][0], path_of(cell), effort, out, on_progress)
+        return repeat(judged[cell][0], path_of(cell), effort, out, on_progress)
 
     look(partial(nth, 0), effort.first_look(), 0.0, FIRST_LOOK_SHARE)
     looks = max(len(effort.seeds(cell)) for cell in CELLS)
     for number in range(1, looks):
-        seeds = {cell: effort.seeds(cell) for cell in CELLS if found[cell][1].in_doubt}
+        seeds = {cell: effort.seeds(cell) for cell in CELLS if judged[cell][1].in_doubt}
         more = {cell: n[number] - n[number - 1] for cell, n in seeds.items() if number < len(n)}
         length = (LAST_LOOK - FIRST_LOOK_SHARE) / (looks - 1)
         look(
             partial(nth, number), more, LAST_LOOK - length * (looks - number), LAST_LOOK - length * (looks - 1 - number)
         )
-    unexplained = [cell for cell in CELLS if not found[cell][1].within and explained_by(found[cell][1]) is None]
+    unexplained = [cell for cell in CELLS if not judged[cell][1].within and explained_by(judged[cell][1]) is None]
     look(itself, dict.fromkeys(unexplained, effort.repeated) if effort.repeated else {}, LAST_LOOK, 1.0)
     on_progress(1.0)
-    verdicts = [found[cell][1] for cell in CELLS]
+    verdicts = [judged[cell][1] for cell in CELLS]
     comparison = Comparison(verdicts, notes)
-    return Comparison(verdicts, notes, write_page(out, comparison.cells(), [found[cell][0] for cell in CELLS], notes))
+    return Comparison(verdicts, notes, write_page(out, comparison.cells(), [judged[cell][0] for cell in CELLS], notes))
 
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:

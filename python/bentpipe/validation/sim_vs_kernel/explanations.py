@@ -59,8 +59,8 @@ def undecided(verdict: Verdict) -> tuple[str, ...]:
     Empty: none, or something else is outside without a reason.
     """
     open_ = [quantity for quantity in verdict.outside if not _stood_still(verdict, quantity)]
-    found = [against_itself(verdict, quantity) if quantity in QUANTITIES else None for quantity in open_]
-    return tuple(open_) if all(one is not None and one.undecided for one in found) else ()
+    repeated = [against_itself(verdict, quantity) if quantity in QUANTITIES else None for quantity in open_]
+    return tuple(open_) if all(one is not None and one.undecided for one in repeated) else ()
 
 
 def _stood_still(verdict: Verdict, quantity: str) -> bool:

@@ -19,9 +19,9 @@ def cell_of(verdict: Verdict) -> dict[str, Any]:
         **verdict.to_dict(explained_by(verdict)),
         "undecided": list(undecided(verdict)),
         "against_itself": {
-            quantity: asdict(found)
+            quantity: asdict(repeated)
             for quantity in verdict.outside
-            if quantity in QUANTITIES and (found := against_itself(verdict, quantity)) is not None
+            if quantity in QUANTITIES and (repeated := against_itself(verdict, quantity)) is not None
         },
     }
 

@@ -63,8 +63,8 @@ def load(data: Path) -> dict[str, Pings] | None:
     joint = data / "joint_victoria_20250529" / "ping-10ms-2025-05-29-23-20-13.txt"
     if not all(path.is_file() for path in (*victoria.values(), seattle, joint)):
         return None
-    found = {f"victoria {k}": replies(path) for k, path in victoria.items()}
-    return found | {"seattle": replies(seattle), "joint": replies(joint, stamped="sent")}
+    series = {f"victoria {k}": replies(path) for k, path in victoria.items()}
+    return series | {"seattle": replies(seattle), "joint": replies(joint, stamped="sent")}
 
 
 def sources(whole: Mapping[str, Pings]) -> dict[str, Callable[[np.random.Generator], Pings]]:
@@ -93,9 +93,9 @@ def false_alarms(kind: str, whole: Mapping[str, Pings], series: int, on_progress
 def power(pings: Pings, slots: int, stretches: int, seed: int) -> tuple[float, float]:
     """Return the shares of stretches of `slots` slots in which the right period is detected, and denied."""
     rng = np.random.default_rng(seed)
-    found = [analyze_handovers(as_table(stretch(pings, slots * 15.0, rng))) for _ in range(stretches)]
-    denied = [not handovers.found and not handovers.undecided for handovers in found]
-    return float(np.mean([_is_right(handovers) for handovers in found])), float(np.mean(denied))
+    results = [analyze_handovers(as_table(stretch(pings, slots * 15.0, rng))) for _ in range(stretches)]
+    denied = [not handovers.found and not handovers.undecided for handovers in results]
+    return float(np.mean([_is_right(handovers) for handovers in results])), float(np.mean(denied))
 
 
 def _is_right(handovers: Handovers) -> bool:
@@ -110,7 +110,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     """Check period and phase of the campaigns, false alarms of null series, and power; about ten minutes."""
     whole = load(data) if data is not None else None
     if whole is None:
-        return Outcome("slots", skipped="needs the ping campaigns (--data DIR, see the claim's README)")
+        return Outcome("slots", skipped="needs the ping campaigns (`data`, see the claim's README)")
     rows, notes = [], []
     for name, pings in whole.items():
         handovers = analyze_handovers(as_table(pings))
@@ -136,8 +136,8 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
     for k, (name, pings) in enumerate(cases.items()):
         span = (pings[0][-1] - pings[0][0]) / 15.0
         shares = {n: power(pings, n, STRETCHES, n) for n in LENGTHS if n <= span}
-        found = ", ".join(f"{n}: {right:.2f}" for n, (right, _) in shares.items())
+        listed = ", ".join(f"{n}: {right:.2f}" for n, (right, _) in shares.items())
         denied = max(denied for _, denied in shares.values())
-        notes.append(f"power, {name}, by slots: {found}; denied: {denied:.2f} at most")
+        notes.append(f"power, {name}, by slots: {listed}; denied: {denied:.2f} at most")
         on_progress(0.8 + 0.2 * (k + 1) / len(cases))
     return Outcome("slots", rows, notes)
