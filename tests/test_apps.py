@@ -204,8 +204,6 @@ def test_a_failing_application_ends_its_run_with_one_line(path, mine, body, name
     assert "\n" not in str(error.value)
 
 
-def test_the_kernel_refuses_applications_that_only_the_simulator_has(path, tmp_path):
-    with pytest.raises(UserError, match="--on-kernel: the application request"):
-        race([path], ["cubic"], app="request:200bytes/1kb", on_kernel=True, duration_s=2, out=tmp_path)
+def test_an_application_has_a_short_name():
     assert app_name(parse_app("transfers:1mb,n=1")) == "transfers"
     assert json.loads(json.dumps(parse_app("bulk"))) == "bulk"

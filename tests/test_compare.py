@@ -20,7 +20,7 @@ from bentpipe.runs.store import Run
 PATH = preset_profile("dumbbell:rate=10mbit,rtt=30ms,loss=0.001", 40.0, start_unix_ns=0, name="lossy")
 
 
-ONE_PAIR = "one pair of Runs of a scheme: variation between seeds is unknown (--seeds)"
+ONE_PAIR = "one pair of Runs of a scheme: variation between seeds is unknown (`seeds`)"
 
 
 def raced(folder, *schemes, **options):

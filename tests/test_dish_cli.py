@@ -178,7 +178,7 @@ def test_the_live_table_renders_any_values():
 
 def test_watch_needs_the_place_of_the_terminal():
     refused, _ = at(5)
-    with pytest.raises(UserError, match="give --site"):
+    with pytest.raises(UserError, match="site: none given, and the terminal reports none"):
         place_of(DishClient(local(refused)), None)
     allowed, _ = at(5, allow_location=True)
     assert place_of(DishClient(local(allowed)), None).lat_deg == pytest.approx(-37.81, abs=0.1)

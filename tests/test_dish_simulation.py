@@ -321,5 +321,5 @@ def test_invalid_environments_are_refused():
 
 
 def test_a_port_in_use_is_refused():
-    with served() as server, pytest.raises(UserError, match="--port 0"), served(port=server.port):
+    with served() as server, pytest.raises(UserError, match="`port` 0"), served(port=server.port):
         pass

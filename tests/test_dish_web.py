@@ -274,7 +274,7 @@ def test_the_commands_have_both_ports(tmp_path):
 
 def test_a_web_port_in_use_gives_a_one_line_error():
     terminal, _ = at(5)
-    with served(terminal) as server, pytest.raises(UserError, match="--web-port 0"):
+    with served(terminal) as server, pytest.raises(UserError, match="`web_port` 0"):
         serve(terminal, port=0, web_port=server.web_port)
 
 
@@ -291,5 +291,5 @@ def test_a_default_web_port_in_use_gives_a_free_one():
             assert server.port == port
             assert server.web_port not in (port, port + 1)
             assert post(server.web_port, ASK_STATUS)[0] == 200
-        with pytest.raises(UserError, match="--web-port 0"):
+        with pytest.raises(UserError, match="`web_port` 0"):
             serve(second, port=0, web_port=port + 1)

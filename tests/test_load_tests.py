@@ -194,7 +194,7 @@ def test_a_race_with_a_test_prints_a_row_for_each_load(path, tmp_path):
     arguments = ["race", file, "--test", "rrul", "--cc", "cubic,bbr", "--duration", 20, "-o", out]
     done = bentpipe(*arguments)
     assert done.exit_code == 0, done.stderr
-    assert "RTTs a minute" in done.stdout
+    assert "RTT p99 [ms]" in done.stdout
     assert "retransmitted" not in done.stdout
     assert [line.split()[:2] for line in done.stdout.splitlines() if "both" in line or "idle" in line] == [
         ["cubic", "idle"], ["both", done.stdout.split("both")[1].split()[0]],

@@ -225,5 +225,5 @@ def test_absurd_steps_are_one_short_line(step):
 @pytest.mark.parametrize("every_s", [1e-300, 1e300, float("nan"), 0.0, -1.0])
 def test_absurd_times_between_probes_are_refused(tmp_path, every_s):
     (tmp_path / "ping.txt").write_text("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", encoding="utf-8")
-    with pytest.raises(UserError, match="--every: "):
+    with pytest.raises(UserError, match="every: "):
         read_file(tmp_path / "ping.txt", hints=ReadHints(every_s))

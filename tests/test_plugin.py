@@ -338,8 +338,11 @@ def test_the_cost_of_a_grid_includes_its_processes(path, mine, monkeypatch):
     [
         ("./none.py:Reno", r"\./none\.py: no such file"),
         ("./mine.py:Remo", r"mine\.py has no class Remo.*Reno"),
-        ("./mine.py:Spoiled:afterr_s=1", r"has no option afterr_s.*after_s"),
-        ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; it must be a number"),
+        (
+            "./mine.py:Spoiled:afterr_s=1",
+            r"schemes: \./mine\.py:Spoiled: no tunable 'afterr_s'; did you mean 'after_s'.*expected .*after_s",
+        ),
+        ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; expected a number"),
         ("./broken.py:Reno", r"broken\.py cannot be loaded: ZeroDivisionError"),
         (
             "./hooks.py:Hears",

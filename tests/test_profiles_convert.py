@@ -128,7 +128,7 @@ def test_iperf3_delay_is_half_of_the_rtts_in_the_file(tmp_path: Path) -> None:
     profile = read_as("iperf3", [put(tmp_path, text)]).profile
     assert summarise(profile)["rtt_ms"]["median"] == pytest.approx(30.0)
     assert summarise(profile)["up"]["capacity_bps"]["max"] == 2e6
-    with pytest.raises(UserError, match=r"no RTTs; give a one-way delay \(--delay 20ms\)"):
+    with pytest.raises(UserError, match=r"has no RTTs; expected a one-way delay \(`delay`\), as 20ms"):
         read_as("iperf3", [put(tmp_path, json.dumps(iperf3([(0, 1, 1e6)])))])
 
 
@@ -199,7 +199,7 @@ def test_bad_traces_are_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_notes_list_what_a_trace_cannot_hold(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="give a one-way delay"):
+    with pytest.raises(UserError, match="expected a one-way delay"):
         read_as("mahimahi", [put(tmp_path, "1\n")])
     pings = pl.DataFrame({"unix_ns": np.arange(20) * 10**9, "rtt_ms": np.full(20, 1.0)})
     free = profile_from_pings(pings).profile

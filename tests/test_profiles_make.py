@@ -194,7 +194,7 @@ def test_coverage_is_the_share_of_slots_in_which_the_scheduler_has_a_candidate()
 
 def test_elements_need_a_start_and_warn_of_their_age(tmp_path: Path) -> None:
     path = elements_file(tmp_path)
-    with pytest.raises(UserError, match=r"start \(--start\): needed with elements"):
+    with pytest.raises(UserError, match="start: none given; expected a time"):
         make_profile("melbourne", "sydney", elements=path)
     with warnings.catch_warnings():
         warnings.simplefilter("error", elements.StaleElementsWarning)

@@ -317,10 +317,10 @@ def test_several_series_are_named_and_one_can_be_chosen():
     rows = pl.concat(
         [even().with_columns(site=pl.lit(site), target=pl.lit(to)) for site in ("home", "van") for to in ("pop", "dns")]
     )
-    assert "2 sites (home, van); a Profile is one path: choose with --site" in refused(rows)
-    assert "2 targets (dns, pop); a Profile is one path: choose with --target" in refused(rows, site="van")
+    assert "2 sites (home, van); a Profile is one path: choose with `site`" in refused(rows)
+    assert "2 targets (dns, pop); a Profile is one path: choose with `target`" in refused(rows, site="van")
     assert "no probe with site 'boat'; there are: home, van" in refused(rows, site="boat")
-    assert "no column 'kind'; --kind cannot choose" in refused(rows, site="van", target="dns", kind="udp")
+    assert "no column 'kind'; `kind` cannot choose" in refused(rows, site="van", target="dns", kind="udp")
     assert profile_from_pings(rows, FromPings(site="van", target="dns")).profile.name == "van → dns"
 
 

@@ -62,7 +62,7 @@ def test_ping_has_a_row_for_each_probe_sent(tmp_path):
 
 
 def test_ping_without_timestamps_needs_an_interval(tmp_path):
-    with pytest.raises(UserError, match=r"has no timestamps; .*--every 1"):
+    with pytest.raises(UserError, match=r"has no timestamps; try `every` with the probe interval"):
         read(tmp_path, MACOS)
     found = read(tmp_path, MACOS, ReadHints(every_s=1.0))
     table = found.tables["probes"]
@@ -252,7 +252,7 @@ def test_reply_times_are_converted_to_send_times(tmp_path):
 @pytest.mark.parametrize(
     ("text", "units", "message"),
     [
-        (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; try --units, as rtt_ms"),
+        (b"time_s,rtt\n1,2\n", None, "column 'rtt' has no unit; try `units`, as rtt_ms"),
         (b"time_s,colour\n1,2\n", None, "unknown format|no column is an RTT"),
         (b"a_s,rtt_ms\n1,2\n", None, "no column has times"),
         (b"time_s,rtt_ms\n1,2,3\n", None, r":2: 3 column\(s\); expected 2"),
@@ -261,7 +261,7 @@ def test_reply_times_are_converted_to_send_times(tmp_path):
         (b"time_s,rtt_ms\nnoon,7\n", None, ":2: 'noon'; expected a time"),
         (b"timestamp,rtt_ms\n2026-13-01T00:00:00Z,7\n", None, ":2: '2026-13-01T00:00:00Z'; expected a time"),
         (b"0.5 1.2\n1.0 1.3\n", None, "unknown format"),
-        (b"1,2\n", ["t_s"], "--units names 1 columns, the table has 2"),
+        (b"1,2\n", ["t_s"], "`units` names 1 columns, the table has 2"),
         (b"1,2\n", ["t_s", "rtt"], "'rtt' is no column with a unit"),
         (b"time_s,rtt_ms,latency_ms\n1,2,3\n", None, "two columns are rtt"),
     ],

@@ -247,15 +247,15 @@ def test_bytes_and_bits_are_distinguished(tmp_path, name, bps):
 
 
 def test_an_ambiguous_unit_is_refused(tmp_path):
-    with pytest.raises(UserError, match="'DOWNLOAD_MBPS' has no unit; try --units, as download_mbps"):
+    with pytest.raises(UserError, match="'DOWNLOAD_MBPS' has no unit; try `units`, as download_mbps"):
         read(tmp_path, f"unix_s,DOWNLOAD_MBPS\n{START_S},100\n")
 
 
 @pytest.mark.parametrize(
     ("heading", "message"),
     [
-        ("timestamp,ping_avg", "'ping_avg' has no unit; try --units, as rtt_ms"),
-        ("timestamp,download", "'download' has no unit; try --units, as download_mbps"),
+        ("timestamp,ping_avg", "'ping_avg' has no unit; try `units`, as rtt_ms"),
+        ("timestamp,download", "'download' has no unit; try `units`, as download_mbps"),
         ("Timestamp,Y,X", "pixels of a terminal's obstruction map.* `bentpipe serving`"),
     ],
 )
@@ -414,7 +414,7 @@ def test_truncated_last_lines_are_left_out(tmp_path, text, table, rows):
         ("unix_ms", [START_S * 1000, START_S], ":3: '1795199963'; expected a time of 2000"),
         ("time_ms", [START_S * 1000, START_S], ":3: '1795199963'; expected a time of 2000"),
         ("t_ms", [5, START_S * 1000], ":3: '1795199963000'; expected a time of 2000"),
-        ("unix_ms", [START_S, START_S + 1], r"by its magnitude it is in s; try --units"),
+        ("unix_ms", [START_S, START_S + 1], r"by its magnitude it is in s; try `units`"),
     ],
 )
 @pytest.mark.parametrize("more", ["", ",host"])

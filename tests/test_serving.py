@@ -366,9 +366,9 @@ def test_relative_times_and_old_elements_are_refused(recording, tmp_path):
     [
         (["nowhere"], "no such file"),
         (["pings.parquet"], "no column"),
-        (["dish", "--gateway", "1,2"], "--gateway: only for"),
-        (["dish", "--method", "rtt"], "--site: needed"),
-        (["dish", "--method", "rtt", "--min-elevation", "3"], "--min-elevation: only for"),
+        (["dish", "--gateway", "1,2"], "--method: obstruction-map with gateways"),
+        (["dish", "--method", "rtt"], "--site: none given"),
+        (["dish", "--method", "rtt", "--min-elevation", "3"], "--method: rtt with a minimum elevation"),
     ],
 )
 def test_invalid_arguments_give_one_line_errors(recording, args, says):

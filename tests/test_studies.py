@@ -86,9 +86,9 @@ def test_an_unknown_study_and_a_bad_path_are_refused(tmp_path):
 
 
 def test_unused_measurements_are_refused_or_noted(toy, tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="toy: --on is not supported"):
+    with pytest.raises(UserError, match="on: given, but the study toy is not a sweep; expected none"):
         run_study("toy", tmp_path, on="tcp://127.0.0.1:8786")
-    with pytest.raises(UserError, match="toy: --data is not supported"):
+    with pytest.raises(UserError, match="data: given, but the study toy is simulated; expected none"):
         run_study("toy", tmp_path, data=tmp_path)
     with_data = dataclasses.replace(toy, measured="pings")
     monkeypatch.setattr("bentpipe.studies.running.find_study", lambda name: with_data)

@@ -49,8 +49,9 @@ def parse_utc(text: str, where: str = "time") -> int:
     """
     match = _ISO.match(text.strip())
     refused = UserError(
-        f"{where}: {shown(text)} is not a time; expected ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an "
-        "offset)"
+        f"{shown(text)} is not a time",
+        where=where,
+        expected="ISO-8601 such as 2026-05-10T09:00:00Z (UTC unless it has an offset)",
     )
     if match is None:
         raise refused
@@ -94,6 +95,6 @@ def parse_duration_ns(text: str, where: str, *, least_ns: int = 1) -> int:
     duration_ns = round(Fraction(match[1]) * _UNITS_NS[match[2]]) if match else -1
     if duration_ns < least_ns:
         raise UserError(
-            f"{where}: {shown(text)} is not a duration; expected seconds, or for example 10ms, 90s, 15m, 2h, 7d"
+            f"{shown(text)} is not a duration", where=where, expected="seconds, or for example 10ms, 90s, 15m, 2h, 7d"
         )
     return duration_ns

@@ -137,7 +137,7 @@ def only_series(table: pl.DataFrame | pl.LazyFrame) -> Series:
     if second is not None:
         more = ", …" if next(every, None) is not None else ""
         raise UserError(
-            f"pings: several series ({first.name}, {second.name}{more}); expected one (--site, --target, --kind)"
+            f"pings: several series ({first.name}, {second.name}{more}); expected one (`site`, `target`, `kind`)"
         )
     return first
 

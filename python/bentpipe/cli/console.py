@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from bentpipe.cli import flags
 from bentpipe.errors import StoppedError, printable
 from bentpipe.files import write_error
 
@@ -164,7 +165,7 @@ def _escaped(text: str) -> str:
 
 def _line(kind: str, message: str) -> None:
     with contextlib.suppress(OSError):  # a full disk: there is nowhere else to report it
-        typer.echo(f"{kind}: {printable(message.translate(_BREAKS))}", err=True)
+        typer.echo(f"{kind}: {printable(flags.with_flags(message).translate(_BREAKS))}", err=True)
 
 
 @contextlib.contextmanager

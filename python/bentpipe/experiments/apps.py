@@ -115,20 +115,24 @@ def parse_app(text: str, where: str = "app") -> App:
     """
     name, rest = split_flow(text)
     if plugins.is_in_file(name):
-        found = plugins.find_python_app(name)
-        values = {key: plugins.tunable_value(found, key, value) for key, value in _options(rest or "", where).items()}
+        plugin = plugins.find_python_app(name)
+        given = _options(rest or "", where)
+        try:
+            values = {key: plugins.tunable_value(plugin, key, value) for key, value in given.items()}
+        except UserError as error:
+            raise error.within(where) from None
         return Plugin(plugin=PluginApp(name=name, options=values))
     kind = name.lower()
     if kind not in KINDS:
-        raise UserError(f"{where}: no application {shown(name)}{did_you_mean(kind, KINDS)}; expected {EXPECTED}")
+        raise UserError(f"no application {shown(name)}{did_you_mean(kind, KINDS)}", where=where, expected=EXPECTED)
     first, _, more = (rest or "").partition(",")
     options = _options(more, where)
     if kind == "bulk":
         if rest is not None:
-            raise UserError(f"{where}: {shown(text)}; expected bulk alone, as it takes nothing")
+            raise UserError(shown(text), where=where, expected="bulk alone, as it takes nothing")
         return "bulk"
     if not first:
-        raise UserError(f"{where}: {shown(text)} has no size or rate; expected {EXPECTED}")
+        raise UserError(f"{shown(text)} has no size or rate", where=where, expected=EXPECTED)
     readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request]] = {
         "transfers": _transfers,
         "paced": _paced,
@@ -136,7 +140,7 @@ def parse_app(text: str, where: str = "app") -> App:
     }
     app = readers[kind](first, options, where)
     if options:
-        raise UserError(f"{where}: {kind} takes no {shown(next(iter(options)))}; see docs/reference/race.md")
+        raise UserError(f"{kind} takes no {shown(next(iter(options)))}; see docs/reference/race.md", where=where)
     return app
 
 
@@ -152,7 +156,7 @@ def app_name(app: App) -> str:
 def _transfers(sizes: str, options: dict[str, str], where: str) -> Transfers:
     every, poisson = options.pop("every", None), options.pop("poisson", None)
     if every is not None and poisson is not None:
-        raise UserError(f"{where}: transfers with every and poisson; expected one of them")
+        raise UserError("transfers with every and poisson", where=where, expected="one of them")
     gap = every or poisson
     return Transfers(
         transfers=TransfersApp(
@@ -169,8 +173,10 @@ def _paced(rate: str, options: dict[str, str], where: str) -> Paced:
     write_bytes = parse_rate_bps(rate, where) * every_ns // (8 * 10**9)
     if write_bytes < LEAST_BYTES:
         raise UserError(
-            f"{where}: {shown(rate)} is {write_bytes} bytes each {every_ns / 1e6:g} ms; expected at least "
-            f"{LEAST_BYTES} bytes; try a longer every"
+            f"{shown(rate)} is {write_bytes} bytes each {every_ns / 1e6:g} ms",
+            where=where,
+            expected=f"at least {LEAST_BYTES} bytes",
+            hint="a longer every",
         )
     return Paced(paced=PacedApp(write_bytes=write_bytes, every_ns=every_ns))
 
@@ -178,7 +184,7 @@ def _paced(rate: str, options: dict[str, str], where: str) -> Paced:
 def _request(sizes: str, options: dict[str, str], where: str) -> Request:
     request, slash, response = sizes.partition("/")
     if not slash:
-        raise UserError(f"{where}: request:{sizes}; expected two sizes, for example request:200bytes/100kb")
+        raise UserError(f"request:{sizes}", where=where, expected="two sizes, for example request:200bytes/100kb")
     return Request(
         request=RequestApp(
             request_bytes=_size(request, where),
@@ -192,7 +198,7 @@ def _request(sizes: str, options: dict[str, str], where: str) -> Request:
 def _size(text: str, where: str) -> int:
     size = parse_size_bytes(text, where)
     if size < LEAST_BYTES:
-        raise UserError(f"{where}: {shown(text)}; expected at least {LEAST_BYTES} bytes, the header of a message")
+        raise UserError(shown(text), where=where, expected=f"at least {LEAST_BYTES} bytes, the header of a message")
     return size
 
 
@@ -201,7 +207,7 @@ def _count(options: dict[str, str], where: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise UserError(f"{where}: n is {shown(text)}; expected a whole number from 1 on")
+        raise UserError(f"n is {shown(text)}", where=where, expected="a whole number from 1 on")
     return int(text)
 
 
@@ -210,6 +216,6 @@ def _options(text: str, where: str) -> dict[str, str]:
     for part in text.split(",") if text else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value) or key in options:
-            raise UserError(f"{where}: {shown(part)}; expected name=value, each name once")
+            raise UserError(shown(part), where=where, expected="name=value, each name once")
         options[key] = value
     return options

@@ -147,7 +147,9 @@ def replay(path: str | os.PathLike[str], scheme: str | None = None) -> Replayed:
 def _controller(scheme: str) -> tuple[str, dict[str, float | str]]:
     flows = flows_of(parse_scheme(scheme))
     if len(flows) != 1:
-        raise UserError(f"--cc: {shown(scheme)} has {len(flows)} flows; expected one, as in cubic:hystart=off")
+        raise UserError(
+            f"{shown(scheme)} has {len(flows)} flows", where="scheme", expected="one, as in cubic:hystart=off"
+        )
     return flows[0]
 
 
@@ -160,6 +162,6 @@ def _parts(path: str | os.PathLike[str]) -> Iterator[bytes]:
             while part := file.read(PART_BYTES):
                 yield part
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserError(f"{path}: is damaged: {error}; record it again") from None
+            raise UserError(f"is damaged: {error}; record it again", where=str(path)) from None
         except OSError as error:
-            raise UserError(f"{path}: cannot be read: {reason_of(error)}") from error
+            raise UserError(f"cannot be read: {reason_of(error)}", where=str(path)) from error

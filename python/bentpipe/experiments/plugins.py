@@ -139,16 +139,19 @@ def read_python_tunable(name: str, tunable: str, text: str) -> float:
 
 def tunable_value(plugin: PythonPlugin, tunable: str, text: str) -> float:
     """Parse the value of a plugin's tunable. Raises `UserError`."""
-    known, who = plugin.tunables, f"{plugin.role} {plugin.name}"
+    known, where = plugin.tunables, plugin.name
     if tunable not in known:
-        listed = ", ".join(known) or "none; a tunable is a numeric attribute of the class"
-        raise UserError(f"{who} has no option {tunable}{did_you_mean(tunable, list(known))}; it takes: {listed}")
+        raise UserError(
+            f"no tunable {shown(tunable)}{did_you_mean(tunable, list(known))}",
+            where=where,
+            expected=", ".join(known) or "none, as a tunable is a numeric attribute of the class",
+        )
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not math.isfinite(value):
-        raise UserError(f"{who}: option {tunable} is {shown(text)}; it must be a number")
+        raise UserError(f"{tunable} is {shown(text)}", where=where, expected="a number")
     return value
 
 
@@ -274,15 +277,18 @@ def _checked(name: str, kind: type, sha256: str) -> PythonPlugin:
 
 def _checked_app(name: str, kind: type, sha256: str) -> PythonPlugin:
     if not issubclass(kind, App):
-        raise UserError(f"app: {name} is no application; expected a subclass of bentpipe.plugin.App")
+        raise UserError(f"{name} is no application", where="app", expected="a subclass of bentpipe.plugin.App")
     for each in (kind, *([kind.peer] if kind.peer is not None else [])):
         if unknown := unknown_hooks(each, APP_HOOKS):
             raise UserError(
-                f"app: {name} has a method {unknown[0]}, which the simulator never calls"
-                f"{did_you_mean(unknown[0], APP_HOOKS)}; expected {', '.join(APP_HOOKS)}; try a name without on_"
+                f"{name} has a method {unknown[0]}, which the simulator never calls"
+                f"{did_you_mean(unknown[0], APP_HOOKS)}",
+                where="app",
+                expected=", ".join(APP_HOOKS),
+                hint="a name without on_",
             )
     if kind.end not in ("sender", "receiver"):
-        raise UserError(f"app: {name}.end is {shown(kind.end)}; expected 'sender' or 'receiver'")
+        raise UserError(f"{name}.end is {shown(kind.end)}", where="app", expected="'sender' or 'receiver'")
     return PythonPlugin(name, kind, tunables(kind), sha256, "app")
 
 

@@ -80,7 +80,10 @@ def parse_scheme(scheme: str, everywhere: Written | None = None) -> str:
             )
         check_controller(controller, "schemes")
         own = {} if options is None else _assignments(options, f"schemes: {controller}")
-        flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
+        try:
+            flows.append(_written(controller, {**(everywhere or {}).get(controller, {}), **own}))
+        except UserError as error:
+            raise error.within("schemes") from None
     return "+".join(flows)
 
 
@@ -97,7 +100,10 @@ def parse_options(texts: Iterable[str]) -> dict[str, dict[str, str]]:
                 where="tunables",
             )
         tunables[controller] = _assignments(options or "", f"tunables: {controller}")
-        _written(controller, tunables[controller])
+        try:
+            _written(controller, tunables[controller])
+        except UserError as error:
+            raise error.within("tunables") from None
     return tunables
 
 
@@ -109,15 +115,18 @@ def check_controller(controller: str, where: str) -> None:
     names = [*known_controllers(), *plugins.plugin_names()]
     if controller in linux.CONTROLLERS and controller not in names:
         error = UserError(
-            f"{where}: {controller} is a controller of Linux that bentpipe does not have; expected one of "
-            f"{', '.join(names)}, also with `on_kernel`; try a program, which can use this kernel's"
+            f"{controller} is a controller of Linux that bentpipe does not have",
+            where=where,
+            expected=f"one of {', '.join(names)}, also with `on_kernel`",
+            hint="a program, which can use this kernel's",
         )
         error.add_note(f'bentpipe run P.parquet --server "iperf3 -s" -- iperf3 -c server -C {controller}')
         raise error
     if controller not in names:
         raise UserError(
-            f"{where}: no controller {shown(controller)}{did_you_mean(controller, names)} (there are "
-            f"{', '.join(names)}; bentpipe cc describes them)"
+            f"no controller {shown(controller)}{did_you_mean(controller, names)} (there are "
+            f"{', '.join(names)}; bentpipe cc describes them)",
+            where=where,
         )
 
 
@@ -167,9 +176,9 @@ def _assignments(text: str, where: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise UserError(f"{where}: {shown(part)} is no tunable; expected tunable=value, see `bentpipe cc`")
+            raise UserError(f"{shown(part)} is no tunable", where=where, expected="tunable=value, see `bentpipe cc`")
         if name in values:
-            raise UserError(f"{where}: {name} is given twice; expected it once")
+            raise UserError(f"{name} is given twice", where=where, expected="it once")
         values[name] = value
     return values
 
@@ -198,7 +207,9 @@ def _ecn_mode(controller: str, text: str) -> str:
         return "classic" if _ecn_switch(controller) is None else "accurate"
     if text not in ECN_MODES:
         raise UserError(
-            f"{controller}: ecn is {shown(text)}; expected on, {', '.join(ECN_MODES[:-1])} or {ECN_MODES[-1]}"
+            f"ecn is {shown(text)}",
+            where=controller,
+            expected=f"on, {', '.join(ECN_MODES[:-1])} or {ECN_MODES[-1]}",
         )
     return text
 

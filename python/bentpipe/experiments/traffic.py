@@ -46,8 +46,8 @@ def cross_traffic(profile: Profile, name: str, direction: Direction, role: str =
     capacity_bps = PathView(profile).capacity(direction)
     if not np.isfinite(capacity_bps.value).all() or not capacity_bps.mean():
         raise UserError(
-            f"traffic {name}: the Profile {profile.name!r} has no capacity {direction}wards; expected one, of which "
-            f"the traffic takes {share:.0%}"
+            f"traffic {name}: the Profile {profile.name!r} has no capacity {direction}wards",
+            expected=f"one, of which the traffic takes {share:.0%}",
         )
     return CrossTraffic(
         offered_bps=round(share * capacity_bps.mean()),

@@ -48,7 +48,7 @@ def unix_ns(value: TimeLike, where: str) -> int:
         nanoseconds = float(cast("float", value)) * 1e9
         if math.isfinite(nanoseconds) and abs(nanoseconds) < 2**63:
             return int(value) * 10**9 if isinstance(value, Integral) else round(nanoseconds)
-    raise UserError(f"{where}: {shown(value)}; expected ISO-8601 text, a datetime, or seconds since 1970")
+    raise UserError(shown(value), where=where, expected="ISO-8601 text, a datetime, or seconds since 1970")
 
 
 def seconds(value: DurationLike, where: str) -> float:
@@ -64,7 +64,7 @@ def seconds(value: DurationLike, where: str) -> float:
         return value.total_seconds()
     if is_finite(value):
         return float(cast("float", value))
-    raise UserError(f"{where}: {shown(value)}; expected seconds, a timedelta, or text such as '300s'")
+    raise UserError(shown(value), where=where, expected="seconds, a timedelta, or text such as '300s'")
 
 
 def is_number(value: object) -> bool:
@@ -84,21 +84,21 @@ def number(value: object, where: str) -> float:
     """Return a finite number. Raises `UserError` for anything else."""
     if is_finite(value):
         return float(cast("float", value))
-    raise UserError(f"{where}: {shown(value)}; expected a number")
+    raise UserError(shown(value), where=where, expected="a number")
 
 
 def integer(value: object, where: str, least: int = 0) -> int:
     """Return an integer of at least `least`. Raises `UserError` for anything else."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least:
         return int(value)
-    raise UserError(f"{where}: {shown(value)}; expected an integer of at least {least}")
+    raise UserError(shown(value), where=where, expected=f"an integer of at least {least}")
 
 
 def text(value: object, where: str, expected: str = "text") -> str:
     """Return text. Raises `UserError` for anything else; the message says that `expected` was."""
     if isinstance(value, str):
         return value
-    raise UserError(f"{where}: {shown(value)}; expected {expected}")
+    raise UserError(shown(value), where=where, expected=expected)
 
 
 def optional_text(value: object, where: str) -> str | None:
@@ -112,7 +112,7 @@ def choice(value: object, where: str, choices: Sequence[Choice]) -> Choice:
         if value == each:
             return each
     hint = did_you_mean(value, list(choices)) if isinstance(value, str) else ""
-    raise UserError(f"{where}: {shown(value)}{hint}; expected {' or '.join(choices)}")
+    raise UserError(f"{shown(value)}{hint}", where=where, expected=" or ".join(choices))
 
 
 def texts(value: object, where: str) -> list[str]:
@@ -121,7 +121,7 @@ def texts(value: object, where: str) -> list[str]:
         return [value]
     if isinstance(value, Sequence) and all(isinstance(each, str) for each in value):
         return list(value)
-    raise UserError(f"{where}: {shown(value)}; expected text or a list of texts")
+    raise UserError(shown(value), where=where, expected="text or a list of texts")
 
 
 def file(value: object, where: str) -> Path:
@@ -130,21 +130,21 @@ def file(value: object, where: str) -> Path:
         name = os.fspath(value)
         if isinstance(name, str) and name and "\0" not in name:
             return Path(name)
-    raise UserError(f"{where}: {shown(value)}; expected the path of a file or folder")
+    raise UserError(shown(value), where=where, expected="the path of a file or folder")
 
 
 def mapping(value: object, where: str) -> Mapping[str, object]:
     """Return a mapping with texts as keys. Raises `UserError` for anything else."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return value
-    raise UserError(f"{where}: {shown(value)}; expected a mapping with names as keys")
+    raise UserError(shown(value), where=where, expected="a mapping with names as keys")
 
 
 def page(value: object, where: str) -> Path:
     """Return the path of an HTML page. Raises `UserError` if the value is none."""
     path = file(value, where)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"{where}: {shown(str(path))}; expected a file that ends in .html")
+        raise UserError(shown(str(path)), where=where, expected="a file that ends in .html")
     return path
 
 
@@ -153,7 +153,7 @@ def callback(function: Callable[[Given], object] | None, where: str) -> Callable
     if function is None:
         return lambda _: None
     if not callable(function):
-        raise UserError(f"{where}: {shown(function)}; expected a function")
+        raise UserError(shown(function), where=where, expected="a function")
 
     def call(value: Given) -> None:
         function(value)

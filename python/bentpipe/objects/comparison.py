@@ -49,9 +49,9 @@ class Comparison:
         sets = (first, second)
         for each in sets:
             if not isinstance(each, RunSet):
-                raise UserError(f"Comparison: {shown(each)}; expected two RunSets; try RunSet.read(FOLDER)")
+                raise UserError(shown(each), where="Comparison", expected="two RunSets", hint="RunSet.read(FOLDER)")
             if not len(each):
-                raise UserError("Comparison: a set has no Run; expected Runs over the same paths")
+                raise UserError("a set has no Run", where="Comparison", expected="Runs over the same paths")
         self._sets = sets
         self._pairing = pair_up(*([run.stored for run in each] for each in sets))
         if names is None:
@@ -59,7 +59,7 @@ class Comparison:
             self.names: tuple[str, str] = ("A", "B") if worlds[0] == worlds[1] else (worlds[0], worlds[1])
         else:
             if not isinstance(names, tuple) or len(names) != 2:
-                raise UserError(f"names: {shown(names)}; expected two names, such as ('before', 'after')")
+                raise UserError(shown(names), where="names", expected="two names, such as ('before', 'after')")
             self.names = (arguments.text(names[0], "names"), arguments.text(names[1], "names"))
         failed = [
             f"{name}: {plural(len(each.failed), 'Run')} failed, left out"
@@ -126,7 +126,7 @@ class Comparison:
                 raise no_such_profile(profile, labels)
         match = next((each for each in schemes if name is None or each.name == name), None)
         if match is None:
-            raise UserError(f"plot: {scheme} was not compared over {profile}; see to_polars()")
+            raise UserError(f"{scheme} was not compared over {profile}; see to_polars()", where="plot")
         runs = match.pairs[0].runs
         return plot_worlds(list(zip(self.names, runs, strict=True)), warmup_s=runs[0].warmup_s, ax=ax)
 

@@ -123,22 +123,28 @@ class Experiment:
         self._test = None if test is None else find_load_test(arguments.text(test, "test"), "test").name
         decided = {"flows": flows, "direction": direction, "traffic": traffic, "app": app}
         if test is not None and (also := [name for name, value in decided.items() if value is not None]):
-            raise UserError(f"test: given with {also[0]}; expected one of them, as the test decides its flows")
+            raise UserError(
+                f"given with {also[0]}", where="test", expected="one of them, as the test decides its flows"
+            )
         self._schemes: list[str] = []
         self._file: ExperimentFile | None = None
         if flows is None:
             if self._network is not None:
-                raise UserError("flows: none given; expected flows over the paths of the Network; try flows=[Flow(…)]")
+                raise UserError(
+                    "none given", where="flows", expected="flows over the paths of the Network", hint="flows=[Flow(…)]"
+                )
             for where, value in (("warmup", warmup), ("hosts", hosts), ("name", name)):
                 if value is not None:
-                    raise UserError(f"{where}: given without flows; expected it only with flows=[Flow(…)]")
+                    raise UserError("given without flows", where=where, expected="it only with flows=[Flow(…)]")
             self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
         else:
             given = {"schemes": schemes, "traffic": traffic, "app": app}
             if others := [name for name, value in given.items() if value is not None]:
-                raise UserError(f"flows: given with {others[0]}; expected one of them")
+                raise UserError(f"given with {others[0]}", where="flows", expected="one of them")
             if direction is not None:
-                raise UserError("direction: given with flows; expected each Flow's own; try Flow(…, direction=…)")
+                raise UserError(
+                    "given with flows", where="direction", expected="each Flow's own", hint="Flow(…, direction=…)"
+                )
             self._file = self._with_flows(flows, warmup, hosts or {}, name or "flows")
 
     @classmethod
@@ -173,14 +179,14 @@ class Experiment:
     ) -> ExperimentFile:
         if self._network is None:
             if len(self._paths) != 1:
-                raise UserError(f"paths: {len(self._paths)} Profiles; expected one, or a Network, with flows")
+                raise UserError(f"{len(self._paths)} Profiles", where="paths", expected="one, or a Network, with flows")
             self._network = Network({ex.ROLE: self._paths[0]})
         given = list(flows) if isinstance(flows, Sequence) and not isinstance(flows, str) else [flows]
         for each in given:
             if not isinstance(each, Flow):
-                raise UserError(f"flows: {shown(each)}; expected a Flow, such as Flow('cubic')")
+                raise UserError(shown(each), where="flows", expected="a Flow, such as Flow('cubic')")
         if not given:
-            raise UserError("flows: none given; expected at least one Flow")
+            raise UserError("none given", where="flows", expected="at least one Flow")
         settings = {
             each: host if isinstance(host, ex.Host) else ex.Host.check(host, f"hosts: {each}")
             for each, host in arguments.mapping(hosts, "hosts").items()
@@ -383,7 +389,7 @@ class Experiment:
 
     def _only_scheme(self, method: str, expected: str) -> str:
         if len(self._schemes) != 1:
-            raise UserError(f"{method}: the Experiment races {len(self._schemes)} schemes; expected {expected}")
+            raise UserError(f"the Experiment races {len(self._schemes)} schemes", where=method, expected=expected)
         return self._schemes[0]
 
     def _special(self) -> dict[str, object]:
@@ -393,7 +399,7 @@ class Experiment:
     def _refuse(self, method: str, **values: object) -> None:
         for name, value in values.items():
             if value:
-                raise UserError(f"{method}: the Experiment has {name}; expected an Experiment without it")
+                raise UserError(f"the Experiment has {name}", where=method, expected="an Experiment without it")
 
     def _natives(self) -> list[_native.Profile]:
         return [path.native for path in self._paths]
@@ -471,7 +477,7 @@ def _profiles(paths: PathLike | Sequence[PathLike] | Network) -> list[Profile]:
         return list(paths.paths.values())
     if isinstance(paths, Sequence) and not isinstance(paths, str):
         if not paths:
-            raise UserError("paths: none given; expected at least one Profile")
+            raise UserError("none given", where="paths", expected="at least one Profile")
         return [profile_of(path, "paths") for path in paths]
     return [profile_of(paths, "paths")]
 
@@ -479,5 +485,5 @@ def _profiles(paths: PathLike | Sequence[PathLike] | Network) -> list[Profile]:
 def _axis(name: str, values: object) -> str:
     """Return a tunable and its values in the syntax of ``tune --grid``."""
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise UserError(f"grid: {name} is {shown(values)}; expected a list of values")
+        raise UserError(f"{name} is {shown(values)}", where="grid", expected="a list of values")
     return f"{name}={','.join(str(value) for value in values)}"

@@ -56,7 +56,9 @@ class RunPlots:
         runs = self._over_one(profile)
         alone = [run for run in runs if len(run.flows) == 1]
         if not alone:
-            raise UserError("timeline: every Run has several flows; expected one flow alone; try plot.goodput()")
+            raise UserError(
+                "every Run has several flows", where="timeline", expected="one flow alone", hint="plot.goodput()"
+            )
         chosen = _comparable(self._of_seed(alone, seed))
         schemes = {run.scheme for run in chosen}
         every = [run for run in self._runs if run.label == chosen[0].label and len(run.flows) == 1]
@@ -120,7 +122,9 @@ class RunPlots:
         valid = [run for run in self._runs if run.record.valid and run.flows]
         if not valid:
             why = next((run.record.why_invalid for run in self._runs), None)
-            raise UserError(f"plot: no valid Run with a flow{f' ({why})' if why else ''}; expected at least one")
+            raise UserError(
+                f"no valid Run with a flow{f' ({why})' if why else ''}", where="plot", expected="at least one"
+            )
         return valid
 
     def _over_one(self, profile: Profile | str | None) -> list[store.Run]:
@@ -128,7 +132,7 @@ class RunPlots:
         labels = list(dict.fromkeys(run.label for run in valid))
         if profile is None:
             if len(labels) > 1:
-                raise UserError(f"profile: none given; expected one of {', '.join(labels)}")
+                raise UserError("none given", where="profile", expected=f"one of {', '.join(labels)}")
             return valid
         over = is_over(profile, "profile")
         chosen = [run for run in valid if over(run)]
@@ -141,7 +145,7 @@ class RunPlots:
         if seed is None:
             seed, _ = shown_seed(runs)
         elif arguments.integer(seed, "seed") not in known:
-            raise UserError(f"seed: {seed}; expected one of {', '.join(map(str, known))}")
+            raise UserError(f"{seed}", where="seed", expected=f"one of {', '.join(map(str, known))}")
         return [run for run in runs if run.seed == seed]
 
 
@@ -152,7 +156,9 @@ def _comparable(runs: list[store.Run]) -> list[store.Run]:
         first = names.setdefault((run.label, run.scheme), run.experiment)
         if first != run.experiment:
             raise UserError(
-                f"plot: {run.scheme} over {run.label} is of two Experiments ({first}; {run.experiment}); expected one; "
-                "try filter(…)"
+                f"{run.scheme} over {run.label} is of two Experiments ({first}; {run.experiment})",
+                where="plot",
+                expected="one",
+                hint="filter(…)",
             )
     return runs

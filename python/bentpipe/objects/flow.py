@@ -61,7 +61,7 @@ class Flow:
         """
         scheme = scheme_name(self.controller, "controller")
         if len(flows := flows_of(scheme)) != 1:
-            raise UserError(f"controller: {shown(scheme)} is {len(flows)} flows; expected one controller")
+            raise UserError(f"{shown(scheme)} is {len(flows)} flows", where="controller", expected="one controller")
         ((controller, options),) = flows
         return ex.Flow(
             controller=controller,

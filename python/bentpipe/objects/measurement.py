@@ -64,7 +64,7 @@ class Measurement:
     def __init__(self, source: _Source, selection: Mapping[str, str | None] | None = None) -> None:
         """Take the opened files; users call `bentpipe.read`."""
         if not isinstance(source, _Source):
-            raise UserError(f"Measurement: {shown(source)}; expected bentpipe.read(FILE)")
+            raise UserError(shown(source), where="Measurement", expected="bentpipe.read(FILE)")
         self._source = source
         self._selection = dict(selection or {})
         self._loaded: dict[TableKind, LoadedTable] = {}
@@ -220,7 +220,7 @@ class Measurement:
         from bentpipe.measurements.runs.imports import write_parts
 
         if self._source.parts is None:
-            raise UserError(f"{self._source.where}: stored already; expected files of tools")
+            raise UserError("stored already", where=self._source.where, expected="files of tools")
         name = self._source.site if site is None else arguments.text(site, "site")
         return write_parts(self._source.parts, arguments.file(out, "out"), site=name).path
 
@@ -340,7 +340,7 @@ def read(
     from bentpipe.measurements.runs.imports import format_of, read_files
 
     if not files:
-        raise UserError("files: none given; expected at least one file or folder")
+        raise UserError("none given", where="files", expected="at least one file or folder")
     paths = [arguments.file(each, "files") for each in files]
     given = [format, units, every, start, direction, times]
     if len(paths) == 1 and all(value is None for value in given) and _is_stored(paths[0]):

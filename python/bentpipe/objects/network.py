@@ -35,7 +35,7 @@ class Network:
         """Take Profiles, or their files, by name. Raises `UserError` for anything else."""
         given = arguments.mapping(paths, "paths")
         if not given:
-            raise UserError("paths: none given; expected at least one Profile by name")
+            raise UserError("none given", where="paths", expected="at least one Profile by name")
         self._paths = {name: profile_of(path, f"paths[{name!r}]") for name, path in paths.items()}
 
     @property
@@ -60,7 +60,9 @@ class Network:
         if len(users) < 2:
             known = list(dict.fromkeys(each for path in self._paths.values() for each in path.hops))
             near = did_you_mean(hop, known)
-            raise UserError(f"hop: {shown(hop)}{near}: {len(users)} paths have it; expected a hop of two or more")
+            raise UserError(
+                f"{shown(hop)}{near}: {len(users)} paths have it", where="hop", expected="a hop of two or more"
+            )
         return Network(
             {name: _sharing(path, hop, as_) if name in users else path for name, path in self._paths.items()}
         )

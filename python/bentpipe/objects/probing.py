@@ -57,7 +57,7 @@ def probe(
     """
     kind = arguments.choice(method, "method", get_args(Method))
     if ip not in (None, 4, 6):
-        raise UserError(f"ip: {ip!r}; expected 4 or 6")
+        raise UserError(f"{ip!r}", where="ip", expected="4 or 6")
     chosen_port = PORTS[kind] if port is None else arguments.integer(port, "port", 1)
     spec = Spec(
         kind,
@@ -69,7 +69,7 @@ def probe(
     session = Session(request, arguments.file(out, "out"), arguments.callback(on_note, "on_note"))
     run = session.run()
     if run is None:
-        raise UserError("probe: ended before the first probe; nothing is stored")
+        raise UserError("ended before the first probe; nothing is stored", where="probe")
     return read(run.path)
 
 
@@ -83,5 +83,5 @@ def finish_probe(out: FileLike) -> list[Path]:
 def _nanoseconds(value: DurationLike, where: str) -> int:
     nanoseconds = round(arguments.seconds(value, where) * 1e9)
     if nanoseconds <= 0:
-        raise UserError(f"{where}: {value}; expected more than 0 s")
+        raise UserError(f"{value}", where=where, expected="more than 0 s")
     return nanoseconds

@@ -258,7 +258,9 @@ class Profile(ProfileView):
         paths = [arguments.file(each, "files") for each in files]
         if format is None:
             if len(paths) != 1:
-                raise UserError(f"files: {len(paths)} given; expected one; try format= for another tool's files")
+                raise UserError(
+                    f"{len(paths)} given", where="files", expected="one", hint="format= for another tool's files"
+                )
             _refuse_without_format(delay=delay, queue=queue, direction=direction, bin=bin, start=start, name=name)
             return cls(read_profile(paths[0]))
         converted = read_as(
@@ -320,9 +322,11 @@ class Profile(ProfileView):
             UserError: It has no random processes, or the seed is out of range.
         """
         if self.seed is None:
-            raise UserError(f"seed: the Profile {self.name!r} has no random process; expected one computed from orbits")
+            raise UserError(
+                f"the Profile {self.name!r} has no random process", where="seed", expected="one computed from orbits"
+            )
         if arguments.integer(seed, "seed") >= 2**64:
-            raise UserError(f"seed: {seed}; expected 0 to 2^64 - 1")
+            raise UserError(f"{seed}", where="seed", expected="0 to 2^64 - 1")
         return Profile(self._native.reseed(seed))
 
     def run(
@@ -406,14 +410,14 @@ def is_over(profile: Profile | str, where: str) -> Callable[[Run], bool]:
 def no_such_profile(profile: Profile | str, labels: Sequence[str]) -> UserError:
     """Return the error that no Run is over a Profile, given as such or by its label."""
     hint = did_you_mean(profile, list(labels)) if isinstance(profile, str) else ""
-    return UserError(f"profile: {shown(profile)}{hint}; expected one of {', '.join(labels)}")
+    return UserError(f"{shown(profile)}{hint}", where="profile", expected=f"one of {', '.join(labels)}")
 
 
 def _refuse_without_format(**values: object) -> None:
     """Refuse arguments that belong to another tool's format."""
     for name, value in values.items():
         if value is not None:
-            raise UserError(f"{name}: given without format; expected it only with one; try format=…")
+            raise UserError("given without format", where=name, expected="it only with one", hint="format=…")
 
 
 def _warn(text: str) -> None:
@@ -432,5 +436,5 @@ def profile_of(value: Profile | FileLike, where: str) -> Profile:
         return Profile.read(arguments.file(value, where))
     except UserError as error:
         if str(error).startswith(where):
-            raise UserError(f"{where}: {shown(value)}; expected a Profile or the file of one") from None
+            raise UserError(shown(value), where=where, expected="a Profile or the file of one") from None
         raise

@@ -41,7 +41,9 @@ class ProfileView:
         """Wrap a Profile of the native module; users call `make`, `preset`, `measured` or `read`."""
         if not isinstance(native, _native.Profile):
             raise UserError(
-                f"Profile: {shown(native)}; expected Profile.make, .preset, .measured or .read instead of Profile(…)"
+                shown(native),
+                where="Profile",
+                expected="Profile.make, .preset, .measured or .read instead of Profile(…)",
             )
         self._native = native
         self._agreement = tuple(agreement)
@@ -154,7 +156,9 @@ class ProfileView:
         import polars as pl
 
         if not self._agreement:
-            raise UserError(f"agreement: {self.name!r} has no measured ping; expected one of Profile.measured")
+            raise UserError(
+                f"{self.name!r} has no measured ping", where="agreement", expected="one of Profile.measured"
+            )
         return pl.DataFrame(list(self._agreement))
 
     def to_polars(self) -> pl.DataFrame:
@@ -211,4 +215,4 @@ def _floats(values: ArrayLike, where: str) -> NDArray[np.float64]:
     try:
         return np.ascontiguousarray(values, np.float64)
     except (TypeError, ValueError):
-        raise UserError(f"{where}: {shown(values)}; expected numbers") from None
+        raise UserError(shown(values), where=where, expected="numbers") from None

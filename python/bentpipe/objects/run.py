@@ -40,7 +40,7 @@ class Run:
     def __init__(self, stored: store.Run) -> None:
         """Wrap a Run of `bentpipe.runs`; users call `Experiment.simulate`, `RunSet.read` or `Run.read`."""
         if not isinstance(stored, store.Run):
-            raise UserError(f"Run: {shown(stored)}; expected Run.read(FOLDER), or the Run of a RunSet")
+            raise UserError(shown(stored), where="Run", expected="Run.read(FOLDER), or the Run of a RunSet")
         self._stored = stored
 
     @classmethod
@@ -50,7 +50,13 @@ class Run:
         Raises:
             UserError: The folder has no Run of a race, or the Run is damaged.
         """
-        return cls(store.read_run(arguments.file(folder, "folder")))
+        path = arguments.file(folder, "folder")
+        if path.is_dir() and not (path / "run.json").exists():
+            hint = "RunSet.read for a folder of Runs" if store.run_folders(path) else ""
+            raise UserError(
+                "no run.json in it", where=str(path), expected="the folder of a Run (`Run.folder`)", hint=hint
+            )
+        return cls(store.read_run(path))
 
     @property
     def stored(self) -> store.Run:
@@ -134,7 +140,9 @@ class Run:
 
         path = raced_path(self._stored)
         if path is None:
-            raise UserError(f"{self!r}: its one Profile is not known; expected `profiles` beside the Runs of a race")
+            raise UserError(
+                "its one Profile is not known", where=f"{self!r}", expected="`profiles` beside the Runs of a race"
+            )
         return Profile(path.view.profile)
 
     def summary(self) -> pl.DataFrame:

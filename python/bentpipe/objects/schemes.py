@@ -28,7 +28,7 @@ def scheme_name(value: SchemeLike, where: str) -> str:
         return parse_scheme(class_name(value, where))
     if isinstance(value, str):
         return parse_scheme(value)
-    raise UserError(f"{where}: {shown(value)}; expected a controller's name or class")
+    raise UserError(shown(value), where=where, expected="a controller's name or class")
 
 
 def scheme_names(values: SchemeLike | Sequence[SchemeLike], where: str) -> list[str]:
@@ -38,10 +38,10 @@ def scheme_names(values: SchemeLike | Sequence[SchemeLike], where: str) -> list[
     if isinstance(values, type):
         return [scheme_name(values, where)]
     if not isinstance(values, Iterable):
-        raise UserError(f"{where}: {shown(values)}; expected a list such as ['cubic', 'bbr', 'cubic+bbr']")
+        raise UserError(shown(values), where=where, expected="a list such as ['cubic', 'bbr', 'cubic+bbr']")
     names = list(dict.fromkeys(scheme_name(each, where) for each in values))
     if not names:
-        raise UserError(f"{where}: none given; expected at least one, such as 'cubic'")
+        raise UserError("none given", where=where, expected="at least one, such as 'cubic'")
     return names
 
 
@@ -51,7 +51,7 @@ def app_text(value: str | type[App], where: str) -> str:
         return class_name(value, where)
     if isinstance(value, str):
         return value
-    raise UserError(f"{where}: {shown(value)}; expected text such as 'paced:2mbit', or an application's class")
+    raise UserError(shown(value), where=where, expected="text such as 'paced:2mbit', or an application's class")
 
 
 def class_name(kind: type, where: str) -> str:
@@ -62,7 +62,8 @@ def class_name(kind: type, where: str) -> str:
         file = None
     if file is None or not file.endswith(".py") or "." in kind.__qualname__:
         raise UserError(
-            f"{where}: {kind.__qualname__} is not at the top of a .py file; expected a class that another process can "
-            "import; in a notebook, write it into a file first"
+            f"{kind.__qualname__} is not at the top of a .py file",
+            where=where,
+            expected="a class that another process can import; in a notebook, write it into a file first",
         )
     return f"{file}:{kind.__name__}"

@@ -93,10 +93,14 @@ def serving(
     progress = arguments.callback(on_progress, "on_progress")
     if arguments.choice(method, "method", ("obstruction-map", "rtt")) == "rtt":
         if min_elevation is not None:
-            raise UserError("--min-elevation: only for --method obstruction-map; rtt uses the terminals' own limit")
+            raise UserError(
+                "rtt with a minimum elevation, but it has the terminals' own",
+                where="method",
+                expected="obstruction-map",
+            )
         return _by_rtt(path, elements_file, place, [as_place(each) for each in gateways], progress)
     if gateways:
-        raise UserError("--gateway: only for --method rtt; maps need no gateway")
+        raise UserError("obstruction-map with gateways, which it does not need", where="method", expected="rtt")
     lowest_deg = MIN_ELEVATION_DEG if min_elevation is None else arguments.number(min_elevation, "min_elevation")
     return _by_map(path, elements_file, place, lowest_deg, progress)
 
@@ -109,10 +113,12 @@ def _by_map(
         warnings.warn(line, UserWarning, stacklevel=3)
     place = place or maps.place
     if place is None:
-        raise UserError(f"{data}: has no place of the terminal; expected --site")
+        raise UserError("has no place of the terminal", where=str(data), expected="`site`")
     slots = maps.painted.slots
     if not slots:
-        raise UserError(f"{data}: no map adds a track to the previous one; expected maps that are reset now and then")
+        raise UserError(
+            "no map adds a track to the previous one", where=str(data), expected="maps that are reset now and then"
+        )
     satellites, near = load_elements(elements, [slot.start_unix_ns for slot in slots])
     _warn_of_distant(int((~near).sum()), "slots")
     painted = replace(maps.painted, slots=[slot for slot, is_near in zip(slots, near, strict=True) if is_near])
@@ -138,7 +144,7 @@ def _by_rtt(
     data: Path, elements: Path, place: Place | None, gateways: Sequence[Place], on_progress: OnProgress
 ) -> Serving:
     if place is None:
-        raise UserError("--site: needed with --method rtt; pings do not record the terminal's place")
+        raise UserError("none given", where="site", expected="the terminal's place, which pings do not record")
     pings = read_pings(data)
     satellites, near = load_elements(elements, pings.times_unix_ns)
     _warn_of_distant(int((~near).sum()), "probes")

@@ -174,7 +174,9 @@ def default_start_unix_ns(elements: str | os.PathLike[str] | None) -> int:
         UserError: Elements are given, whose positions are accurate only near their epoch.
     """
     if elements is not None:
-        raise UserError("start (--start): needed with elements, whose positions are accurate only near their epoch")
+        raise UserError(
+            "none given", where="start", expected="a time, as positions of elements are accurate only near their epoch"
+        )
     return parse_utc(DEFAULT_START_UTC)
 
 

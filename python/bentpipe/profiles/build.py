@@ -152,9 +152,11 @@ def duration_to_ns(duration_s: float, label: str = "duration") -> int:
         UserError: It is not above zero, or longer than `MAX_DURATION_S`; the message begins with `label`.
     """
     if not math.isfinite(duration_s) or duration_s <= 0:
-        raise UserError(f"{label}: {duration_s:g} s; expected more than 0")
+        raise UserError(f"{duration_s:g} s", where=label, expected="more than 0")
     if duration_s > MAX_DURATION_S:
-        raise UserError(f"{label}: {duration_s:g} s is too long; expected at most {MAX_DURATION_S:g} s (31 days)")
+        raise UserError(
+            f"{duration_s:g} s is too long", where=label, expected=f"at most {MAX_DURATION_S:g} s (31 days)"
+        )
     return max(1, round(duration_s * 1e9))
 
 
@@ -166,6 +168,6 @@ def queue_limit(limit: QueueLimit, rate_bps: int | None = None, rtt_ns: int | No
     """
     if limit.kind == "bdp":
         if rate_bps is None or rtt_ns is None:
-            raise UserError("queue: a limit in bdp needs a fixed rate and RTT; give bytes, packets or a time")
+            raise UserError("a limit in bdp needs a fixed rate and RTT; give bytes, packets or a time", where="queue")
         return {"bytes": limit.bdp_bytes(rate_bps, rtt_ns)}
     return {{"bytes": "bytes", "packets": "packets", "time": "time_ns"}[limit.kind]: int(limit.amount)}

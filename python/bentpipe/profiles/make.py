@@ -113,7 +113,7 @@ def make_profile(
     terminal, server = as_place(site), as_place(to)
     duration_ns = duration_to_ns(duration_s)
     if not 0 <= seed < 2**64:
-        raise UserError(f"seed: {seed}; expected 0 to 2^64 - 1")
+        raise UserError(f"{seed}", where="seed", expected="0 to 2^64 - 1")
     if start_unix_ns is None:
         start_unix_ns = default_start_unix_ns(elements)
     satellites = load_satellites(elements, constellation, start_unix_ns)
@@ -123,7 +123,9 @@ def make_profile(
             f"{constellation} gives the orbits; gateways, 15 s slots, grants, capacity and loss are Starlink's, "
             "since nothing is published to model them by"
             + (
-                " (a geostationary path: --preset geo)" if all(s.slot_longitude_deg is not None for s in shells) else ""
+                " (a geostationary path is the preset geo)"
+                if all(s.slot_longitude_deg is not None for s in shells)
+                else ""
             ),
             BorrowedModelWarning,
             stacklevel=2,
@@ -171,7 +173,7 @@ def _warn_of_outages(schedule: str, terminal: Place) -> None:
     unserved_s = sum(slot["end_ns"] - slot["start_ns"] for slot in slots if slot["serving"] is None) / 1e9
     if unserved_s > 0:
         of_s = slots[-1]["end_ns"] / 1e9
-        hint = "" if unserved_s < of_s else "; `bentpipe sites` shows coverage, --gateways FILE adds gateways"
+        hint = "" if unserved_s < of_s else "; `bentpipe sites` shows coverage, `gateways` adds some of your own"
         warnings.warn(
             f"{terminal.name}: no satellite in view of a gateway serves it for {unserved_s:g} of {of_s:g} s: an outage"
             f"{hint}",

@@ -56,7 +56,9 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
     try:
         check_size(data, BOUND)
     except ValueError as error:
-        raise UserError(f"{path}: the Profile is too long to be read again: {error}; make a shorter one") from None
+        raise UserError(
+            f"the Profile is too long to be read again: {error}; make a shorter one", where=str(path)
+        ) from None
     split = _footer_start(data)
     with atomic_write(path) as file:
         file.write(data[:split])
@@ -78,33 +80,36 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """
     data = read_bytes(path)
     if not data:
-        raise UserError(f"{path}: is empty; expected a Profile (Parquet)")
+        raise UserError("is empty", where=str(path), expected="a Profile (Parquet)")
     if not data.startswith(_MAGIC):
-        raise UserError(f"{path}: is not a Parquet file; expected a Profile, as `bentpipe profile make` writes it")
+        raise UserError(
+            "is not a Parquet file", where=str(path), expected="a Profile, as `bentpipe profile make` writes it"
+        )
     if not data.endswith(_MAGIC) or len(data) < 12:
-        raise UserError(f"{path}: the Parquet file is cut short ({len(data)} bytes): {_AGAIN}")
+        raise UserError(f"the Parquet file is cut short ({len(data)} bytes): {_AGAIN}", where=str(path))
     if not _checksum_holds(data):
         if PROFILE_KEY.encode() not in data:
             raise UserError(
-                f"{path}: is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)"
+                f"is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)", where=str(path)
             )
         _refuse_newer_or_rewritten(path, data)
-        raise UserError(f"{path}: its bytes do not match their checksum: {_AGAIN}")
+        raise UserError(f"its bytes do not match their checksum: {_AGAIN}", where=str(path))
     stored = guarded(
         lambda: pl.read_parquet_metadata(io.BytesIO(data)),
-        lambda reason: UserError(f"{path}: Parquet cannot read it ({reason}): {_AGAIN}"),
+        lambda reason: UserError(f"Parquet cannot read it ({reason}): {_AGAIN}", where=str(path)),
     )
     metadata = stored.get(PROFILE_KEY, "")
     _check_format(path, metadata)
     frame = guarded(
-        lambda: read_parquet(data, BOUND), lambda reason: UserError(f"{path}: Parquet cannot read it: {reason}")
+        lambda: read_parquet(data, BOUND),
+        lambda reason: UserError(f"Parquet cannot read it: {reason}", where=str(path)),
     )
     try:
         profile = profile_from_frame(frame, metadata)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{error}", where=str(path)) from None
     if profile.content_hash() != stored.get(HASH_KEY):
-        raise UserError(f"{path}: its content does not match its hash: {_AGAIN}")
+        raise UserError(f"its content does not match its hash: {_AGAIN}", where=str(path))
     return profile
 
 
@@ -141,8 +146,9 @@ def _refuse_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> Non
         _check_format(path, json.dumps(metadata))
         if _CREATED_BY not in footer:
             raise UserError(
-                f"{path}: was rewritten by another program, which dropped the checksum; use the original file, "
-                "or write its table and metadata as csv and convert that (docs/reference/converters.md)"
+                "was rewritten by another program, which dropped the checksum; use the original file, or "
+                "write its table and metadata as csv and convert that (docs/reference/converters.md)",
+                where=str(path),
             )
 
 
@@ -151,6 +157,8 @@ def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
     try:
         version = json.loads(metadata)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"{path}: its metadata is not a Profile's JSON: {_AGAIN}") from None
+        raise UserError(f"its metadata is not a Profile's JSON: {_AGAIN}", where=str(path)) from None
     if isinstance(version, int) and version > FORMAT:
-        raise UserError(f"{path}: has format {version}, this bentpipe reads up to {FORMAT}: install a newer bentpipe")
+        raise UserError(
+            f"has format {version}, this bentpipe reads up to {FORMAT}: install a newer bentpipe", where=str(path)
+        )

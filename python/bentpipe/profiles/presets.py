@@ -58,7 +58,7 @@ def preset_profile(
     service = services.get(key.strip().lower())
     if service is not None:
         if colon:
-            raise UserError(f"preset {service.name}: has no parameters; expected --preset {service.name}")
+            raise UserError(f"{service.name} has no parameters", where="preset", expected="the name alone")
         return _service_profile(service, duration_s, start_unix_ns, seed, name, loss, parameters, on_progress)
     if key.strip().lower() not in load_presets():
         known = [*load_presets(), *services]

@@ -49,7 +49,7 @@ class Parameter:
         except ValueError:
             value = float("nan")
         if not self.least <= value <= self.most or (self.whole and value != int(value)):
-            raise UserError(f"{where}: {self.name} is {shown(text)}; expected {self.allowed}")
+            raise UserError(f"{self.name} is {shown(text)}", where=where, expected=self.allowed)
         return value
 
     @property
@@ -191,7 +191,7 @@ def parse_queue(text: str, where: str = "queues") -> QueueRule:
     if match is None:
         names = [each.name for each in DISCIPLINES]
         hint = did_you_mean(name.strip(), names)
-        raise UserError(f"{where}: no queue discipline {shown(name)}{hint} (there are {', '.join(names)})")
+        raise UserError(f"no queue discipline {shown(name)}{hint} (there are {', '.join(names)})", where=where)
     given = _given(match, written, f"{where}: {match.name}") if colon else {}
     rule = {
         "discipline": _record(match, given, f"{where}: {match.name}"),
@@ -241,7 +241,7 @@ def _place(place: str, where: str) -> tuple[str | None, str | None]:
     if not slash:
         return (None, place) if place in DIRECTIONS else (place, None)
     if direction not in DIRECTIONS:
-        raise UserError(f"{where}: {shown(direction)} is no direction; expected up or down after the hop's name")
+        raise UserError(f"{shown(direction)} is no direction", where=where, expected="up or down after the hop's name")
     return hop, direction
 
 
@@ -251,15 +251,17 @@ def _given(discipline: Discipline, written: str, where: str) -> dict[str, float]
     for part in written.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise UserError(f"{where}: {shown(part)} is no parameter; expected parameter=value of {', '.join(known)}")
+            raise UserError(
+                f"{shown(part)} is no parameter", where=where, expected=f"parameter=value of {', '.join(known)}"
+            )
         if name not in known:
-            raise UserError(f"{where}: no parameter {shown(name)}{did_you_mean(name, known)} ({', '.join(known)})")
+            raise UserError(f"no parameter {shown(name)}{did_you_mean(name, known)} ({', '.join(known)})", where=where)
         if name in given:
-            raise UserError(f"{where}: {name} is given twice; keep one")
+            raise UserError(f"{name} is given twice; keep one", where=where)
         given[name] = known[name].read(value, where)
     for stem in ("limit", "threshold"):
         if len(twice := [name for name in given if name.startswith(f"{stem}_")]) > 1:
-            raise UserError(f"{where}: {' and '.join(twice)}; expected one of them")
+            raise UserError(" and ".join(twice), where=where, expected="one of them")
     return given
 
 
@@ -272,7 +274,7 @@ def _record(discipline: Discipline, given: Mapping[str, float], where: str) -> s
 
     def codel() -> dict[str, Any]:
         if ns("interval_ms") < ns("target_ms"):
-            raise UserError(f"{where}: interval_ms is below target_ms; expected at least as much")
+            raise UserError("interval_ms is below target_ms", where=where, expected="at least as much")
         return {"target_ns": ns("target_ms"), "interval_ns": ns("interval_ms"), "ecn": bool(values["ecn"])}
 
     if discipline.name == "codel":
@@ -282,7 +284,7 @@ def _record(discipline: Discipline, given: Mapping[str, float], where: str) -> s
         return {"fq_codel": {"codel": codel(), **whole}}
     if discipline.name == "red":
         if ns("max_ms") <= ns("min_ms"):
-            raise UserError(f"{where}: max_ms is not above min_ms")
+            raise UserError("max_ms is not above min_ms", where=where)
         return {
             "red": {
                 "min": {"time_ns": ns("min_ms")},

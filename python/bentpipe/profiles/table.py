@@ -75,10 +75,10 @@ def profile_from_frame(frame: pl.DataFrame, metadata: str) -> Profile:
     """
     missing = [name for name in SCHEMA if name not in frame.columns]
     if missing:
-        raise UserError(f"the table has no column {missing[0]}; expected {', '.join(SCHEMA)}")
+        raise UserError(f"the table has no column {missing[0]}", expected=", ".join(SCHEMA))
     for name, kind in SCHEMA.items():
         if frame[name].dtype != kind:
-            raise UserError(f"column {name} holds {frame[name].dtype}; expected {kind}")
+            raise UserError(f"column {name} holds {frame[name].dtype}", expected=str(kind))
         if frame[name].null_count():
             raise UserError(f"column {name} has {frame[name].null_count()} empty cell(s); every row needs a value")
     return Profile.from_table(
@@ -102,7 +102,7 @@ def _codes(column: pl.Series, names: Sequence[str], dtype: type[Code]) -> NDArra
     unknown = [value for value in column.unique(maintain_order=True) if value not in places]
     if unknown:
         row = int((column == unknown[0]).arg_max() or 0)
-        raise UserError(f"row {row}: {column.name} {shown(unknown[0])} is unknown; expected {_listed(names)}")
+        raise UserError(f"row {row}: {column.name} {shown(unknown[0])} is unknown", expected=f"{_listed(names)}")
     if not places:
         return np.empty(0, dtype)
     return column.replace_strict(places, return_dtype=pl.UInt32).to_numpy().astype(dtype)

@@ -78,7 +78,7 @@ def left_out(pairing: Pairing, names: Sequence[str]) -> list[str]:
         if missing
     ]
     if any(len(scheme.pairs) == 1 for scheme in pairing.schemes):
-        lines.append("one pair of Runs of a scheme: variation between seeds is unknown (--seeds)")
+        lines.append("one pair of Runs of a scheme: variation between seeds is unknown (`seeds`)")
     if pairing.other_hosts:
         lines.append(
             f"the hosts' settings differ in {plural(pairing.other_hosts, 'pair')} (`hosts`, `host_timing` in run.json)"

@@ -100,7 +100,7 @@ def _other(run: Run) -> tuple[str, str]:
     experiment = run.record.experiment
     excluded = {"controller", "options", "ecn"}
     flows = {json.dumps(flow.model_dump(mode="json", exclude=excluded), sort_keys=True) for flow in experiment.flows}
-    rest = experiment.model_dump(mode="json", include={"warmup_ns", "sample_step_ns", "hosts"})
+    rest = experiment.model_dump(mode="json", include={"warmup_ns", "sample_step_ns", "hosts", "pings"})
     return json.dumps([sorted(flows), rest], sort_keys=True), ""
 
 

@@ -52,21 +52,25 @@ def store_runs(runs: Sequence[Run], out: Path, failed: Sequence[FailedRun] = ())
     held = [run for run in runs if isinstance(run, MemoryRun)]
     if len(held) < len(runs):
         there = next(run for run in runs if not isinstance(run, MemoryRun))
-        raise UserError(f"{there.path}: this Run is on disk already; expected Runs in memory")
+        raise UserError("this Run is on disk already", where=str(there.path), expected="Runs in memory")
     places: set[Path] = set()
     bases: dict[str, Base] = {}
     for run in held:
         place = out / run.path
         if place.exists():
-            raise UserError(f"{place}: holds a Run already; expected an empty folder; try another one")
+            raise UserError("holds a Run already", where=str(place), expected="an empty folder", hint="another one")
         if place in places:
-            raise UserError(f"{place}: the place of two of the Runs; expected one; try a folder for each Experiment")
+            raise UserError(
+                "the place of two of the Runs", where=str(place), expected="one", hint="a folder for each Experiment"
+            )
         places.add(place)
         for base in run.bases:
             if bases.setdefault(base.label, base).hash != base.hash:
                 raise UserError(
-                    f"{profile_file(out, base.label)}: the place of two Profiles of the Runs; expected one; try a "
-                    "folder for each Experiment"
+                    "the place of two Profiles of the Runs",
+                    where=f"{profile_file(out, base.label)}",
+                    expected="one",
+                    hint="a folder for each Experiment",
                 )
     store_profiles(list(bases.values()), out, fresh=False)
     for run in held:

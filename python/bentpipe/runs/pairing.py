@@ -149,8 +149,8 @@ def _by_path(runs: Sequence[Run]) -> dict[str, Run]:
         other = by_path.setdefault(_path(run), run)
         if other is not run:
             raise UserError(
-                f"{other.path} and {run.path} have the same path, so the partner is ambiguous; expected a folder with "
-                "one of them"
+                f"{other.path} and {run.path} have the same path, so the partner is ambiguous",
+                expected="a folder with one of them",
             )
     return by_path
 

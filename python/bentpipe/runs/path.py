@@ -169,8 +169,8 @@ def _view(file: Path, given: str, drawn: str, seed: int) -> PathView:
     """Return the realised path, cached. Raises `UserError` if there is none; exceptions are not cached."""
     profile = read_profile(file)
     if profile.content_hash() != given:
-        raise UserError(f"{file}: another Profile than the one that was raced")
+        raise UserError("another Profile than the one that was raced", where=str(file))
     realised = Base("path", file.stem, profile, given).drawn(seed)
     if realised.content_hash() != drawn:
-        raise UserError(f"{file}: this build draws another path from seed {seed}")
+        raise UserError(f"this build draws another path from seed {seed}", where=str(file))
     return PathView(realised)

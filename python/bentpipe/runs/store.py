@@ -326,8 +326,10 @@ def read_record(folder: Path, hint: str) -> dict[str, Any]:
     """Read the `run.json` of any world. Raises as `read_run`; `hint` is the remedy in messages."""
     file = folder / "run.json"
     where = str(file)
-    if folder.is_dir() and not file.exists():
-        raise DamagedRunError("no such file", where=where, hint=hint)
+    if not folder.is_dir():
+        raise UserError("no such folder", where=str(folder), expected="the folder of a Run, with its run.json")
+    if not file.exists():
+        raise DamagedRunError("no run.json in it", where=str(folder), expected="the folder of a Run", hint=hint)
     data = read_bytes(file)
     try:
         record = json.loads(data)
@@ -367,9 +369,12 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     if not runs:
         if any(root.glob("*/*/run.json")) or (root / "run.json").exists():
             raise UserError(
-                f"{root}: holds measured Runs only; expected Runs of a race; try `bentpipe analyze` for measured Runs"
+                "holds measured Runs only",
+                where=str(root),
+                expected="Runs of a race",
+                hint="`bentpipe analyze` for measured Runs",
             )
-        raise UserError(f"{root}: no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)")
+        raise UserError("no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)", where=str(root))
     return runs
 
 
@@ -382,4 +387,4 @@ def check_folder(path: Path) -> None:
     """Refuse a place for Runs that is not a folder, or lies below a file."""
     for place in (path, *path.parents):
         if place.exists() and not place.is_dir():
-            raise UserError(f"{place}: is a file; expected a folder")
+            raise UserError("is a file", where=str(place), expected="a folder")

@@ -167,8 +167,10 @@ def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
         is_first = schemes.get(where) != each.group.scheme
         schemes[where] = each.group.scheme
         tables.setdefault(where, []).append(_latency_row(each, is_first=is_first))
-    about = "means over seeds; goodput of all flows; median, p95 and p99 of the pings' RTTs"
-    return [ResultTable(f"{where}: {about}", LATENCY_COLUMNS, rows) for where, rows in tables.items()]
+    return [
+        ResultTable(f"{where}: means over seeds; RTTs of pings", LATENCY_COLUMNS, rows)
+        for where, rows in tables.items()
+    ]
 
 
 def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:

@@ -78,9 +78,9 @@ def run_study(
     """
     study = find_study(name)
     if data is not None and not study.measured:
-        raise UserError(f"{name}: --data is not supported, since the study is simulated; try it without --data")
+        raise UserError(f"given, but the study {name} is simulated", where="data", expected="none")
     if on is not None and not study.sweeps:
-        raise UserError(f"{name}: --on is not supported, since the study is not a sweep; try it without --on")
+        raise UserError(f"given, but the study {name} is not a sweep", where="on", expected="none")
     if data is not None and not data.exists():
         raise UserError(f"{data}: no such file or folder; expected {study.measured} (docs/guides/studies.md)")
     if out.exists() and not out.is_dir():

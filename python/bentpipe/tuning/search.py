@@ -176,10 +176,10 @@ def _fresh_on(paths: Sequence[Profile], fresh_paths: Sequence[Profile], seeds: i
         return f"the same places and hours with other random processes, {fresh_seeds}"
     same = "the same path(s), without random processes, at most from other offsets"
     if drawn == 0:
-        return f"{same}, {fresh_seeds}: the gain may be chance; try --fresh with Profiles held out for this"
+        return f"{same}, {fresh_seeds}: the gain may be chance; try `fresh_paths` with Profiles held out for this"
     return (
-        f"{drawn} of {len(paths)} Profiles with other random processes, and {same}, {fresh_seeds}; try --fresh with "
-        "Profiles held out for this"
+        f"{drawn} of {len(paths)} Profiles with other random processes, and {same}, {fresh_seeds}; try `fresh_paths` "
+        "with Profiles held out for this"
     )
 
 

@@ -122,7 +122,7 @@ def check(
         how = {"quick": quick}
     if (quick and not how) or (out is not None and "out" not in how):
         shortened = ", ".join(sorted(MEASURED_HERE | SHORTENED))
-        raise UserError(f"{name}: --quick is for {shortened}, --out for {', '.join(sorted(MEASURED_HERE))}")
+        raise UserError(f"{name}: `quick` is for {shortened}, `out` for {', '.join(sorted(MEASURED_HERE))}")
     outcome: Outcome = module.check(data, on_progress or (lambda _: None), **how)
     return outcome
 

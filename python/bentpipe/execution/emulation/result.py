@@ -116,7 +116,7 @@ class EmulationResult:
         relay, gateway = done["relay"], done["gateway"] or {}
         count = gateway.get
         causes = (
-            (relay.get("too_large"), "packets were larger than the path's MTU and did not enter it (--mtu)"),
+            (relay.get("too_large"), "packets were larger than the path's MTU and did not enter it (`mtu`)"),
             (relay.get("malformed"), "buffers could not be split into packets, and were dropped before the path"),
             (
                 count("dropped_busy", 0) + count("dropped_unread", 0),
@@ -216,7 +216,7 @@ class EmulationResult:
                 "are not in the summary"
             )
         if loops := ((self.done or {}).get("relay") or {}).get("loops"):
-            warnings.append(f"the Profile was played {loops + 1} times (--at-end loop): {LOOP_NOTE}")
+            warnings.append(f"the Profile was played {loops + 1} times (`at_end` loop): {LOOP_NOTE}")
         if (
             self.limit is not None
             and self.limit.share <= MAX_LIMITED_SHARE < self.limit.share + self.limit.unknown_share
@@ -228,7 +228,7 @@ class EmulationResult:
     def why_ended(self) -> str | None:
         """Why the program was stopped, in one line; None: it ended by itself, or there was none."""
         done = self.done or {}
-        reasons = {"profile_ended": "the Profile was over (--at-end stop)", "requested": "by request"}
+        reasons = {"profile_ended": "the Profile was over (`at_end` stop)", "requested": "by request"}
         if done.get("stopped") not in reasons:
             return None
         how = "stopped" if done.get("ending") else "killed, since it ignored the signal to stop"

@@ -133,7 +133,7 @@ def place_of(client: DishClient, site: str | None) -> Place:
     try:
         lat_deg, lon_deg, alt_m = client.location()
     except DishError as error:
-        raise UserError(f"the place of the terminal is unknown; give --site: {error}") from None
+        raise UserError(f"none given, and the terminal reports none: {error}", where="site") from None
     return parse_place(f"{lat_deg},{lon_deg},{alt_m}")
 
 

@@ -72,7 +72,7 @@ class Spec:
         least_ns = MIN_INTERVAL_NS[self.method]
         if self.every_ns < least_ns:
             raise UserError(
-                f"--every: {self.every_ns / 1e9:g} s; expected {least_ns / 1e9:g} s or more for {self.method}"
+                f"{self.every_ns / 1e9:g} s", where="every", expected=f"{least_ns / 1e9:g} s or more for {self.method}"
             )
 
     def to_json(self) -> str:

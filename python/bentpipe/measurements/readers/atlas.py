@@ -69,7 +69,7 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
         answer = {"ttl": pl.Int64, "address": pl.String, "rtt_ms": pl.Float64}
         tables["hops"] = pl.DataFrame(hops, schema={**names, **answer}, orient="row")
     if not tables:
-        raise UserError(f"{where}: holds no ping and no traceroute with a result")
+        raise UserError("holds no ping and no traceroute with a result", where=where)
     return Measurement(tables, notes=tuple(notes))
 
 
@@ -82,7 +82,7 @@ def _results(data: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for index, entry in enumerate(entries):
         place = f"{where}: [{index}]"
         if not isinstance(entry, dict):
-            raise UserError(f"{place}: {shown(entry)} is no result")
+            raise UserError(f"{shown(entry)} is no result", where=place)
         yield place, entry
 
 
@@ -119,7 +119,7 @@ def _ping(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for index, answer in enumerate(member(place, result, "result", list)):
         here = f"{place}.result[{index}]"
         if not isinstance(answer, dict):
-            raise UserError(f"{here}: {shown(answer)} is no answer")
+            raise UserError(f"{shown(answer)} is no answer", where=here)
         if _unsent(answer):
             continue
         again = bool(answer.get("dup"))
@@ -143,7 +143,7 @@ def _traceroute(place: str, result: dict[str, Any]) -> Iterator[tuple[Any, ...]]
         for number_in, answer in enumerate(member(here, hop, "result", list)):
             there = f"{here}.result[{number_in}]"
             if not isinstance(answer, dict):
-                raise UserError(f"{there}: {shown(answer)} is no answer")
+                raise UserError(f"{shown(answer)} is no answer", where=there)
             if "late" in answer:  # the answer to a packet of an earlier traceroute
                 continue
             address = text_of(there, answer, "from") if "from" in answer else None

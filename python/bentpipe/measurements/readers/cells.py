@@ -49,7 +49,7 @@ class Cells:
         """Raise `UserError` for the first row that is `bad`."""
         if bad.any():
             row = int(bad.arg_max() or 0)
-            raise UserError(f"{self._where}:{self._lines[row]}: {shown(text[row])}; {expected}")
+            raise UserError(f"{shown(text[row])}; {expected}", where=f"{self._where}:{self._lines[row]}")
 
 
 def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, pl.Series]:
@@ -62,10 +62,10 @@ def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, p
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
+        raise UserError(f"is not UTF-8 text (byte 0x{data[error.start]:02x})", where=f"{where}:{line}") from None
     rows = content_lines(lines_of(data).to_frame("text").with_row_index("line", 1))
     if not rows.height:
-        raise UserError(f"{where}: the table has no row")
+        raise UserError("the table has no row", where=where)
     first = str(rows["text"][0])
     separator = separator_of(first)
     fields = split_line(first, separator)
@@ -74,7 +74,7 @@ def table_of(data: bytes, where: str) -> tuple[pl.DataFrame, list[str] | None, p
         rows = rows[1:]
     if not 2 <= len(fields) <= _MOST_COLUMNS or not rows.height:
         raise UserError(
-            f"{where}: {len(fields)} column(s) and {rows.height} row(s); expected a table with a time and a value"
+            f"{len(fields)} column(s) and {rows.height} row(s)", where=where, expected="a table with a time and a value"
         )
     return cells_of(rows, separator, len(fields), where), heading, rows["line"]
 
@@ -96,7 +96,7 @@ def cells_of(rows: pl.DataFrame, separator: str, width: int, where: str) -> pl.D
     if wrong.any():
         row = int(wrong.arg_max() or 0)
         raise UserError(
-            f"{where}:{rows['line'][row]}: {counts[row]} column(s); expected {width}, as in the rows before"
+            f"{counts[row]} column(s)", where=f"{where}:{rows['line'][row]}", expected=f"{width}, as in the rows before"
         )
     return cells.list.to_struct(fields=[f"c{place}" for place in range(width)]).struct.unnest()
 

@@ -34,7 +34,7 @@ def parse_json(where: str, data: bytes | str) -> Any:  # noqa: ANN401 - JSON is 
     except UserError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: is not usable JSON ({error})") from None
+        raise UserError(f"is not usable JSON ({error})", where=where) from None
     return document
 
 
@@ -45,7 +45,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def refuse_surrogates(where: str, text: bytes | str, value: Any) -> None:  # noqa: ANN401 - JSON is anything
     """Raise `UserError` if `value`, parsed from `text`, has a lone surrogate: tables and messages cannot encode it."""
     if lone := _lone_surrogate(text, value):
-        raise UserError(f"{where}: {lone} is half of a surrogate pair; expected whole Unicode characters")
+        raise UserError(f"{lone} is half of a surrogate pair", where=where, expected="whole Unicode characters")
 
 
 def _lone_surrogate(text: bytes | str, value: Any) -> str | None:  # noqa: ANN401 - JSON is anything
@@ -73,7 +73,7 @@ def documents(where: str, data: bytes) -> Iterator[tuple[Any, int]]:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{where}:{line}: is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
+        raise UserError(f"is not UTF-8 text (byte 0x{data[error.start]:02x})", where=f"{where}:{line}") from None
     decoder, place, ended = json.JSONDecoder(), 0, 0
     has_surrogates = bool(_SURROGATE.search(text))
     while more := _MORE.search(text, place):
@@ -83,10 +83,12 @@ def documents(where: str, data: bytes) -> Iterator[tuple[Any, int]]:
         except json.JSONDecodeError as error:
             raise UserError(_invalid_json(where, error)) from None
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: is not usable JSON ({error})") from None
+            raise UserError(f"is not usable JSON ({error})", where=where) from None
         if lone is not None:
             line = text.count("\n", 0, more.start()) + 1
-            raise UserError(f"{where}:{line}: {lone} is half of a surrogate pair; expected whole Unicode characters")
+            raise UserError(
+                f"{lone} is half of a surrogate pair", where=f"{where}:{line}", expected="whole Unicode characters"
+            )
         ended += end - place if text.isascii() else len(text[place:end].encode())
         place = end
         yield document, ended
@@ -99,12 +101,12 @@ def _invalid_json(where: str, error: json.JSONDecodeError) -> str:
 def member(where: str, value: Any, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401 - JSON is anything
     """Return ``value[key]``, of type `kind`. Raises `UserError` that names the place."""
     if not isinstance(value, dict) or key not in value:
-        raise UserError(f"{where}: has no {shown(key)}")
+        raise UserError(f"has no {shown(key)}", where=where)
     item = value[key]
     # bool is a subclass of int in Python, but not a number in JSON.
     expected = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(item, expected) or (isinstance(item, bool) and bool not in expected):
-        raise UserError(f"{where}.{key}: {shown(item)} is of the wrong type")
+        raise UserError(f"{shown(item)} is of the wrong type", where=f"{where}.{key}")
     return item
 
 
@@ -116,7 +118,7 @@ def number(where: str, value: Any, low: float, high: float, unit: str) -> float:
         or not low <= value <= high
         or not math.isfinite(value)
     ):
-        raise UserError(f"{where}: {shown(value)} is out of range; expected {low:g} to {high:g} {unit}")
+        raise UserError(f"{shown(value)} is out of range", where=where, expected=f"{low:g} to {high:g} {unit}")
     return float(value)
 
 
@@ -129,7 +131,7 @@ def count_of(where: str, entry: Any, key: str) -> int:  # noqa: ANN401 - JSON is
     """Return ``entry[key]`` as a count. Raises `UserError` that names the place."""
     item = member(where, entry, key, int)
     if not 0 <= item <= MAX_COUNT:
-        raise UserError(f"{where}.{key}: {shown(item)} is out of range; expected a count")
+        raise UserError(f"{shown(item)} is out of range", where=f"{where}.{key}", expected="a count")
     return int(item)
 
 
@@ -142,5 +144,5 @@ def text_of(where: str, entry: Any, key: str) -> str:  # noqa: ANN401 - JSON is 
     """Return ``entry[key]`` as one line of at most 200 characters. Raises `UserError` that names the place."""
     item = str(member(where, entry, key, str))
     if len(item) > 200 or not item.isprintable():
-        raise UserError(f"{where}.{key}: {shown(item)} is of the wrong type")
+        raise UserError(f"{shown(item)} is of the wrong type", where=f"{where}.{key}")
     return item

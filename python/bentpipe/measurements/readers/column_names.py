@@ -74,19 +74,23 @@ def _declared(heading: list[str] | None, width: int, where: str, hints: ReadHint
     """Return a name with a unit for each column; empty: ignored."""
     if hints.units is not None:
         if len(hints.units) != width:
-            raise UserError(f"{where}: --units names {len(hints.units)} columns, the table has {width}; - skips one")
+            raise UserError(
+                f"`units` names {len(hints.units)} columns, the table has {width}; - skips one", where=where
+            )
         names = ["" if name == "-" else normal_name(name) for name in hints.units]
         for given, name in zip(hints.units, names, strict=True):
             if name and meaning_of(name) is None:
                 raise UserError(
-                    f"--units: {shown(given)} is no column with a unit; expected for example unix_s, rtt_ms, down_mbps"
+                    f"{shown(given)} is no column with a unit",
+                    where="units",
+                    expected="for example unix_s, rtt_ms, down_mbps",
                 )
         return names
     if heading is not None:
         return [normal_name(name) for name in heading]
     unit = era(str(table[0, 0]))
     if width not in (2, 3) or unit is None:
-        raise UserError(f"{where}: has no heading; name its columns, as --units unix_s,rtt_ms")
+        raise UserError("has no heading", where=where, expected="names of its columns (`units`), as unix_s,rtt_ms")
     return [f"unix_{unit}", *(["seq"] if width == 3 else []), "rtt_ms"]
 
 
@@ -96,19 +100,26 @@ def _check(known: Meanings, names: Sequence[str], heading: list[str] | None, whe
         bare = next((name for name in names if NO_UNIT.match(name)), None)
         if bare is not None and heading is not None:
             raise UserError(
-                f"{where}: column {shown(heading[list(names).index(bare)])} has no unit; try --units, as "
-                f"{_with_unit(bare)}"
+                f"column {shown(heading[list(names).index(bare)])} has no unit",
+                where=where,
+                hint=f"`units`, as {_with_unit(bare)}",
             )
         if {"y", "x"} <= set(names):
             raise UserError(
-                f"{where}: holds pixels of a terminal's obstruction map, which no Run contains; try `bentpipe serving`"
+                "holds pixels of a terminal's obstruction map, which no Run contains",
+                where=where,
+                hint="`bentpipe serving`",
             )
-        raise UserError(f"{where}: no column is an RTT or a rate with its unit; expected for example rtt_ms, down_mbps")
+        raise UserError(
+            "no column is an RTT or a rate with its unit", where=where, expected="for example rtt_ms, down_mbps"
+        )
     twice = [quantity for quantity in dict.fromkeys(kinds) if kinds.count(quantity) > 1]
     if twice:
-        raise UserError(f"{where}: two columns are {twice[0].replace('_', ' ')}; choose one with --units (- skips one)")
+        raise UserError(
+            f"two columns are {twice[0].replace('_', ' ')}; choose one with `units` (- skips one)", where=where
+        )
     if "time" not in kinds and "instant" not in kinds:
-        raise UserError(f"{where}: no column has times; expected for example unix_s, timestamp, or t_s")
+        raise UserError("no column has times", where=where, expected="for example unix_s, timestamp, or t_s")
 
 
 def _with_unit(bare: str) -> str:

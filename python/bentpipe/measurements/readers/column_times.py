@@ -51,7 +51,7 @@ def expected_time(unit_s: float, first: str) -> str:
     """Return the `expected …` part of a message on a time; `first` is the first time of the column."""
     unit = next(name for name, scale in SECONDS.items() if scale == unit_s)
     size = era(first)
-    rather = f" (by its magnitude it is in {size}; try --units)" if size not in (None, unit) else ""
+    rather = f" (by its magnitude it is in {size}; try `units`)" if size not in (None, unit) else ""
     return f"expected a time of 2000 to 2100 in {unit} since 1970, or times since the start in all rows{rather}"
 
 
@@ -59,7 +59,7 @@ def counted_from(times: pl.Series, hints: ReadHints, notes: list[str]) -> tuple[
     """Convert times of `since` to times since 1970 [ns]; return them, and whether they are a wall clock's."""
     if bool((times >= _CLOCK_NS).any()):
         return times, True
-    notes.append(COUNTED + ("" if hints.start_unix_ns is not None else " (--start sets it)"))
+    notes.append(COUNTED + ("" if hints.start_unix_ns is not None else " (`start` sets it)"))
     return times + (hints.start_unix_ns or 0), hints.start_unix_ns is not None
 
 

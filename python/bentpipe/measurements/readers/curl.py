@@ -66,8 +66,8 @@ def _objects(data: bytes, where: str) -> list[tuple[dict[str, Any], int]]:
     objects: list[tuple[dict[str, Any], int]] = []
     for entry, end in documents(where, data):
         if not isinstance(entry, dict):
-            raise UserError(f"{where}: transfer {len(objects) + 1}: {shown(entry)} is no object")
+            raise UserError(f"transfer {len(objects) + 1}: {shown(entry)} is no object", where=where)
         objects.append((entry, end))
     if not objects:
-        raise UserError(f"{where}: is empty")
+        raise UserError("is empty", where=where)
     return objects

@@ -79,13 +79,13 @@ def measure(pieces: Iterator[bytes], where: str, hints: ReadHints) -> Measuremen
             elif count == first and not piece.endswith(b"\n"):  # truncated: no newline
                 notes.append(f"line {count} is cut off; left out")
             elif not _ASIDE.match(line):
-                raise UserError(f"{place}: {shown(line)} is not a line of fping")
+                raise UserError(f"{shown(line)} is not a line of fping", where=place)
         tables += [table, pl.DataFrame(events, schema=_SCHEMA, orient="row")]
     whole = pl.concat(tables) if tables else pl.DataFrame(schema=_SCHEMA)
     worst = [value or 0.0 for of in lists.values() for values in of for value in values]
     over = max([float(whole["rtt_ms"].max() or 0), *worst])  # type: ignore[arg-type]
     if over > MAX_RTT_MS:
-        raise UserError(f"{where}: an RTT of {over:g} ms; expected at most {MAX_RTT_MS:g} ms")
+        raise UserError(f"an RTT of {over:g} ms", where=where, expected=f"at most {MAX_RTT_MS:g} ms")
     return _measured(_answers(whole, lists, sent, where), hints, where, notes)
 
 
@@ -112,7 +112,7 @@ def _measured(every: list[tuple[str, Answers]], hints: ReadHints, where: str, no
         clock = one.clock if one.clock != "utc" else clock
         notes += [note for note in one.notes if note not in notes]
     if not ends:
-        raise UserError(f"{where}: holds no reply; expected at least one")
+        raise UserError("holds no reply", where=where, expected="at least one")
     return Measurement({"probes": pl.concat(tables)}, _clock(clock), jumps, tuple(notes), counted)
 
 
@@ -141,7 +141,7 @@ def _event(line: str, place: str, lists: _Lists, sent: dict[str, tuple[int, ...]
     try:
         event: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{place}: is not JSON ({error})") from None
+        raise UserError(f"is not JSON ({error})", where=place) from None
     refuse_surrogates(place, line, event)
     rows: list[_Row] = []
     for kind, entry in event.items() if isinstance(event, dict) else ():
@@ -165,15 +165,16 @@ def _stamp_ns(value: Any, place: str) -> int | None:  # noqa: ANN401 - JSON is a
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise UserError(
-            f"{place}: a time of {shown(value)}; expected seconds since 1970, which fping prints without "
-            "--timestamp-format"
+            f"a time of {shown(value)}",
+            where=place,
+            expected="seconds since 1970, which fping prints without --timestamp-format",
         )
     return int(match[1]) * 10**9 + int(match[2].ljust(9, "0"))
 
 
 def _count(value: Any, place: str) -> int:  # noqa: ANN401 - JSON is anything
     if type(value) is not int or not 0 <= value < 10**9:
-        raise UserError(f"{place}: {shown(value)} is out of range; expected a count")
+        raise UserError(f"{shown(value)} is out of range", where=place, expected="a count")
     return int(value)
 
 
@@ -181,7 +182,7 @@ def _rtt(value: Any, place: str) -> float | None:  # noqa: ANN401 - JSON is anyt
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_RTT_MS:
-        raise UserError(f"{place}: an RTT of {shown(value)}; expected 0 to {MAX_RTT_MS:g} ms")
+        raise UserError(f"an RTT of {shown(value)}", where=place, expected=f"0 to {MAX_RTT_MS:g} ms")
     return float(value)
 
 
@@ -195,7 +196,7 @@ def _answers(
         missing = stamps.filter(answered).null_count()
         if 0 < missing < int(answered.sum()):
             raise UserError(
-                f"{where}: some replies of {host} have a timestamp and others have none; expected all or none"
+                f"some replies of {host} have a timestamp and others have none", where=where, expected="all or none"
             )
         rtt_ms = rows["rtt_ms"].fill_null(np.nan).to_numpy()
         sent_ns = None

@@ -83,7 +83,7 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     """
     tests = _parsed(data, where)
     if len(tests) > 1:
-        raise UserError(f"{where}: holds {len(tests)} tests; expected one")
+        raise UserError(f"holds {len(tests)} tests", where=where, expected="one")
     return _reading(tests[0], where, arrivals)
 
 
@@ -110,7 +110,7 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
         tables.append(table)
         notes += [f"test {index + 1}: {note}" for note in more]
     if not tables:
-        raise UserError(f"{where}: none of its {len(tests)} tests has an interval; {notes[0]}")
+        raise UserError(f"none of its {len(tests)} tests has an interval; {notes[0]}", where=where)
     return Measurement({"samples": pl.concat(tables, how="diagonal_relaxed")}, notes=tuple(notes))
 
 
@@ -149,9 +149,9 @@ def _parsed(data: bytes, where: str) -> list[_Document]:
         return _streamed(data, where)
     tests = [_whole(document, where, end) for document, end in documents(where, data)]
     if not tests:
-        raise UserError(f"{where}: is empty; expected a test of iperf3")
+        raise UserError("is empty", where=where, expected="a test of iperf3")
     if len(tests) == 1 and (error := tests[0].error) is not None and not tests[0].start:
-        raise UserError(f"{where}: the test failed: {shown(error)}")
+        raise UserError(f"the test failed: {shown(error)}", where=where)
     return tests
 
 
@@ -168,7 +168,7 @@ def _reading(document: _Document, where: str, arrivals: Arrivals | None) -> Read
         notes.append("truncated: no results at its end")
     streams = _streams(document, where, omit_s, test.get("reverse"), notes)
     if not streams:
-        raise UserError(f"{where}: no interval{'; ' + notes[0] if notes else ''}")
+        raise UserError(f"no interval{'; ' + notes[0] if notes else ''}", where=where)
     start_ns, early_s = _time_0(document, streams, connected_ns, arrivals)
     totals = _totals(document.end or {}, f"{where}: end")
     flows = [
@@ -260,7 +260,7 @@ def _streams(
             slack_s = _OMIT_LATE_S if columns.get("omitted", [False])[-1:] == [True] and not omitted else 0.001
             if sender != sends or end_s <= begin_s or (ends and begin_s < ends[-1][0] - slack_s):
                 raise UserError(
-                    f"{place}: from {begin_s:g} to {end_s:g} s; expected successive intervals of one direction"
+                    f"from {begin_s:g} to {end_s:g} s", where=place, expected="successive intervals of one direction"
                 )
             ends.append((end_s, byte))
             row: dict[str, float | int | None] = {

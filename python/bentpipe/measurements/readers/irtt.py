@@ -37,13 +37,13 @@ def read(data: bytes, where: str, arrivals: Arrivals | None = None) -> Reading:
     """
     tests = _tests(data, where)
     if len(tests) > 1:
-        raise UserError(f"{where}: holds {len(tests)} tests; expected one")
+        raise UserError(f"holds {len(tests)} tests", where=where, expected="one")
     return _reading(tests[0], where)
 
 
 def _tests(data: bytes, where: str) -> list[Any]:
     if not (tests := [document for document, _ in documents(where, data)]):
-        raise UserError(f"{where}: is empty; expected a test of irtt")
+        raise UserError("is empty", where=where, expected="a test of irtt")
     return tests
 
 
@@ -51,7 +51,7 @@ def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is an
     version = text_of(f"{where}: version", member(where, document, "version", dict), "irtt")
     trips = member(where, document, "round_trips", list)
     if not trips:
-        raise UserError(f"{where}: round_trips is empty")
+        raise UserError("round_trips is empty", where=where)
     columns: dict[str, Column] = {name: [] for name in ("seq", "t_s", "rtt_ms", "owd_up_ms", "owd_down_ms", "lost")}
     start_ns = _sent_ns(f"{where}: round_trips[0]", trips[0])
     for index, trip in enumerate(trips):
@@ -61,7 +61,7 @@ def _reading(document: Any, where: str) -> Reading:  # noqa: ANN401 - JSON is an
         # `true` and `false` may also be JSON booleans.
         lost = str(member(place, trip, "lost", (str, bool))).lower()
         if lost not in _LOST:
-            raise UserError(f"{place}.lost: {shown(lost)}; expected {', '.join(_LOST)}")
+            raise UserError(shown(lost), where=f"{place}.lost", expected=", ".join(_LOST))
         columns["lost"].append(_LOST[lost])
         delays = member(place, trip, "delay", dict) if lost == "false" else {}
         columns["rtt_ms"].append(_ms(place, delays, "rtt", 0.0) if delays else None)

@@ -83,7 +83,7 @@ def measure(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measuremen
         first += piece.count(b"\n")
     whole = growing.columns()
     if not whole["unix_ns"].size:
-        raise UserError(f"{where}: the table has no row")
+        raise UserError("the table has no row", where=where)
     notes = [*plan.notes, *cut]
     times, clock = pl.Series("unix_ns", whole.pop("unix_ns")), True
     if plan.instants is None:
@@ -132,7 +132,9 @@ def _joined(pieces: Iterator[bytes], where: str) -> bytes:
     for piece in pieces:
         size += len(piece)
         if size > MAX_BYTES:
-            raise UserError(f"{where}: is too large; expected at most {MAX_BYTES} bytes of a table with words in it")
+            raise UserError(
+                "is too large", where=where, expected=f"at most {MAX_BYTES} bytes of a table with words in it"
+            )
         whole.append(piece)
     return b"".join(whole)
 
@@ -179,7 +181,7 @@ def _rows(piece: bytes, first: int, where: str, plan: _Plan) -> dict[str, NDArra
             piece.decode()
         except UnicodeDecodeError as error:
             number = first + piece.count(b"\n", 0, error.start)
-            raise UserError(f"{where}:{number}: is not UTF-8 text (byte 0x{piece[error.start]:02x})") from None
+            raise UserError(f"is not UTF-8 text (byte 0x{piece[error.start]:02x})", where=f"{where}:{number}") from None
     line, parsed, (missed, left) = _native.table_rows(piece, first, plan.separator, plan.kinds)
     named = {name: values for (name, _), values in zip(_named(plan), parsed, strict=True)}
     milli = next(unit for quantity, unit in plan.known.values() if quantity == "rtt") * 1e3

@@ -66,7 +66,7 @@ def _answers(target: Target, where: str) -> Answers:
     timed = stamps != NO_STAMP
     without = int((~timed & answered).sum())
     if 0 < without < int(answered.sum()):
-        raise UserError(f"{where}: some replies have a timestamp and others have none; expected all or none")
+        raise UserError("some replies have a timestamp and others have none", where=where, expected="all or none")
     sent_ns = None
     if not without and timed.any():
         trips_ns = rtt_ms * 1e6
@@ -75,7 +75,7 @@ def _answers(target: Target, where: str) -> Answers:
         sent_ns -= (trips_ns if whole else np.nan_to_num(trips_ns)).astype(np.int64)
         del trips_ns
         if (sent_ns if whole else sent_ns[timed]).min() < 0:
-            raise UserError(f"{where}: a reply's time is before 1970")
+            raise UserError("a reply's time is before 1970", where=where)
     return Answers(
         target.rows.pop("seq").astype(np.int64),
         sent_ns,
@@ -128,7 +128,7 @@ def _flow(target: Target, arrived_ns: list[int | None], where: str) -> Flow:
     known = [sent for sent in sent_ns if sent is not None]
     start_ns = min(known, default=None)
     if start_ns is not None and (start_ns < 0 or max(known) - start_ns > 10**9 * 10**9):  # thirty years
-        raise UserError(f"{where}: its times go from {start_ns} to {max(known)} ns since 1970")
+        raise UserError(f"its times go from {start_ns} to {max(known)} ns since 1970", where=where)
     t_s: Column = [None if sent is None or start_ns is None else (sent - start_ns) / 1e9 for sent in sent_ns]
     columns: dict[str, Column] = {
         "seq": seqs,

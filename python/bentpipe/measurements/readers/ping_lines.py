@@ -161,9 +161,9 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
             else:
                 foreign = _FOREIGN.match(line) and (" bytes" not in line or _COMMA.search(line))
                 expected = "; expected it in English: LC_ALL=C ping …" if foreign else ""
-                raise UserError(f"{place}: {shown(line)} is not a line of ping{expected}")
+                raise UserError(f"{shown(line)} is not a line of ping{expected}", where=place)
     if not targets:
-        raise UserError(f"{where}: has no line of `PING` and no reply")
+        raise UserError("has no line of `PING` and no reply", where=where)
     every = whole.columns()
     begins = [target.line for target in targets] + [MOST_LINES]
     for target, begin, end in zip(targets, begins, begins[1:], strict=False):
@@ -202,7 +202,7 @@ def _hosts(block: bytes, first: int, rows: Columns, hosts: dict[str, int], where
 
 def _place(name: str, hosts: dict[str, int], where: str) -> int:
     if name not in hosts and len(hosts) > MOST_HOSTS:
-        raise UserError(f"{where}: replies from more than {MOST_HOSTS} addresses; split it")
+        raise UserError(f"replies from more than {MOST_HOSTS} addresses; split it", where=where)
     return hosts.setdefault(name, len(hosts))
 
 
@@ -268,7 +268,7 @@ def _parsed(
                 firsts.append(first)
                 first += block.count(b"\n")
             if first >= MOST_LINES:
-                raise UserError(f"{where}: has more than {MOST_LINES} lines; split it")
+                raise UserError(f"has more than {MOST_LINES} lines; split it", where=where)
             cut = None if batch[-1].endswith(b"\n") else first
             # The native parser releases the GIL.
             for block, parsed in zip(batch, pool.map(_block, batch, firsts, [where] * len(batch)), strict=True):
@@ -292,7 +292,7 @@ def _block(text: bytes, first: int, where: str) -> tuple[Columns, dict[int, str]
     over = np.flatnonzero(columns["rtt_ms"] > MAX_RTT_MS)
     if over.size:
         at, most = columns["line"][over[0]], columns["rtt_ms"][over[0]]
-        raise UserError(f"{where}:{at}: an RTT of {most:.10g} ms; expected at most {MAX_RTT_MS:g} ms")
+        raise UserError(f"an RTT of {most:.10g} ms", where=f"{where}:{at}", expected=f"at most {MAX_RTT_MS:g} ms")
     return columns, error_texts, others
 
 
@@ -340,16 +340,16 @@ def _take_statistics(target: Target, line: str, place: str, count: int) -> bool:
     if match := _TOTALS.match(line):
         sent, received, duplicates, corrupt, errors, time_ms = (int(group or 0) for group in match.groups())
         if sent > MAX_COUNT:
-            raise UserError(f"{place}: {sent} packets sent; expected at most {MAX_COUNT}")
+            raise UserError(f"{sent} packets sent", where=place, expected=f"at most {MAX_COUNT}")
         if received > sent:
-            raise UserError(f"{place}: {received} of {sent} packets received")
+            raise UserError(f"{received} of {sent} packets received", where=place)
         target.totals, target.totals_line = (sent, received, duplicates, corrupt, errors), count
         target.span_s = time_ms / 1e3 if match[6] else None
         return True
     if match := _RTT_SUMMARY.match(line):
         values = [float(value) for value in match["all"].split("/")]
         if max(values) > MAX_RTT_MS or not values[0] <= values[1] <= values[2]:
-            raise UserError(f"{place}: {shown(line)}; expected min, avg, max in order, at most {MAX_RTT_MS:g} ms")
+            raise UserError(shown(line), where=place, expected=f"min, avg, max in order, at most {MAX_RTT_MS:g} ms")
         target.rtt_summary = dict(zip(("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms", "rtt_mdev_ms"), values, strict=False))
         return True
     return False
@@ -360,4 +360,4 @@ def _check_totals(target: Target, where: str) -> None:
         replied = target.rows["seq"][target.rows["kind"] == REPLIED]
         seen = np.unique(replied).size if replied.size < 2**16 else 0  # 16-bit numbers repeat
         if seen > target.totals[0]:
-            raise UserError(f"{where}:{target.totals_line}: {seen} of {target.totals[0]} packets received")
+            raise UserError(f"{seen} of {target.totals[0]} packets received", where=f"{where}:{target.totals_line}")

@@ -79,7 +79,7 @@ def series(answers: Answers, hints: ReadHints, where: str) -> Series:
         UserError: There is no answer, no way to determine send times, or impossible numbers.
     """
     if np.isnan(answers.rtt_ms).all():
-        raise UserError(f"{where}: holds no reply; expected at least one")
+        raise UserError("holds no reply", where=where, expected="at least one")
     if not answers.whole:
         begins = restarts(
             answers.seq,
@@ -118,7 +118,9 @@ def _one(held: list[Answers], hints: ReadHints, where: str) -> Series:
         again, late, first_of = _disorder(seq)
     low, high = _range(seq, silent, answers)
     if high - low + 1 - seq.size > MOST_MISSING:
-        raise UserError(f"{where}: of probes {low} to {high} only {seq.size} were answered; are these numbers right?")
+        raise UserError(
+            f"of probes {low} to {high} only {seq.size} were answered; are these numbers right?", where=where
+        )
     notes: list[str] = []
     clock: Clock = "utc"
     jumps = 0
@@ -128,7 +130,7 @@ def _one(held: list[Answers], hints: ReadHints, where: str) -> Series:
         start_ns = 0 if hints.start_unix_ns is None else hints.start_unix_ns
         if hints.start_unix_ns is None:
             clock = "relative"
-            notes.append("no timestamps: it begins in 1970, and slots have no phase (--start sets the time)")
+            notes.append("no timestamps: it begins in 1970, and slots have no phase (`start` sets the time)")
         sent_ns = start_ns + np.round((seq - low) * (every_s * 1e9)).astype(np.int64)
     else:
         sent_ns = replied_ns
@@ -344,8 +346,7 @@ def _interval(answers: Answers, low: int, high: int, hints: ReadHints, where: st
         notes.append(f"no timestamps: probes are spaced evenly by {every_s:.4g} s, from the total time at its end")
         return every_s
     raise UserError(
-        f"{where}: has no timestamps; try --every with the probe interval (ping's default: --every 1), or measure with "
-        "`ping -D`"
+        "has no timestamps", where=where, hint="`every` with the probe interval (ping's default: 1 s), or `ping -D`"
     )
 
 

@@ -51,7 +51,7 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
             target, traces, ttl = heading[2], traces + 1, 0
         elif hop := _HOP.match(text) or (_MORE.match(text) if ttl else None):
             if target is None:
-                raise UserError(f"{where}:{count}: a hop before any line of `traceroute to`")
+                raise UserError("a hop before any line of `traceroute to`", where=f"{where}:{count}")
             ttl, answers = (int(hop[1]), hop[2]) if hop.re is _HOP else (ttl, hop[1])
             at = (hints.start_unix_ns or 0) + traces * 10**9
             try:
@@ -62,10 +62,10 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
                 notes.append(f"line {count} is cut off; left out")
         elif text.strip() and not text.startswith("traceroute"):
             if count < len(lines):
-                raise UserError(f"{where}:{count}: {shown(text)} is not a line of traceroute")
+                raise UserError(f"{shown(text)} is not a line of traceroute", where=f"{where}:{count}")
             notes.append(f"line {count} is cut off; left out")
     if not rows:
-        raise UserError(f"{where}: holds no hop")
+        raise UserError("holds no hop", where=where)
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return Measurement({"hops": table}, clock_of(hints), notes=tuple(notes), counted=True)
 
@@ -80,14 +80,14 @@ def _answers(text: str, place: str) -> list[tuple[str | None, float | None]]:
         elif match["rtt"]:
             rtt_ms = float(match["rtt"])
             if rtt_ms > MAX_RTT_MS or address is None:
-                raise UserError(f"{place}: {shown(match[0])} is out of place; expected an address before it")
+                raise UserError(f"{shown(match[0])} is out of place", where=place, expected="an address before it")
             answers.append((address, rtt_ms))
         elif match["inside"] or is_address(match["word"]):
             address = (match["inside"] or match["word"]).partition("%")[0]
             if not is_address(address):
-                raise UserError(f"{place}: {shown(address)} is no address")
+                raise UserError(f"{shown(address)} is no address", where=place)
     if not answers:
-        raise UserError(f"{place}: {shown(text)} has neither an RTT nor a `*`")
+        raise UserError(f"{shown(text)} has neither an RTT nor a `*`", where=place)
     return answers
 
 
@@ -110,7 +110,7 @@ def measure_mtr(data: bytes, where: str, hints: ReadHints) -> Measurement:
             rtt_ms = number_of(place, hub, "Best", MAX_RTT_MS, "ms") if answered else None
             rows.append((target, at_ns, _ttl(place, hub, index + 1), host if answered else None, rtt_ms))
     if not rows:
-        raise UserError(f"{where}: has no hub of a report")
+        raise UserError("has no hub of a report", where=where)
     notes = (no_times(hints), "best RTT of each hop; hops with only a name count as silent (mtr -n has addresses)")
     return Measurement(
         {"hops": pl.DataFrame(rows, schema=SCHEMA, orient="row")}, clock_of(hints), notes=notes, counted=True
@@ -136,7 +136,7 @@ def is_address(text: str | None) -> bool:
 def no_times(hints: ReadHints) -> str:
     """Return the note on traceroutes without timestamps."""
     return "no timestamps: traceroutes are put a second apart" + (
-        "" if hints.start_unix_ns is not None else ", from 1970 on (--start sets the time)"
+        "" if hints.start_unix_ns is not None else ", from 1970 on (`start` sets the time)"
     )
 
 

@@ -41,11 +41,11 @@ _MOST = 1_000_000
 
 Times = Literal["probe", "reply"]
 #: The note on detected reply times.
-DETECTED = "timestamps are reply times ({}): the RTT is subtracted from each (--times probe keeps them)"
+DETECTED = "timestamps are reply times ({}): the RTT is subtracted from each (`times` probe keeps them)"
 #: The note on timestamps that the user calls send times, and that look like reply times.
 DOUBTED = "timestamps look like reply times ({}); kept as send times, as requested"
 #: The note on undecided timestamps with overtaken replies.
-DISORDERED = "{}, but paths preserve order: are its timestamps reply times (--times reply)?"
+DISORDERED = "{}, but paths preserve order: are its timestamps reply times (`times` reply)?"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def measure_mahimahi(data: bytes, where: str, hints: ReadHints) -> Measurement:
     times_ms = opportunities_ms(data, where)
     notes = [f"capacity in steps of {BIN_S:g} s", *filter(None, [cut])]
     if times_ms.size < _SURE and times_ms[-1] < MAX_RTT_MS and times_ms.size == np.unique(times_ms).size:
-        notes.append("few lines: read as packet times (mahimahi); try --format leoreplayer if they are delays")
+        notes.append("few lines: read as packet times (mahimahi); try `format` leoreplayer if they are delays")
     edges_s, bps = binned_bps(times_ms, BIN_S)
     table = pl.DataFrame(
         {"t_s": edges_s[1:], "duration_s": np.diff(edges_s), "capacity_bps": bps},
@@ -77,7 +77,9 @@ def measure_delays(data: bytes, where: str, hints: ReadHints) -> Measurement:
     delay_ms = _numbers(data, where, pl.Float64, "a delay in ms").to_numpy()
     if delay_ms.max() > MAX_RTT_MS:
         line = int(np.argmax(delay_ms)) + 1
-        raise UserError(f"{where}:{line}: a delay of {delay_ms.max():g} ms; expected at most {MAX_RTT_MS:g} ms")
+        raise UserError(
+            f"a delay of {delay_ms.max():g} ms", where=f"{where}:{line}", expected=f"at most {MAX_RTT_MS:g} ms"
+        )
     table = pl.DataFrame(
         {"t_s": np.arange(1, delay_ms.size + 1) * DELAY_STEP_S, "delay_ms": delay_ms},
     ).with_columns(pl.lit(DELAY_STEP_S).alias("duration_s"), pl.lit(hints.direction, pl.String).alias("direction"))
@@ -96,12 +98,15 @@ def opportunities_ms(data: bytes, where: str) -> NDArray[np.int64]:
     if back.size:
         at = int(back[0])
         raise UserError(
-            f"{where}:{_line_of(data, at + 1)}: {times[at + 1]} ms comes after {times[at]} ms; times must not decrease"
+            f"{times[at + 1]} ms comes after {times[at]} ms; times must not decrease",
+            where=f"{where}:{_line_of(data, at + 1)}",
         )
     if times[-1] == 0:
-        raise UserError(f"{where}: holds no time above 0 ms; expected a packet-delivery trace (one time in ms a line)")
+        raise UserError(
+            "holds no time above 0 ms", where=where, expected="a packet-delivery trace (one time in ms a line)"
+        )
     if times[-1] > MAX_MS:
-        raise UserError(f"{where}: ends at {times[-1]} ms; expected at most {MAX_MS} (31 days)")
+        raise UserError(f"ends at {times[-1]} ms", where=where, expected=f"at most {MAX_MS} (31 days)")
     opportunities: NDArray[np.int64] = times
     return opportunities
 
@@ -125,9 +130,9 @@ def _numbers(data: bytes, where: str, kind: type[pl.DataType], expected: str) ->
     good = filled.str.contains(pattern)
     if not good.all():
         place = int((~good).arg_max() or 0)
-        raise UserError(f"{where}:{_line_of(data, place)}: {shown(filled[place])} is not {expected}")
+        raise UserError(f"{shown(filled[place])} is not {expected}", where=f"{where}:{_line_of(data, place)}")
     if not filled.len():
-        raise UserError(f"{where}: is empty; expected {expected} a line")
+        raise UserError("is empty", where=where, expected=f"{expected} a line")
     return filled.cast(kind)
 
 

@@ -125,12 +125,14 @@ def measure_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measu
                 targets.append(_Target("", count))
             rtt_ms = float(reply[1]) if reply else float("nan")
             if rtt_ms > MAX_RTT_MS:
-                raise UserError(f"{where}:{count}: an RTT of {rtt_ms:g} ms; expected at most {MAX_RTT_MS:g} ms")
+                raise UserError(
+                    f"an RTT of {rtt_ms:g} ms", where=f"{where}:{count}", expected=f"at most {MAX_RTT_MS:g} ms"
+                )
             targets[-1].rtt_ms.append(rtt_ms)
         elif (totals := _TOTALS.match(line)) and targets:
             sent, received = int(totals[1]), int(totals[2])
             if received > sent or sent > MAX_COUNT:
-                raise UserError(f"{where}:{count}: {received} of {sent} packets received")
+                raise UserError(f"{received} of {sent} packets received", where=f"{where}:{count}")
             targets[-1].sent = sent
         elif _STATISTICS.match(line) or _ASIDE.match(line):
             continue
@@ -138,7 +140,9 @@ def measure_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measu
             notes.append(f"line {count} is cut off; left out")
         else:
             raise UserError(
-                f"{where}:{count}: {shown(line)} is not a line of Windows' ping; expected its English output (chcp 437)"
+                f"{shown(line)} is not a line of Windows' ping",
+                where=f"{where}:{count}",
+                expected="its English output (chcp 437)",
             )
     return _measured(targets, where, hints, notes)
 
@@ -146,7 +150,7 @@ def measure_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measu
 def _measured(targets: list[_Target], where: str, hints: ReadHints, notes: list[str]) -> Measurement:
     every = hints if hints.every_s is not None else ReadHints(EVERY_S, hints.start_unix_ns)
     if hints.every_s is None:
-        notes.append("no timestamps: one probe per second, as Windows' ping sends without loss (--every sets it)")
+        notes.append("no timestamps: one probe per second, as Windows' ping sends without loss (`every` sets it)")
     tables: list[pl.DataFrame] = []
     ends: dict[str, int] = {}
     clock: Any = "utc"
@@ -156,7 +160,7 @@ def _measured(targets: list[_Target], where: str, hints: ReadHints, notes: list[
             if len(targets) > 1:
                 notes.append(f"no reply from {shown(target.name)}, and no timestamps: left out")
                 continue
-            raise UserError(f"{where}: holds no reply; expected at least one")
+            raise UserError("holds no reply", where=where, expected="at least one")
         if target.sent is None:
             notes.append(f"no statistics of {shown(target.name)}: ping was killed")
         numbers = np.arange(rtt_ms.size, dtype=np.int64)
@@ -169,7 +173,7 @@ def _measured(targets: list[_Target], where: str, hints: ReadHints, notes: list[
         clock = one.clock
         notes += [note for note in one.notes if note not in notes]
     if not tables:
-        raise UserError(f"{where}: holds no reply; expected at least one")
+        raise UserError("holds no reply", where=where, expected="at least one")
     return Measurement({"probes": pl.concat(tables)}, clock, 0, tuple(notes), counted=True)
 
 
@@ -187,7 +191,7 @@ def measure_tracert(data: bytes, where: str, hints: ReadHints) -> Measurement:
             target, traces = heading[2] or heading[1], traces + 1
         elif hop := _HOP.match(line) or _REPORT.match(line):
             if target is None:
-                raise UserError(f"{where}:{count}: a hop before any line of `Tracing route to`")
+                raise UserError("a hop before any line of `Tracing route to`", where=f"{where}:{count}")
             answers = _answers(hop[2], hop[3], f"{where}:{count}") if hop.re is _HOP else [(None, None)]
             at_ns = (hints.start_unix_ns or 0) + traces * 10**9
             rows += [(target, at_ns, int(hop[1]), *answer) for answer in answers]
@@ -196,9 +200,11 @@ def measure_tracert(data: bytes, where: str, hints: ReadHints) -> Measurement:
         elif not ended:
             notes.append(f"line {count} is cut off; left out")
         else:
-            raise UserError(f"{where}:{count}: {shown(line)} is not a line of tracert; expected its English output")
+            raise UserError(
+                f"{shown(line)} is not a line of tracert", where=f"{where}:{count}", expected="its English output"
+            )
     if not rows:
-        raise UserError(f"{where}: holds no hop")
+        raise UserError("holds no hop", where=where)
     table = pl.DataFrame(rows, schema=routes.SCHEMA, orient="row")
     return Measurement({"hops": table}, routes.clock_of(hints), notes=tuple(notes), counted=True)
 
@@ -212,7 +218,7 @@ def _answers(trips: str, host: str, place: str) -> list[tuple[str | None, float 
     for trip in _RTT.finditer(trips):
         rtt_ms = None if trip[1] is None else float(trip[1])
         if rtt_ms is not None and rtt_ms > MAX_RTT_MS:
-            raise UserError(f"{place}: an RTT of {rtt_ms:g} ms; expected at most {MAX_RTT_MS:g} ms")
+            raise UserError(f"an RTT of {rtt_ms:g} ms", where=place, expected=f"at most {MAX_RTT_MS:g} ms")
         answers.append((address, rtt_ms) if answered and rtt_ms is not None else (None, None))
     return answers
 

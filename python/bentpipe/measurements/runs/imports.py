@@ -296,7 +296,7 @@ def read_file(
     """
     hints = hints or ReadHints()
     if hints.every_s is not None and not 1e-6 <= hints.every_s <= 86_400:
-        raise UserError(f"--every: {hints.every_s:g} s; expected 0.000001 to 86400")
+        raise UserError(f"{hints.every_s:g} s", where="every", expected="0.000001 to 86400")
     path = Path(path)
     size = _size(path)
     try:
@@ -347,8 +347,10 @@ def recognise(head: bytes, path: str | os.PathLike[str]) -> str:
     name = next((name for name, entry in FORMATS.items() if entry.matches(head)), None)
     if name is None:
         raise UserError(
-            f"{path}: unknown format; expected one of docs/reference/read.md; try --format, or --units for the columns "
-            "of a table"
+            "unknown format",
+            where=str(path),
+            expected="one of docs/reference/read.md",
+            hint="`format`, or `units` for the columns of a table",
         )
     return name
 

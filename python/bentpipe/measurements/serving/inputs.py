@@ -109,7 +109,7 @@ def _require_clock(path: Path, known: bool) -> None:
     if not known:
         raise UserError(
             f"{path}: its times are not those of a wall clock, which satellite positions need; expected UTC times; try "
-            "`bentpipe read --start` with the start of the measurement"
+            "reading it with its `start`"
         )
 
 

@@ -121,7 +121,7 @@ def _gateways(place: Place) -> list[tuple[Place, float]]:
     near = sorted((great_circle_km(here, (g.lat_deg, g.lon_deg)), k, g) for k, g in enumerate(load_gateways().gateways))
     chosen = [g for distance, _, g in near[:MAX_GATEWAYS] if distance <= REACH_KM]
     if not chosen:
-        raise UserError(f"no gateway known within {REACH_KM:g} km of {place.name}; try --gateway LAT,LON")
+        raise UserError(f"no gateway known within {REACH_KM:g} km of {place.name}; try one of your own, as LAT,LON")
     pop = pop_by_code(place.pop) if place.pop else nearest_pop(*here)
     to = (pop.lat_deg, pop.lon_deg)
     return [

@@ -94,14 +94,14 @@ def read_as(name: str, paths: Paths, options: ReadOptions | None = None) -> Conv
     if (read := _format(name, "read").read) is None:
         raise UserError(f"format {name} can be written but not read; formats that can: {_formats_with('read')}")
     if not paths:
-        raise UserError(f"no file given; expected one of the format {name}")
+        raise UserError("no file given", expected=f"one of the format {name}")
     try:
         return read(paths, options or ReadOptions())
     except UserError as error:
         # Errors of the Profile itself (a duration, a delay) do not name the file.
         if any(str(path) in str(error) for path in paths):
             raise
-        raise UserError(f"{', '.join(map(str, paths))}: {error}") from error
+        raise UserError(f"{error}", where=", ".join(map(str, paths))) from error
 
 
 def write_as(name: str, profile: Profile, path: str | os.PathLike[str], options: WriteOptions | None = None) -> Written:
@@ -139,7 +139,7 @@ def _format(name: str, mode: Literal["read", "write"]) -> Format:
         )
     if mode == "read" and name.lower() in _MEASUREMENTS:
         raise UserError(
-            f"{name}: RTTs are not converted; make a Profile from them: bentpipe profile from FILE -o P.parquet"
+            "RTTs are not converted; make a Profile from them: bentpipe profile from FILE -o P.parquet", where=name
         )
     raise unknown_name(f"format to {mode}", name, [n for n in FORMATS if n in known], f"known: {known}")
 

@@ -52,16 +52,16 @@ def read_hypatia(paths: Paths, options: ReadOptions) -> Converted:
         try:
             time_ns, rtt_ns = int(fields[0]), float(fields[1])
         except (ValueError, IndexError):
-            raise UserError(f"{where}: {shown(line)} is not time_ns,rtt_ns") from None
+            raise UserError(f"{shown(line)} is not time_ns,rtt_ns", where=where) from None
         if len(fields) != 2 or not 0 <= time_ns <= MAX_DURATION_S * 1e9 or not 0 <= rtt_ns <= MAX_RTT_MS * 1e6:
-            raise UserError(f"{where}: {shown(line)} is out of range; expected time_ns,rtt_ns")
+            raise UserError(f"{shown(line)} is out of range", where=where, expected="time_ns,rtt_ns")
         if times and time_ns <= times[-1]:
-            raise UserError(f"{where}: {time_ns} ns comes after {times[-1]} ns; times must increase")
+            raise UserError(f"{time_ns} ns comes after {times[-1]} ns; times must increase", where=where)
         times.append(time_ns)
         rtts.append(rtt_ns)
     rtt = np.array(rtts)
     if not rtt.any():
-        raise UserError(f"{path}: holds no RTT above zero")
+        raise UserError("holds no RTT above zero", where=str(path))
     t_s = np.array(times) / 1e9
     step_s = float(np.median(np.diff(t_s))) if t_s.size > 1 else 0.1
     last = np.maximum.accumulate(np.where(rtt > 0, np.arange(rtt.size), int(np.argmax(rtt > 0))))

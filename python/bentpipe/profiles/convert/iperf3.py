@@ -37,7 +37,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
     directions = rows["direction"].unique().to_list()
     if len(directions) != 1:
         problem = "both directions at once" if directions else "no interval that counts"
-        raise UserError(f"{path}: {problem}; expected a test of one direction")
+        raise UserError(f"{problem}", where=str(path), expected="a test of one direction")
     for name in ("goodput_bps", "sent_bps", "rtt_smoothed_ms"):
         if name not in rows.columns:
             rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name))
@@ -57,7 +57,7 @@ def read_iperf3(paths: Paths, options: ReadOptions) -> Converted:
     capacity, delay, notes = _series(intervals)
     if delay is None:
         if options.delay_s is None:
-            raise UserError(f"{path}: has no RTTs; give a one-way delay (--delay 20ms)")
+            raise UserError("has no RTTs", where=str(path), expected="a one-way delay (`delay`), as 20ms")
         delay = Points.constant(options.delay_s)
     tested = Side(delay_s=delay, capacity_bps=capacity, queue=options.limit())
     free = Side(delay_s=delay, queue=options.limit())

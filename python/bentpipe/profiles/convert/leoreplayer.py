@@ -41,7 +41,7 @@ def write_leoreplayer(profile: Profile, path: Path, options: WriteOptions) -> Wr
     middle_s = np.minimum((np.arange(count) + 0.5) * INTERVAL_MS / 1e3, view.duration_s)
     half_ms = view.rtt_ms(middle_s) / 2
     if np.isnan(half_ms).all():
-        raise UserError(f"{profile.name}: has no path at any time; a delay file cannot say that")
+        raise UserError("has no path at any time; a delay file cannot say that", where=profile.name)
     known = np.where(np.isnan(half_ms), -1, np.arange(count))
     last = np.maximum.accumulate(known)
     last[last < 0] = int(np.argmax(known >= 0))
@@ -74,7 +74,7 @@ def read_leoreplayer(paths: Paths, options: ReadOptions) -> Converted:
     """
     if len(paths) not in (1, 2, 3):
         raise UserError(
-            f"{len(paths)} files given; expected a delay file, and one or two traces (up, then down) after it"
+            f"{len(paths)} files given", expected="a delay file, and one or two traces (up, then down) after it"
         )
     table = measure_delays(read_unpacked(paths[0]), str(paths[0]), ReadHints()).tables["links"]
     delays_ms = table["delay_ms"].to_numpy()

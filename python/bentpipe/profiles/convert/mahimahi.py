@@ -49,14 +49,15 @@ def write_mahimahi(profile: Profile, path: Path, options: WriteOptions) -> Writt
         lines = lines[lines <= int(view.duration_s * 1e3)]
         if not lines.size or lines[-1] == 0:
             raise UserError(
-                f"{profile.name}: {direction} sends less than one packet of 1500 bytes; mahimahi reads no empty trace"
+                f"{direction} sends less than one packet of 1500 bytes; mahimahi reads no empty trace",
+                where=profile.name,
             )
         files.append(sibling(path, f".{direction}"))
         with atomic_write(files[-1]) as file:
             file.write(b"\n".join(lines.astype(np.bytes_)) + b"\n")
     if not files:
         raise UserError(
-            f"{profile.name}: neither direction has a capacity limit; a packet-delivery trace cannot say that"
+            "neither direction has a capacity limit; a packet-delivery trace cannot say that", where=profile.name
         )
     at_s = delay_times_s(profile)
     up_ms, down_ms = (
@@ -79,11 +80,13 @@ def read_mahimahi(paths: Paths, options: ReadOptions) -> Converted:
         UserError: `options.delay_s` is missing, or a line is not a time or decreases; the message names the line.
     """
     if len(paths) not in (1, 2):
-        raise UserError(f"{len(paths)} traces given; expected one, or two: up, then down")
+        raise UserError(f"{len(paths)} traces given", expected="one, or two: up, then down")
     if options.delay_s is None:
-        raise UserError(f"{paths[0]}: a packet-delivery trace holds no delay; give a one-way delay (--delay 20ms)")
+        raise UserError(
+            "a packet-delivery trace holds no delay", where=str(paths[0]), expected="a one-way delay (`delay`), as 20ms"
+        )
     if not 0.001 <= options.bin_s <= 3600:
-        raise UserError(f"bin: {options.bin_s:g} s; expected 0.001 to 3600")
+        raise UserError(f"{options.bin_s:g} s", where="bin", expected="0.001 to 3600")
     directions: tuple[Direction, ...] = ("up", "down") if len(paths) == 2 else (options.direction,)
     times = {
         direction: opportunities_ms(read_unpacked(path), str(path))

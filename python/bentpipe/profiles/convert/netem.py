@@ -141,13 +141,13 @@ def read_netem(paths: Paths, options: ReadOptions) -> Converted:
         UserError: Not a script of `write_netem`, a newer format, or two of one direction; the message names the line.
     """
     if len(paths) not in (1, 2):
-        raise UserError(f"{len(paths)} scripts given; expected one or two of `--to netem`")
+        raise UserError(f"{len(paths)} scripts given", expected="one or two of `bentpipe profile convert --to netem`")
     sides: dict[str, Side] = {}
     spans = []
     for path in paths:
         direction, duration_s, start, side = _script(path, options)
         if direction in sides:
-            raise UserError(f"{path}: is a second script for {direction}; expected one for each direction")
+            raise UserError(f"is a second script for {direction}", where=str(path), expected="one for each direction")
         sides[direction] = side
         spans.append((duration_s, start))
     notes = []
@@ -157,7 +157,7 @@ def read_netem(paths: Paths, options: ReadOptions) -> Converted:
             notes.append(f"{direction} has no script: no capacity limit there, and the delay of {other}")
     if len(set(spans)) > 1:
         raise UserError(
-            f"{paths[1]}: start or duration differ from those of {paths[0]}; expected scripts of one Profile"
+            f"start or duration differ from those of {paths[0]}", where=f"{paths[1]}", expected="scripts of one Profile"
         )
     duration_s, start = spans[0]
     profile = single_hop_profile(
@@ -178,25 +178,28 @@ def _script(path: str | os.PathLike[str], options: ReadOptions) -> tuple[str, fl
     first = _FIRST.match(lines[1].strip()) if len(lines) > 1 else None
     if first is None:
         raise UserError(
-            f"{path}:2: is not a script of `bentpipe profile convert --to netem`; no other netem script can be read"
+            "is not a script of `bentpipe profile convert --to netem`; no other netem script can be read",
+            where=f"{path}:2",
         )
     if int(first[1]) != 1:
-        raise UserError(f"{path}:2: has format {shown(first[1])}, this bentpipe reads 1: install a newer bentpipe")
+        raise UserError(
+            f"has format {shown(first[1])}, this bentpipe reads 1: install a newer bentpipe", where=f"{path}:2"
+        )
     try:
         begin, end = lines.index("done <<'SCHEDULE'") + 1, lines.index(_TAIL.strip())
     except ValueError:
-        raise UserError(f"{path}: its SCHEDULE is missing or cut short; write the script again") from None
+        raise UserError("its SCHEDULE is missing or cut short; write the script again", where=str(path)) from None
     rows = []
     for count, line in enumerate(lines[begin:end], begin + 1):
         match = _LINE.match(line)
         if match is None:
-            raise UserError(f"{path}:{count}: {shown(line)} is not `at delay loss rate limit`")
+            raise UserError(f"{shown(line)} is not `at delay loss rate limit`", where=f"{path}:{count}")
         if float(match["loss"]) > 100:
-            raise UserError(f"{path}:{count}: a loss of {match['loss']} %; expected 0 to 100")
+            raise UserError(f"a loss of {match['loss']} %", where=f"{path}:{count}", expected="0 to 100")
         bps = float(match["rate"]) if match["rate"] else math.inf
         rows.append((float(match["at"]), float(match["delay"]) / 1e3, float(match["loss"]) / 100, bps))
     if len(rows) < 2:
-        raise UserError(f"{path}: its SCHEDULE has {len(rows)} line(s); expected at least two")
+        raise UserError(f"its SCHEDULE has {len(rows)} line(s)", where=str(path), expected="at least two")
     at, delay, loss, rate = np.array(rows[:-1]).T
     limited = np.isfinite(rate)
     # A rate of zero is written as 100 % loss and no rate.

@@ -54,9 +54,11 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
     view = PathView(profile)
     times = grid_s(view, options)
     if times.size > _MAX_STEPS:
-        raise UserError(f"{profile.name}: {times.size} steps; expected at most {_MAX_STEPS}: give a longer --step")
+        raise UserError(
+            f"{times.size} steps", where=profile.name, expected=f"at most {_MAX_STEPS}", hint="a longer `step`"
+        )
     if path.exists():
-        raise UserError(f"{path}: exists already; expected the name of a new folder for StarryNet's files")
+        raise UserError("exists already", where=str(path), expected="the name of a new folder for StarryNet's files")
     rtt_ms, known = stepped_rtt_ms(view, times, options)
     link_ms = np.where(known, rtt_ms, np.nan) / 4
     satellite = np.searchsorted([event["at_ns"] / 1e9 for event in view.handovers()], times, side="right") % 2
@@ -110,7 +112,7 @@ def write_starrynet(profile: Profile, path: Path, options: WriteOptions) -> Writ
 def _parent(path: Path) -> Path:
     parent = Path(os.path.realpath(path)).parent
     if not parent.is_dir():
-        raise UserError(f"{path}: the directory {parent} does not exist; make it first")
+        raise UserError(f"the directory {parent} does not exist; make it first", where=str(path))
     return parent
 
 
@@ -152,10 +154,14 @@ def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
     step_s = number(f"{where}: step (s)", member(str(where), config, "step (s)", (int, float)), 0.001, 3600, "s")
     sources = sorted(folder.glob("*/GS-*/gsl"))
     if len(sources) != 1:
-        raise UserError(f"{folder}: {len(sources)} folders of ground stations' links (*/GS-*/gsl); expected one")
+        raise UserError(
+            f"{len(sources)} folders of ground stations' links (*/GS-*/gsl)", where=str(folder), expected="one"
+        )
     count = sum(1 for file in sources[0].iterdir() if file.suffix == ".txt")
     if not 0 < count * step_s <= MAX_DURATION_S:
-        raise UserError(f"{sources[0]}: {count} steps of {step_s:g} s; expected one at least, and at most 31 days")
+        raise UserError(
+            f"{count} steps of {step_s:g} s", where=f"{sources[0]}", expected="one at least, and at most 31 days"
+        )
     delay_ms = np.full(count, np.nan)
     links: dict[int, dict[int, tuple[str, float]]] = {0: {}, 1: {}}
     for step in range(count):
@@ -166,7 +172,7 @@ def read_starrynet(paths: Paths, options: ReadOptions) -> Converted:
             delay_ms[step] = min(ends[0][name] + ends[1][name] for name in common)
     known = ~np.isnan(delay_ms)
     if not known.any():
-        raise UserError(f"{sources[0]}: the first two ground stations share no satellite at any step")
+        raise UserError("the first two ground stations share no satellite at any step", where=f"{sources[0]}")
     last = np.maximum.accumulate(np.where(known, np.arange(count), int(np.argmax(known))))
     side = Side(Points.of(np.arange(count) * step_s, delay_ms[last] / 1e3, known), queue=options.limit())
     profile = single_hop_profile(
@@ -190,13 +196,15 @@ def _apply(path: Path, links: dict[int, dict[int, tuple[str, float]]]) -> None:
             continue
         parts = line.split("|")
         if len(parts) != 4 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) <= 6):
-            raise UserError(f"{path}:{count}: {shown(line)} is not ground station|removed|updated|added")
+            raise UserError(f"{shown(line)} is not ground station|removed|updated|added", where=f"{path}:{count}")
         own_links = links.get(int(parts[0]))
         for place, text in enumerate(parts[1:]):
             for word in text.split():
                 match = _LINK.match(word)
                 if match is None or float(match[5]) > MAX_RTT_MS:
-                    raise UserError(f"{path}:{count}: {shown(word)} is not index,shell,orbit,satellite,delay_ms")
+                    raise UserError(
+                        f"{shown(word)} is not index,shell,orbit,satellite,delay_ms", where=f"{path}:{count}"
+                    )
                 if own_links is None:
                     continue
                 if place == 0:

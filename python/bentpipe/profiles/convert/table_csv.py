@@ -58,7 +58,7 @@ def read_csv(paths: Paths, options: ReadOptions) -> Converted:
     try:
         return Converted(profile_from_frame(frame, metadata), notes)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{error}", where=str(path)) from None
 
 
 def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
@@ -67,12 +67,12 @@ def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
         # All cells are text first, so that an error can name the line of a bad cell.
         cells = pl.read_csv(io.StringIO(text), infer_schema=False, comment_prefix="#", null_values=[""])
     except pl.exceptions.PolarsError as error:
-        raise UserError(f"{path}: is not a CSV table ({str(error).partition(chr(10))[0]})") from None
+        raise UserError(f"is not a CSV table ({str(error).partition(chr(10))[0]})", where=path) from None
     if "valid" not in cells.columns:
         cells = cells.with_columns(valid=pl.lit("true"))
     missing = [name for name in SCHEMA if name not in cells.columns]
     if missing:
-        raise UserError(f"{path}:{header_line}: has no column {missing[0]}; expected {', '.join(SCHEMA)}")
+        raise UserError(f"has no column {missing[0]}", where=f"{path}:{header_line}", expected=", ".join(SCHEMA))
     columns = {}
     for name, kind in SCHEMA.items():
         column = cells[name].str.strip_chars()
@@ -87,10 +87,12 @@ def _frame(path: str, text: str, header_line: int) -> pl.DataFrame:
             row = int(typed.is_null().arg_max() or 0)
             expected = {pl.Float64: "a number", pl.Boolean: "true or false"}.get(kind, "a name")
             # Comment lines are not counted: our tables have them only in the first line.
-            raise UserError(f"{path}:{header_line + 1 + row}: {name} is {shown(cells[name][row])}; expected {expected}")
+            raise UserError(
+                f"{name} is {shown(cells[name][row])}", where=f"{path}:{header_line + 1 + row}", expected=expected
+            )
         columns[name] = typed.rename(name)
     if not cells.height:
-        raise UserError(f"{path}: the table has no row")
+        raise UserError("the table has no row", where=path)
     return pl.DataFrame(columns)
 
 

@@ -59,7 +59,8 @@ def limited_capacity(view: PathView, direction: Direction) -> Steps | None:
         return None
     at_s = capacity.t_s[int(free.argmax())]
     raise UserError(
-        f"{view.profile.name}: {direction} has no capacity limit from {at_s:g} s on; the format needs one all the time"
+        f"{direction} has no capacity limit from {at_s:g} s on; the format needs one all the time",
+        where=view.profile.name,
     )
 
 
@@ -70,7 +71,7 @@ def grid_s(view: PathView, options: WriteOptions) -> NDArray[np.float64]:
         UserError: The step is out of range.
     """
     if not 0.001 <= options.step_s <= 3600:
-        raise UserError(f"step: {options.step_s:g} s; expected 0.001 to 3600")
+        raise UserError(f"{options.step_s:g} s", where="step", expected="0.001 to 3600")
     return np.arange(0.0, view.duration_s - 1e-9, options.step_s)
 
 

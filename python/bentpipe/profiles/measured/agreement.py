@@ -115,5 +115,5 @@ def disagreement(rows: list[dict[str, Any]]) -> list[str]:
         return []
     return [
         f"the Profile's delay differs by more than {100 * TOLERANCE:g} %: {'; '.join(lines)}. Likely causes: a "
-        "capacity that delays pings (--capacity), or a prober that waits for each reply"
+        "capacity that delays pings (`capacity`), or a prober that waits for each reply"
     ]

@@ -277,8 +277,8 @@ def place_capacity(
     copies = int(np.ceil((duration_s - offset_s) / length_s))
     if copies * series.t_s.size > MAX_POINTS:
         raise UserError(
-            f"capacity {direction}: {capacity.source} lasts {length_s:g} s and would repeat {copies} times; expected "
-            f"at most {MAX_POINTS} points in all: give a longer test, or a rate such as 100mbit"
+            f"capacity {direction}: {capacity.source} lasts {length_s:g} s and would repeat {copies} times",
+            expected=f"at most {MAX_POINTS} points in all: give a longer test, or a rate such as 100mbit",
         )
     return _placed(direction, _cut(_repeated(series, offset_s, length_s, copies), duration_s), [capacity], lines)
 
@@ -295,7 +295,7 @@ def _placed(direction: Way, series: Points, used: Sequence[Capacity], lines: Seq
     positive = np.flatnonzero(series.value > 0)
     if not positive.size:
         raise UserError(
-            f"capacity {direction}: {sources}: is 0 at all times of the pings; expected a capacity above 0, or none"
+            f"capacity {direction}: {sources}: is 0 at all times of the pings", expected="a capacity above 0, or none"
         )
     outage_s = None
     after = int(positive[-1]) + 1

@@ -90,7 +90,7 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     """
     options = options or FromPings()
     if not 0 <= options.split <= 1:
-        raise UserError(f"split: {options.split:g}; expected 0 to 1: the share of the RTT that is up")
+        raise UserError(f"{options.split:g}", where="split", expected="0 to 1: the share of the RTT that is up")
     chosen = choose_series(table, site=options.site, target=options.target, kind=options.kind)
     probes = read_probes(chosen, silent_is_lost=options.silent_is_lost, times=options.times)
     handovers = analyze_handovers(probes.table(), clock_known=options.clock_known)
@@ -114,7 +114,7 @@ def profile_from_pings(table: pl.DataFrame | pl.LazyFrame, options: FromPings | 
     notes += [*up.notes, *down.notes]
     limit = queue_limit(options.queue)
     if up.series is not None or down.series is not None:
-        notes.append(f"the queue holds {_format_limit(limit)}: an assumption, not measured (--queue sets it)")
+        notes.append(f"the queue holds {_format_limit(limit)}: an assumption, not measured (`queue` sets it)")
     used = list(dict.fromkeys(one.source for one in (*up.used, *down.used)))
     achieved = any(one.achieved for one in (*up.used, *down.used))
     name = options.name or probes.name
@@ -183,7 +183,7 @@ def _notes(probes: Probes, overtaken: int, edges: Edges) -> list[str]:
         if not probes.lost.any() and at_edges > probes.gap.sum() / 2:
             notes.append(
                 f"no probe was lost, but {at_edges} of {int(probes.gap.sum())} gaps lie at slot edges: if the prober "
-                "logged only replies, they are loss (--silent lost)"
+                "logged only replies, they are loss (`silent` lost)"
             )
     if overtaken:
         notes.append(f"{overtaken} reply(s) overtaken by later ones: delays reduced to keep the order of packets")

@@ -107,15 +107,17 @@ def choose_series(table: pl.DataFrame | pl.LazyFrame, **selection: str | None) -
         value = selection.get(key)
         if key not in columns:
             if value is not None:
-                raise UserError(f"pings: no column {key!r}; --{key} cannot choose")
+                raise UserError(f"no column {key!r}; `{key}` cannot choose", where="pings")
             continue
         options = sorted(str(name) for name in lazy.select(pl.col(key).unique()).collect()[key].drop_nulls())
         names = ", ".join(options[:6]) + (", …" if options[6:] else "")
         if value is None and len(options) > 1:
-            raise UserError(f"pings: {len(options)} {key}s ({names}); a Profile is one path: choose with --{key}")
+            raise UserError(
+                f"{len(options)} {key}s ({names}); a Profile is one path: choose with `{key}`", where="pings"
+            )
         if value is not None:
             if value not in options:
-                raise UserError(f"pings: no probe with {key} {shown(value)}; there are: {names or 'none'}")
+                raise UserError(f"no probe with {key} {shown(value)}; there are: {names or 'none'}", where="pings")
             lazy = lazy.filter(pl.col(key) == value)
     return lazy
 
@@ -142,7 +144,7 @@ def read_probes(
     rows = lazy.select(*PINGS, *(key for key in KEYS if key in schema), *extra).sort("unix_ns", maintain_order=True)
     frame = rows.collect()
     if not frame.height:
-        raise UserError("pings: the table has no rows; expected one row for each probe")
+        raise UserError("the table has no rows", where="pings", expected="one row for each probe")
     notes: list[str] = []
     frame = _sort_by_send_time(frame, times, notes)
     one = only_series(frame)
@@ -151,14 +153,17 @@ def read_probes(
     sent_ns = frame["unix_ns"].to_numpy() - one.start_unix_ns
     if sent_ns[-1] > MAX_DURATION_S * 1e9:
         raise UserError(
-            f"pings: they span {sent_ns[-1] / 86_400e9:.1f} days; expected at most {MAX_DURATION_S / 86_400:g}"
+            f"they span {sent_ns[-1] / 86_400e9:.1f} days",
+            where="pings",
+            expected=f"at most {MAX_DURATION_S / 86_400:g}",
         )
     too_long = one.rtt_ms > MAX_RTT_MS
     if too_long.any():
         at = format_utc(one.start_unix_ns + int(sent_ns[int(too_long.argmax())]))
         raise UserError(
-            f"pings: rtt_ms is {one.rtt_ms[too_long][0]:g} at {at}; expected at most {MAX_RTT_MS:g} (a minute): "
-            "is it in ms?"
+            f"rtt_ms is {one.rtt_ms[too_long][0]:g} at {at}",
+            where="pings",
+            expected=f"at most {MAX_RTT_MS:g} (a minute): is it in ms?",
         )
     fresh = np.concatenate([[True], np.diff(sent_ns) > 0])
     notes += [f"{int((~fresh).sum())} probe(s) with the time of another left out"] if not fresh.all() else []
@@ -167,7 +172,7 @@ def read_probes(
         problem = (
             "every probe was lost" if replies == 0 else f"only {replies} of {int(fresh.sum())} probes were answered"
         )
-        raise UserError(f"pings: {problem}; expected at least {MIN_REPLIES} replies to take the delay from")
+        raise UserError(f"{problem}", where="pings", expected=f"at least {MIN_REPLIES} replies to take the delay from")
     one_way_ms = [_one_way(frame, name, fresh, one.rtt_ms) for name in ("up_ms", "down_ms") if name in extra]
     known = len(one_way_ms) == 2 and all(delays is not None for delays in one_way_ms)
     probes = Probes(
@@ -211,9 +216,10 @@ def _refuse_overlapping(seq: NDArray[np.float64], unix_ns: Nanos) -> None:
         first = int(often.argmax())
         at = first + int(back[first:].argmax())
         raise UserError(
-            f"pings: from {format_utc(int(unix_ns[at]))} on, two parts have the same times (number "
-            f"{int(seq[at + 1])} comes after {int(seq[at])}): the prober's clock was set back, or two probers wrote "
-            "it; cut the measurement there"
+            f"from {format_utc(int(unix_ns[at]))} on, two parts have the same times (number "
+            f"{int(seq[at + 1])} comes after {int(seq[at])}): the prober's clock was set back, or two "
+            "probers wrote it; cut the measurement there",
+            where="pings",
         )
 
 
@@ -231,8 +237,9 @@ def _with_gaps(probes: Probes, silent_is_lost: bool) -> Probes:
     count = np.maximum(np.round(whole / mean_ns).astype(np.int64) - 1, 1)
     if count.sum() > _MAX_SILENT * probes.sent_ns.size:
         raise UserError(
-            f"pings: silences would be {int(count.sum())} lost probes for {probes.sent_ns.size} logged ones; "
-            f"expected at most {_MAX_SILENT} for each: leave them gaps"
+            f"silences would be {int(count.sum())} lost probes for {probes.sent_ns.size} logged ones",
+            where="pings",
+            expected=f"at most {_MAX_SILENT} for each: leave them gaps",
         )
     number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count) + 1
     missing_ns = np.repeat(begin, count) + number * np.repeat(whole, count) // np.repeat(count + 1, count)

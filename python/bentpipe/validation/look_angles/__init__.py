@@ -40,7 +40,7 @@ def check(data: Path | None, on_progress: OnProgress) -> Outcome:
         on_progress((i + 1) / len(sources))
         outcome.rows.extend(_rows(name, errors))
     if not files:
-        outcome.notes.append("with --data FOLDER the Starlink elements in FOLDER/tle_starlink are compared as well")
+        outcome.notes.append("with `data` the Starlink elements in its folder tle_starlink are compared as well")
     outcome.notes.append(
         f"{CASES} cases each, seed {SEED}; azimuth differences count on the sky (times cos of the elevation)"
     )

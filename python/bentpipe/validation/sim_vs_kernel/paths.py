@@ -81,7 +81,7 @@ def _measured(computed: Profile, span_s: float, data: Path | None, scratch: Path
     known = np.maximum.accumulate(np.where(np.isfinite(ms), np.arange(ms.size), 0))
     delays.write_text("".join(f"{value:.3f}\n" for value in np.nan_to_num(ms[known], nan=0.0)), encoding="ascii")
     profile = read_trace(trace, delays, "generated: what a computed path with another seed would have measured")
-    return profile, f"leo-measured: generated (no {TRACE}; give its folder with --data)"
+    return profile, f"leo-measured: generated (no {TRACE}; give its folder as `data`)"
 
 
 def read_trace(trace: Path, delays: Path, description: str) -> Profile:

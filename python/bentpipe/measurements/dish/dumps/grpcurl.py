@@ -69,7 +69,7 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
         dated = measure(data, where, replace(hints, start_unix_ns=start_unix_ns))
         note = f"dated by its event log, which was current at {format_utc(result.log[0])}"
         return replace(dated, notes=(note, *result.notes))
-    begins = "in 1970" if hints.start_unix_ns is None else "at --start"
+    begins = "in 1970" if hints.start_unix_ns is None else "at `start`"
     notes = (f"no times in it: it begins {begins}", *result.notes)
     return Measurement(tables, "relative" if hints.start_unix_ns is None else "utc", notes=notes, counted=True)
 

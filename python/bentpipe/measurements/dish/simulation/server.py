@@ -148,7 +148,7 @@ def serve(terminal: Terminal, host: str = "127.0.0.1", port: int = 9200, web_por
     except RuntimeError:
         bound = 0
     if bound == 0:
-        raise UserError(f"{host}:{port}: cannot listen, the port may be in use; try --port 0 for a free one")
+        raise UserError(f"{host}:{port}: cannot listen, the port may be in use; try `port` 0 for a free one")
     web = _web_server(answered, host, bound + 1 if 0 < port < 2**16 - 1 else 0, web_port)
     server.start()
     return Server(terminal, server, bound, web)

@@ -53,7 +53,7 @@ class WebServer(socketserver.ThreadingTCPServer):
             super().__init__((host, port), _Handler)
         except OSError:
             raise UserError(
-                f"{host}:{port}: cannot listen, the port may be in use; try --web-port 0 for a free one"
+                f"{host}:{port}: cannot listen, the port may be in use; try `web_port` 0 for a free one"
             ) from None
         self.port: int = self.server_address[1]
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
