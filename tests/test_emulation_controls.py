@@ -66,7 +66,7 @@ def test_a_measurement_that_never_counts_fails():
 
 def test_a_figure_without_a_limit_neither_passes_nor_fails():
     reported = Row("it", "1", "0", "reported", within=None)
-    assert Outcome("emulator", [reported]).holds
+    assert Outcome("emulator", [reported, Row("it", "1", "1", "0", within=True)]).holds
     assert not Outcome("emulator", [reported, Row("it", "1", "0", "1", within=False)]).holds
 
 

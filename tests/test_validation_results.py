@@ -1,6 +1,7 @@
 """Last results of validations: what `--json` prints says where it comes from, and what is kept is of claims we make."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -52,4 +53,24 @@ def test_a_check_that_compared_nothing_does_not_hold():
     assert Outcome("slots", rows=[within]).holds
     assert not Outcome("slots", rows=[within, Row("what", "2", "1", "0", False)]).holds
     assert not Outcome("slots").holds
-    assert Outcome("slots", skipped="no data").holds
+    assert Outcome("slots", skipped="no data").holds is None
+
+
+def test_a_check_without_a_judged_row_does_not_hold():
+    reported = Row("what", "1", "", "reported, no limit", None)
+    assert Outcome("slots", rows=[reported]).holds is False
+    assert Outcome("slots", rows=[reported, Row("what", "1", "1", "0", True)]).holds is True
+
+
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("emu", 0), ("data", 1), ("emu,data", 1)])
+def test_a_skipped_claim_fails_where_its_data_are_required(required, code):
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe", "validate", "serving"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BENTPIPE_REQUIRE": required},
+    )
+    assert done.returncode == code, done.stderr
+    assert "serving: skipped, needs the measurements" in done.stdout
+    assert ("BENTPIPE_REQUIRE" in done.stdout) == bool(code)

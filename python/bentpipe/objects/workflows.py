@@ -104,7 +104,8 @@ def validate(
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
-        Our value, the reference and the tolerance of each row; `holds` says whether all are within.
+        Our value, the reference and the tolerance of each row; `holds` says whether all that
+        have a limit are within, and is None for a skipped claim.
 
     Raises:
         UserError: An unknown claim, an option that it does not take, or a missing extra.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,12 +47,21 @@ MEASURED_HERE = frozenset({"sim-vs-kernel"})
 #: Claims with a quick version and without a folder.
 SHORTENED = frozenset({"access-model"})
 
+#: Claims that are skipped where this is missing, by its word in `BENTPIPE_REQUIRE`.
+NEEDS: Mapping[str, str] = {
+    "access-model": "data",
+    "slots": "data",
+    "serving": "data",
+    "emulator": "emu",
+    "emulator-faults": "emu",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One comparison: the quantity, our value, the reference, the tolerance, and whether they agree within it.
 
-    `within` is None for a value that is reported without a limit.
+    `within` is None for a value that is reported without a limit; such a row is not judged.
     """
 
     quantity: str
@@ -75,9 +85,12 @@ class Outcome:
     cells: list[dict[str, Any]] | None = None
 
     @property
-    def holds(self) -> bool:
-        """Whether every comparison is within its tolerance; without rows it fails, unless skipped."""
-        return bool(self.skipped) or (bool(self.rows) and all(row.within is not False for row in self.rows))
+    def holds(self) -> bool | None:
+        """Whether every judged row is within its tolerance, and at least one is judged; None: skipped."""
+        if self.skipped:
+            return None
+        judged = [row.within for row in self.rows if row.within is not None]
+        return bool(judged) and all(judged)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record that ``validate --json`` prints; `cells` are separate."""
@@ -85,7 +98,14 @@ class Outcome:
         plain["rows"] = [
             {"what" if key == "quantity" else key: value for key, value in row.items()} for row in plain["rows"]
         ]
-        return {**plain, "holds": None if self.skipped else self.holds}
+        return {**plain, "holds": self.holds}
+
+    @property
+    def fails(self) -> bool:
+        """Whether it does not hold, or is skipped for a lack that ``BENTPIPE_REQUIRE`` does not accept."""
+        if self.holds is not None:
+            return not self.holds
+        return NEEDS.get(self.claim) in os.environ.get("BENTPIPE_REQUIRE", "").split(",")
 
 
 def check(
