@@ -28,6 +28,8 @@ pub mod parallel;
 pub mod propagate;
 pub mod route;
 pub mod schedule;
+#[cfg(test)]
+mod shared_data;
 mod simd;
 pub mod site;
 pub mod sun;

@@ -1,8 +1,8 @@
 //! Tests of the readers: all formats give the same elements, and no input makes a reader panic or lose a satellite silently.
 
 use super::*;
+use crate::shared_data::shared_data;
 use proptest::prelude::*;
-use std::path::Path;
 
 const TLE: &str = "STARLINK-1008           
 1 44714U 19074B   26130.53954372  .00012175  00000+0  24860-3 0  9999
@@ -146,14 +146,13 @@ fn hostile_xml_is_refused() {
 
 #[test]
 fn real_catalogues_are_read_completely() {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let Ok(bytes) = std::fs::read(shared.join("serving_satellite_louvain/starlink_gp.tle")) else {
-        eprintln!("skipped: {} is not here", shared.display());
+    let (Some(catalogue), Some(samples)) = (shared_data("serving_satellite_louvain/starlink_gp.tle"), shared_data("sgp4_vectors")) else {
         return;
     };
+    let bytes = std::fs::read(catalogue).unwrap();
     assert_eq!(read_elements(&bytes, "starlink_gp.tle").unwrap().len(), 6226);
     for name in ["sample_omm.csv", "sample_omm.xml"] {
-        let bytes = std::fs::read(shared.join("sgp4_vectors").join(name)).unwrap();
+        let bytes = std::fs::read(samples.join(name)).unwrap();
         assert_eq!(read_elements(&bytes, name).unwrap()[0].norad_id, 5);
     }
 }
