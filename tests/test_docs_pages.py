@@ -1,0 +1,33 @@
+"""Pages of the documentation: their links lead somewhere, and the glossary has each object and a place that exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import bentpipe
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TARGET = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_lead_to_files(page):
+    targets = [target for target in TARGET.findall(page.read_text(encoding="utf-8")) if "://" not in target]
+    dead = [target for target in targets if not (page.parent / target).exists()]
+    assert not dead
+
+
+def test_places_in_the_glossary_exist():
+    places = [place for place in re.findall(r"`([^`\s]+)`", GLOSSARY) if "/" in place]
+    folders = [ROOT, ROOT / "python" / "bentpipe"]
+    assert len(places) > 20
+    assert not [place for place in places if not any(list(folder.glob(place)) for folder in folders)]
+
+
+def test_the_glossary_has_every_object():
+    classes = {name for name in bentpipe.__all__ if isinstance(getattr(bentpipe, name), type)}
+    objects = {f"bentpipe.{name}" for name in classes if not name.endswith("Error")} | {"bentpipe.plugin.App"}
+    assert not {name for name in objects if f"`{name}`" not in GLOSSARY}
