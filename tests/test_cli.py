@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -340,6 +341,24 @@ def test_run_and_shell_make_the_profile_of_a_site(monkeypatch, words):
     assert "idle loss" in done.stderr
 
 
+def test_run_makes_the_profile_over_given_gateways_and_elements(monkeypatch, tmp_path):
+    given = []
+
+    def record(path, *_, **__):
+        given.append(path)
+        raise UserError("stopped here")
+
+    monkeypatch.setattr("bentpipe.execution.program.run_program", record)
+    gateways = tmp_path / "gateways.toml"
+    gateways.write_text(resources.files("bentpipe.scenarios").joinpath("gateways/starlink.toml").read_text())
+    words = f"run --site melbourne --to sydney --duration 15 --gateways {gateways} -- ./curl"
+    RUN.invoke(app, words.split())
+    made = make_profile("melbourne", "sydney", duration_s=15.0, gateways=gateways)
+    assert given[0].content_hash() == made.content_hash()
+    missing = f"run --site melbourne --to sydney --elements {tmp_path}/no.tle --start 2026-05-10 -- ./curl"
+    assert f"{tmp_path}/no.tle: no such file" in RUN.invoke(app, missing.split()).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -352,6 +371,8 @@ def test_run_and_shell_make_the_profile_of_a_site(monkeypatch, words):
         ("run --site melbourne --to sydney --", "Missing argument"),
         ("run P.parquet --to sydney -- curl", "--to: belongs to a Profile that --site makes"),
         ("run P.parquet --duration 10 -- curl", "--duration: belongs to a Profile that --site makes"),
+        ("run P.parquet --gateways g.toml -- curl", "--gateways: belongs to a Profile that --site makes"),
+        ("shell --elements e.tle", "--elements: belongs to a Profile that --site makes"),
         ("shell P.parquet --site melbourne --to sydney", "P.parquet: --site makes the Profile"),
         ("shell --loss idle", "--loss: belongs to a Profile that --site makes"),
         ("shell", "no Profile; expected a file (.parquet), or --site and --to"),

@@ -43,6 +43,22 @@ Loss = Annotated[
         show_default=False,
     ),
 ]
+Elements = Annotated[
+    Path | None,
+    typer.Option(
+        help="With --site, orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped; needs --start. [default: "
+        "built-in Starlink]",
+        show_default=False,
+    ),
+]
+Gateways = Annotated[
+    Path | None,
+    typer.Option(
+        help="With --site, a gateway list (TOML, see docs/reference/scenarios.md). [default: Starlink's gateways of "
+        "2024]",
+        show_default=False,
+    ),
+]
 Command = Annotated[
     list[str], typer.Argument(metavar="-- PROGRAM [ARGS]…", help="Program to run on the path.", show_default=False)
 ]
@@ -124,6 +140,8 @@ def run(
     start: Start = None,
     duration: Duration = None,
     loss: Loss = None,
+    elements: Elements = None,
+    gateways: Gateways = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -166,7 +184,7 @@ def run(
         raise UserError("--rows -: standard output is the program's; expected a file or a named pipe")
     if MIN_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
-    path = _path(profile, site, to, start, duration, loss)
+    path = _path(profile, site, to, start, duration, loss, elements, gateways)
     note_if_fast([path])
     # A table between a program's own lines would overwrite them.
     is_table = sys.stderr.isatty() and not sys.stdout.isatty()
@@ -198,6 +216,8 @@ def shell(
     start: Start = None,
     duration: Duration = None,
     loss: Loss = None,
+    elements: Elements = None,
+    gateways: Gateways = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -224,12 +244,19 @@ def shell(
     note("shell on the emulated path; `exit` ends it")
     program = [os.environ.get("SHELL") or "/bin/sh"]
     network = (mtu, gateway_cc, no_internet, allow_local, aqm)
-    made = (site, to, start, duration, loss)
+    made = (site, to, start, duration, loss, elements, gateways)
     run(profile, program, *made, server, out, seed, offset, at_end, *network, capture, listen_within)
 
 
 def _path(
-    file: Path | None, site: str | None, to: str | None, start: str | None, duration_s: float | None, loss: str | None
+    file: Path | None,
+    site: str | None,
+    to: str | None,
+    start: str | None,
+    duration_s: float | None,
+    loss: str | None,
+    elements: Path | None,
+    gateways: Path | None,
 ) -> Profile:
     """Read the Profile in `file`, or make that of `site` and `to` and print it in one line."""
     from bentpipe.cli.console import note, progress
@@ -240,7 +267,14 @@ def _path(
     from bentpipe.times import parse_utc
 
     if site is None:
-        others = {"--to": to, "--start": start, "--duration": duration_s, "--loss": loss}
+        others = {
+            "--to": to,
+            "--start": start,
+            "--duration": duration_s,
+            "--loss": loss,
+            "--elements": elements,
+            "--gateways": gateways,
+        }
         if given := [option for option, value in others.items() if value is not None]:
             raise UserError(
                 f"{given[0]}: belongs to a Profile that --site makes; expected --site too, or no {given[0]}"
@@ -260,6 +294,8 @@ def _path(
             to,
             start_unix_ns=None if start is None else parse_utc(start, "--start"),
             duration_s=300.0 if duration_s is None else duration_s,
+            elements=elements,
+            gateways=gateways,
             loss=loss,
             on_progress=advance,
         )
