@@ -121,10 +121,3 @@ def test_the_command_line_only_translates():
     for path in (ROOT / "python" / "bentpipe" / "cli").rglob("*.py"):
         top = {name.split(".")[0] for name in imports(path)}
         assert not top & {"numpy", "polars", "matplotlib", "scipy"}, path
-
-
-def test_no_file_is_longer_than_600_lines():
-    tracked = subprocess.run(["git", "ls-files", "*.rs", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in tracked.stdout.split():
-        lines = len((ROOT / name).read_text().splitlines())
-        assert lines <= 600, f"{name}: {lines} lines"
