@@ -169,6 +169,24 @@ class Ping(App):
     assert run.record.summary["flows"][0]["completed_s"] is not None
 
 
+def test_a_connection_may_have_a_controller_of_its_own(path, mine):
+    mine.write_text(
+        """
+from bentpipe.plugin import App
+
+class Mine(App):
+    end = "sender"
+
+    def on_started(self, now_s):
+        for stream in (self.open(), self.open("hybla", rtt0_ms=50), self.open("bbr")):
+            self.write(stream, 1_000_000)
+"""
+    )
+    run, _ = items_of(race([path], ["cubic"], app="./mine.py:Mine", duration_s=5, out="out"))
+    states = run.events().filter(kind="state")["detail"].unique().to_list()
+    assert "startup" in states  # BBR's
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [
@@ -192,6 +210,8 @@ def test_an_application_with_unknown_methods_is_refused(mine, body, named):
             "self.set_timer(now_s)\n    def on_timer(self, now_s, number): self.set_timer(now_s)",
             "more than 10000 of its timers",
         ),
+        ("self.open('bbrr')", "mine.py:Mine: it opens a connection: unknown congestion controller `bbrr`"),
+        ("self.open('hybla', rtt=1)", "controller `hybla` has no option `rtt`"),
         ("self.write(3, 100)", "mine.py:Mine: it uses stream 3, which does not exist, at 0.000000 s"),
     ],
 )

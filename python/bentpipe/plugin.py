@@ -147,9 +147,13 @@ class App:
     _actions: list[tuple[object, ...]]
     _opened: int
 
-    def open(self) -> int:
-        """Open a connection to the other host, with the flow's controller, and return its stream."""
-        self._actions.append(("open",))
+    def open(self, controller: str | None = None, **options: float | str) -> int:
+        """Open a connection to the other host and return its stream.
+
+        `controller` is the congestion controller of this end, with its `options`, as in
+        ``self.open("hybla", rtt0_ms=50)``. Default: the flow's, which the other end has. The kernel's have no options.
+        """
+        self._actions.append(("open", controller, options))
         self._opened += 1
         return self._opened - 1
 

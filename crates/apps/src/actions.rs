@@ -1,14 +1,20 @@
 //! The actions of an application.
 
 use crate::app::{Message, StreamId};
+use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Bytes, Time};
 use std::borrow::Cow;
 
 /// Something that an application does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a connection to the other host, with the flow's congestion controller.
-    Open(StreamId),
+    /// Open a connection to the other host.
+    Open {
+        /// Its stream.
+        stream: StreamId,
+        /// Congestion controller of this end; `None`: that of the flow.
+        controller: Option<ControllerChoice>,
+    },
     /// Write a message. Bytes that the send buffer has no room for wait in the application.
     Write(StreamId, Message),
     /// Write nothing more on this stream.
@@ -25,6 +31,15 @@ pub enum Action {
     /// Nothing more will be written at either end, except answers to the messages written so far. The flow is complete when all of that has
     /// arrived.
     Finish,
+}
+
+/// A congestion controller by name, with the options that differ from its defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerChoice {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: OptionValues,
 }
 
 /// What one end knows of an item (a transfer, a request, a page): a row of the applications table. Both ends may record the same item by its
@@ -55,9 +70,14 @@ pub struct Actions {
 impl Actions {
     /// Open a connection to the other host. It may be written to at once.
     pub fn open(&mut self) -> StreamId {
+        self.open_with(None)
+    }
+
+    /// As [`Self::open`], with a congestion controller for this end.
+    pub fn open_with(&mut self, controller: Option<ControllerChoice>) -> StreamId {
         let stream = StreamId(self.opened);
         self.opened += 1;
-        self.queue.push(Action::Open(stream));
+        self.queue.push(Action::Open { stream, controller });
         stream
     }
 

@@ -25,7 +25,7 @@ mod testing;
 pub mod timers;
 pub mod transfers;
 
-pub use actions::{Action, Actions, Item};
+pub use actions::{Action, Actions, ControllerChoice, Item};
 pub use app::{App, Event, Interest, Message, StreamId};
 
 use bentpipe_profile::Streams;

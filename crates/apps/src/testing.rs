@@ -11,7 +11,7 @@ pub fn drive(app: &mut dyn App, actions: &mut Actions, at: u64, event: Event) ->
 
 /// Number of connections that these actions open.
 pub fn opened(actions: &[Action]) -> usize {
-    actions.iter().filter(|action| matches!(action, Action::Open(_))).count()
+    actions.iter().filter(|action| matches!(action, Action::Open { .. })).count()
 }
 
 /// Sizes of the messages that these actions write.

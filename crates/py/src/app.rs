@@ -5,9 +5,10 @@
 
 use crate::plugin::{Failure, describe};
 use bentpipe_apps::server::Server;
-use bentpipe_apps::{Actions, App, Ends, Event, Interest, Item, Message, StreamId};
+use bentpipe_apps::{Actions, App, ControllerChoice, Ends, Event, Interest, Item, Message, StreamId};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::{AppSpec, MESSAGE_HEADER};
+use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::{Bytes, Streams, Time};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -143,13 +144,33 @@ fn call(object: &Bound<'_, PyAny>, method: &str, now_s: f64, event: &Event) -> P
     .map(drop)
 }
 
+/// Value of a controller's tunable.
+#[derive(FromPyObject)]
+enum Tunable {
+    Number(f64),
+    Name(String),
+}
+
+impl From<Tunable> for OptionValue {
+    fn from(tunable: Tunable) -> Self {
+        match tunable {
+            Tunable::Number(number) => Self::Number(number),
+            Tunable::Name(name) => Self::Name(name),
+        }
+    }
+}
+
 /// Move the actions that the object has collected to `actions`. Each is a tuple of its name and its arguments.
 fn take_actions(object: &Bound<'_, PyAny>, actions: &mut Actions) -> PyResult<()> {
     let collected = object.getattr(intern!(object.py(), "_actions"))?.cast_into::<PyList>()?;
     for action in &collected {
         let name: String = action.get_item(0)?.extract()?;
         match name.as_str() {
-            "open" => drop(actions.open()),
+            "open" => {
+                let (_, name, options): (String, Option<String>, BTreeMap<String, Tunable>) = action.extract()?;
+                let options = options.into_iter().map(|(name, value)| (name, value.into())).collect();
+                actions.open_with(name.map(|name| ControllerChoice { name, options }));
+            }
             "write" => {
                 let (_, stream, bytes, id, answer_bytes): (String, u32, u64, u64, u64) = action.extract()?;
                 if bytes < MESSAGE_HEADER.0 || (1..MESSAGE_HEADER.0).contains(&answer_bytes) {

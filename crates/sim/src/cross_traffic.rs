@@ -76,13 +76,16 @@ impl Source {
     }
 
     /// Make the connection of the transfer that begins now, and write its data.
-    pub fn begin(&mut self, source: usize, now: Time) -> Connection {
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn begin(&mut self, source: usize, now: Time) -> Result<Connection, SimError> {
         let random = self.streams.child(&self.summary.transfers.to_string());
-        let (mut ends, path) = self.transports.connect(0, random);
+        let (mut ends, path) = self.transports.connect(0, random, None)?;
         ends[0].open(now);
         ends[0].write(now, self.next.1);
         ends[0].close();
-        Connection {
+        Ok(Connection {
             owner: Owner::Cross { source },
             path,
             direction: self.transports.direction,
@@ -92,7 +95,7 @@ impl Source {
             random,
             ends,
             streams: [Stream::without_app(), Stream::without_app()],
-        }
+        })
     }
 
     /// Add a transfer to the summary when it is removed: it is complete, or the run is over.

@@ -48,6 +48,16 @@ pub enum SimError {
         /// What it may do.
         expected: &'static str,
     },
+    /// An application opened a connection with a controller that is unknown or has no such option.
+    #[error("flows[{flow}].app: {app}: it opens a connection: {error}")]
+    AppController {
+        /// Number of the flow.
+        flow: usize,
+        /// The application.
+        app: String,
+        /// The error of the controller.
+        error: Box<RegistryError>,
+    },
     /// The run is longer than a Profile.
     #[error(
         "duration: the run lasts {run_s} s from {offset_s} s on, but Profile {profile:?} ends at {profile_s} s; try a shorter --duration or a longer Profile"
@@ -69,6 +79,12 @@ impl SimError {
     #[must_use]
     pub fn unknown_app(flow: usize, app: &AppSpec) -> Self {
         Self::UnknownApp { flow, app: name_of(app) }
+    }
+
+    /// The error of a flow whose application opened a connection with an invalid controller.
+    #[must_use]
+    pub fn app_controller(flow: usize, app: &AppSpec, error: RegistryError) -> Self {
+        Self::AppController { flow, app: name_of(app), error: Box::new(error) }
     }
 
     /// The error of a flow whose application asked for something impossible at `at`, a time since the beginning of the run.

@@ -4,8 +4,9 @@ use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
 use crate::transports::Transports;
 use bentpipe_apps::timers::Timers;
-use bentpipe_apps::{Actions, App, Ends, StreamId};
+use bentpipe_apps::{Actions, App, ControllerChoice, Ends, StreamId};
 use bentpipe_cc::controllers::Controllers;
+use bentpipe_cc::error::RegistryError;
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::FlowFacts;
@@ -153,16 +154,25 @@ impl Flow {
         self.wake = timers.into_iter().flatten().min().filter(|&at| at < self.stop).unwrap_or(Time::MAX);
     }
 
-    /// Make a connection that the end `opener` opens; `flow`: number of this flow.
+    /// Make a connection that the end `opener` opens; `flow`: number of this flow, `controller`: of the opener, if it is not the flow's.
+    ///
+    /// # Errors
+    /// An unknown controller or option in `controller`.
     #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 flows
-    pub fn connect(&mut self, flow: usize, opener: usize, now: Time) -> Connection {
+    pub fn connect(
+        &mut self,
+        flow: usize,
+        opener: usize,
+        now: Time,
+        controller: Option<&ControllerChoice>,
+    ) -> Result<Connection, RegistryError> {
         let streams = self.transports.streams_of(self.opened);
-        let (ends, path) = self.transports.connect(opener, streams);
+        let (ends, path) = self.transports.connect(opener, streams, controller)?;
         let direction = if opener == 0 { self.transports.direction } else { self.transports.direction.reverse() };
         let interests = [self.ends[opener].app.interest(), self.ends[1 - opener].app.interest()];
         let id = StreamId(self.ends[opener].opened.len() as u32);
         self.opened += 1;
-        Connection {
+        Ok(Connection {
             owner: Owner::Flow { flow, opener },
             path,
             direction,
@@ -172,7 +182,7 @@ impl Flow {
             random: streams,
             ends,
             streams: [Stream::new(Some(id), interests[0]), Stream::new(None, interests[1])],
-        }
+        })
     }
 
     /// Record that the flow is complete at `now`, if its applications have finished and nothing is outstanding.

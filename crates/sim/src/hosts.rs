@@ -2,7 +2,7 @@
 
 use crate::error::SimError;
 use crate::simulation::Simulation;
-use bentpipe_apps::{Action, Actions, Event, StreamId};
+use bentpipe_apps::{Action, Actions, ControllerChoice, Event, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
 
@@ -106,7 +106,7 @@ impl Simulation {
     fn apply(&mut self, index: usize, end: usize, actions: &mut Actions) -> Result<(), Box<SimError>> {
         for action in actions.drain() {
             match action {
-                Action::Open(_) => self.open(index, end),
+                Action::Open { controller, .. } => self.open(index, end, controller.as_ref())?,
                 Action::SetTimer { at, timer } => {
                     let flow = &mut self.flows[index];
                     flow.ends[end].timers.set(self.start + Nanos(at.0), timer);
@@ -125,7 +125,8 @@ impl Simulation {
                     let flow = &mut self.flows[index];
                     let transport = &mut connection.ends[own];
                     if !transport.has_sender() {
-                        transport.set_sender(flow.transports.accepting_sender(end, connection.random));
+                        let sender = flow.transports.accepting_sender(end, connection.random);
+                        transport.set_sender(sender.map_err(SimError::from)?);
                     }
                     transport.write(self.now, message.bytes);
                     flow.outstanding += 1;
@@ -141,7 +142,8 @@ impl Simulation {
                     flow.outstanding -= connection.streams[own].close();
                     let transport = &mut connection.ends[own];
                     if !transport.has_sender() {
-                        transport.set_sender(flow.transports.accepting_sender(end, connection.random));
+                        let sender = flow.transports.accepting_sender(end, connection.random);
+                        transport.set_sender(sender.map_err(SimError::from)?);
                     }
                     transport.close();
                     self.touched.push_back((number, own));
@@ -152,9 +154,11 @@ impl Simulation {
     }
 
     /// Open a connection. The first one of a flow has the flow's number.
-    fn open(&mut self, flow: usize, end: usize) {
+    fn open(&mut self, flow: usize, end: usize, controller: Option<&ControllerChoice>) -> Result<(), Box<SimError>> {
         let index = if self.flows[flow].opened == 0 { flow } else { self.add_slot() };
-        let mut connection = self.flows[flow].connect(flow, end, self.now);
+        let mut connection = self.flows[flow]
+            .connect(flow, end, self.now, controller)
+            .map_err(|error| SimError::app_controller(flow, &self.experiment.flows[flow].app, error))?;
         connection.ends[0].open(self.now);
         self.connections[index] = Some(Box::new(connection));
         let before = self.flows[flow].connections.last().copied();
@@ -164,6 +168,7 @@ impl Simulation {
             self.remove_if_over(before as usize); // it was kept as the newest
         }
         self.touched.push_back((index, 0));
+        Ok(())
     }
 
     /// Remove a connection once both ends have closed and everything is acknowledged. Its packets in the network are then ignored. The newest

@@ -198,7 +198,7 @@ impl Simulation {
         let index = index as usize;
         self.timer_due[index] = Time::MAX;
         if let Some(source) = self.sources.iter().position(|source| source.next_connection == index) {
-            self.connections[index] = Some(Box::new(self.sources[source].begin(source, at)));
+            self.connections[index] = Some(Box::new(self.sources[source].begin(source, at)?));
             self.schedule_transfer(source);
         }
         if index < self.flows.len() {

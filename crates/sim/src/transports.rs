@@ -1,6 +1,7 @@
 //! How the connections of a flow are made: hosts, controllers and random streams.
 
 use crate::error::SimError;
+use bentpipe_apps::ControllerChoice;
 use bentpipe_cc::controllers::{Built, Controllers};
 use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hints::Facts;
@@ -67,7 +68,8 @@ impl Transports {
             trace: controllers.traces.as_ref().map(|traces| traces.next_flow()),
             is_observed: true,
         };
-        transports.first = Some(transports.build(&transports.senders[0].controller_config(streams))?);
+        let config = transports.senders[0].controller_config(streams);
+        transports.first = Some(transports.build(&transports.controller, &transports.options, &config)?);
         Ok(transports)
     }
 
@@ -77,13 +79,21 @@ impl Transports {
     }
 
     /// Make the transports of a connection that the end `opener` opens, and return them with their path. The first connection of a flow has
-    /// the flow's own random streams.
-    pub fn connect(&mut self, opener: usize, streams: Streams) -> ([Tcp; 2], u32) {
+    /// the flow's own random streams. `controller`: that of the opener, if it is not the flow's.
+    ///
+    /// # Errors
+    /// An unknown controller or option in `controller`.
+    pub fn connect(
+        &mut self,
+        opener: usize,
+        streams: Streams,
+        controller: Option<&ControllerChoice>,
+    ) -> Result<([Tcp; 2], u32), RegistryError> {
         let receiver = |end: usize, streams| {
             Receiver::new(ReceiverConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.receivers[end] })
         };
         let (own, other) = (receiver(opener, streams.child("back")), receiver(1 - opener, streams));
-        let mut opening = Tcp::opening(self.sender(opener, streams), own);
+        let mut opening = Tcp::opening(self.sender(opener, streams, controller)?, own);
         let mut accepting = Tcp::accepting(other);
         for tcp in [&mut opening, &mut accepting] {
             tcp.stop_at(self.stop);
@@ -92,12 +102,15 @@ impl Transports {
             let sending = if opener == 0 { &mut opening } else { &mut accepting };
             sending.observe();
         }
-        ([opening, accepting], self.path)
+        Ok(([opening, accepting], self.path))
     }
 
     /// Make the sender of the end that accepted a connection; `end`: that end of the flow, `streams`: those of the connection.
-    pub fn accepting_sender(&mut self, end: usize, streams: Streams) -> Sender {
-        self.sender(end, streams.child("back"))
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn accepting_sender(&mut self, end: usize, streams: Streams) -> Result<Sender, RegistryError> {
+        self.sender(end, streams.child("back"), None)
     }
 
     /// Random streams of connection number `number`.
@@ -106,20 +119,25 @@ impl Transports {
         if number == 0 { self.streams } else { self.streams.child(&format!("connection/{number}")) }
     }
 
-    fn sender(&mut self, end: usize, streams: Streams) -> Sender {
+    fn sender(&mut self, end: usize, streams: Streams, choice: Option<&ControllerChoice>) -> Result<Sender, RegistryError> {
         let config = SenderConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.senders[end] };
         let controller_config = config.controller_config(streams);
-        let first = self.first.take().filter(|_| end == 0 && streams == self.streams);
-        let built = first.unwrap_or_else(|| self.build(&controller_config).expect("`new` has built this controller already"));
-        let controller = match self.trace.take_if(|_| end == 0) {
-            Some(trace) => built.start_recorded(trace, &Header::new(&self.controller, &self.options, &controller_config)),
+        let first = self.first.take().filter(|_| end == 0 && streams == self.streams && choice.is_none());
+        let trace = self.trace.take_if(|_| end == 0);
+        let (name, options) = choice.map_or((&self.controller, &self.options), |choice| (&choice.name, &choice.options));
+        let built = match first {
+            Some(built) => built,
+            None => self.build(name, options, &controller_config)?,
+        };
+        let controller = match trace {
+            Some(trace) => built.start_recorded(trace, &Header::new(name, options, &controller_config)),
             None => built.start(),
         };
-        Sender::new(config, controller)
+        Ok(Sender::new(config, controller))
     }
 
-    fn build(&self, config: &Config) -> Result<Built, RegistryError> {
-        self.controllers.build(&self.controller, &self.options, config, || self.facts.clone())
+    fn build(&self, name: &str, options: &OptionValues, config: &Config) -> Result<Built, RegistryError> {
+        self.controllers.build(name, options, config, || self.facts.clone())
     }
 }
 

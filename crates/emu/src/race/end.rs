@@ -4,7 +4,7 @@ use super::Progress;
 use super::stream::{CHUNK, Stream};
 use crate::clock::Clock;
 use bentpipe_apps::timers::Timers;
-use bentpipe_apps::{Action, Actions, App, Event, Message, StreamId};
+use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -169,16 +169,27 @@ impl End {
 
     fn apply(&mut self, action: Action) -> io::Result<()> {
         match action {
-            Action::Open(id) => {
-                let stream = Stream::open(id, self.setting.peer, &self.setting.controller, self.app.interest())?;
-                self.streams.insert(id, stream);
-            }
+            Action::Open { stream, controller } => self.open(stream, controller)?,
             Action::Write(id, message) => self.write(id, message)?,
             Action::Close(id) => self.streams.get_mut(&id).into_iter().for_each(Stream::close),
             Action::SetTimer { at, timer } => self.timers.set(at, timer),
             Action::Record(item) => self.setting.progress.record(item),
             Action::Finish => self.setting.progress.finish(),
         }
+        Ok(())
+    }
+
+    fn open(&mut self, id: StreamId, choice: Option<ControllerChoice>) -> io::Result<()> {
+        if let Some(ControllerChoice { name, .. }) = choice.as_ref().filter(|choice| !choice.options.is_empty()) {
+            let problem = format!(
+                "the application opens a connection with options of {name}; expected none: the kernel's controllers have no options"
+            );
+            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+        }
+        let controller = choice.map_or_else(|| self.setting.controller.clone(), |choice| choice.name);
+        let stream = Stream::open(id, self.setting.peer, &controller, self.app.interest())
+            .map_err(|error| io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {error}")))?;
+        self.streams.insert(id, stream);
         Ok(())
     }
 

@@ -3,11 +3,11 @@
 use super::{experiment, flow, handover_path, run};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_apps::server::Server;
-use bentpipe_apps::{Actions, App, Ends, Event, Item, Message, StreamId};
+use bentpipe_apps::{Actions, App, ControllerChoice, Ends, Event, Item, Message, StreamId};
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::{Bytes, Direction, Nanos, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An application that a function plays.
 struct Script<F>(F);
@@ -170,4 +170,36 @@ fn every_request_is_answered_over_a_path_that_loses_packets() {
         let delivered = data.tables.samples.goodput_bytes.iter().rev().take(2);
         assert!(delivered.eq([&1_200_000, &1_200_000]), "each response once, seed {seed}");
     }
+}
+
+#[test]
+fn a_connection_may_have_a_controller_of_its_own() {
+    let server = || {
+        script(|_, event, actions| {
+            if *event == Event::Started {
+                for name in [None, Some("bbr")] {
+                    let controller = name.map(|name| ControllerChoice { name: name.to_owned(), options: BTreeMap::new() });
+                    let stream = actions.open_with(controller);
+                    actions.write(stream, message(2_000_000, 0, 0));
+                }
+            }
+        })
+    };
+    let events = run_between(|| Box::<Server>::default(), server).tables.events;
+    let states: BTreeSet<&str> = (0..events.kind.len()).filter(|&i| events.kind[i] == "state").map(|i| events.detail[i].as_str()).collect();
+    assert!(states.contains("startup") && states.contains("slow_start"), "{states:?}");
+}
+
+#[test]
+fn an_unknown_controller_of_a_connection_ends_the_run() {
+    let client = || {
+        script(|_, _, actions| {
+            actions.open_with(Some(ControllerChoice { name: "qubic".to_owned(), options: BTreeMap::new() }));
+        })
+    };
+    let error = error_of(client);
+    assert!(
+        error.starts_with("flows[0].app: test: it opens a connection: unknown congestion controller `qubic` (did you mean `cubic`?)"),
+        "{error}"
+    );
 }
