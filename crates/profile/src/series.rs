@@ -19,11 +19,22 @@ pub enum Interpolation {
 /// the next valid point. In a gap the value can still be read (drivers use the last known one), but [`Series::is_valid`] is false: it was not measured.
 /// Clones share the points.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Series {
-    interpolation: Interpolation,
-    times: Arc<[Time]>,
-    values: Arc<[u64]>,
-    valid: Arc<[bool]>,
+pub struct Series(Points);
+
+/// The points of a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Points {
+    /// A valid one at zero. It has no memory of its own, which a simulation of many links would have to load for each packet.
+    Constant(u64),
+    /// Any others.
+    Several(Interpolation, Arc<[Point]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    at: Time,
+    value: u64,
+    valid: bool,
 }
 
 /// The last position of a reader in a series. Readers move forward in time, so finding the next point takes a step, not a search.
@@ -60,13 +71,17 @@ impl Series {
         }
         // A single point means the same with either interpolation. One form makes equal series compare equal.
         let interpolation = if times.len() == 1 { Interpolation::Step } else { interpolation };
-        Ok(Self { interpolation, times: times.into(), values: values.into(), valid: valid.into() })
+        if (times.as_slice(), valid.as_slice()) == (&[Time::ZERO], &[true]) {
+            return Ok(Self::constant(values[0]));
+        }
+        let points = times.into_iter().zip(values).zip(valid).map(|((at, value), valid)| Point { at, value, valid });
+        Ok(Self(Points::Several(interpolation, points.collect())))
     }
 
     /// Create a constant series.
     #[must_use]
-    pub fn constant(value: u64) -> Self {
-        Self { interpolation: Interpolation::Step, times: [Time::ZERO].into(), values: [value].into(), valid: [true].into() }
+    pub const fn constant(value: u64) -> Self {
+        Self(Points::Constant(value))
     }
 
     /// Create a stepped series from `(time, value)` points.
@@ -93,35 +108,33 @@ impl Series {
 
     /// Return the value at `at`. `cursor` stores the position; it may also move back.
     #[must_use]
+    #[inline]
     pub fn at(&self, cursor: &mut Cursor, at: Time) -> u64 {
-        let i = self.seek(cursor, at);
-        let value = self.values[i];
-        let (Interpolation::Linear, Some(&next_time)) = (self.interpolation, self.times.get(i + 1)) else {
-            return value;
-        };
-        if at <= self.times[i] {
-            return value; // before the first point
+        match &self.0 {
+            Points::Constant(value) => *value,
+            Points::Several(interpolation, points) => value_at(*interpolation, points, cursor, at),
         }
-        let next = self.values[i + 1];
-        let (elapsed, span) = (at.0 - self.times[i].0, next_time.0 - self.times[i].0);
-        if next >= value { value + lerp(next - value, elapsed, span) } else { value - lerp(value - next, elapsed, span) }
     }
 
     /// Return the time of the next point after `at`; `None`: there is none.
     #[must_use]
+    #[inline]
     pub fn next_change(&self, cursor: &mut Cursor, at: Time) -> Option<Time> {
-        let i = self.seek(cursor, at);
-        if at < self.times[i] {
-            return Some(self.times[i]);
+        let Points::Several(_, points) = &self.0 else { return None };
+        let i = seek(points, cursor, at);
+        if at < points[i].at {
+            return Some(points[i].at);
         }
-        self.times.get(i + 1).copied()
+        points.get(i + 1).map(|point| point.at)
     }
 
     /// Return whether the value at `at` was measured or computed (not in a gap).
     #[must_use]
     pub fn is_valid(&self, cursor: &mut Cursor, at: Time) -> bool {
-        let i = self.seek(cursor, at);
-        self.valid[i]
+        match &self.0 {
+            Points::Constant(_) => true,
+            Points::Several(_, points) => points[seek(points, cursor, at)].valid,
+        }
     }
 
     /// Return the intervals within `0..span` in which the value is known, as `(from, to)`.
@@ -129,9 +142,10 @@ impl Series {
     pub fn valid_intervals(&self, span: Nanos) -> Vec<(Time, Time)> {
         let end = Time::ZERO + span;
         let mut out: Vec<(Time, Time)> = Vec::new();
-        for (i, &valid) in self.valid.iter().enumerate() {
-            let from = if i == 0 { Time::ZERO } else { self.times[i] };
-            let to = self.times.get(i + 1).copied().unwrap_or(end).min(end);
+        let nexts = self.points().skip(1).map(|(at, ..)| at).chain([end]);
+        for (i, ((at, _, valid), next)) in self.points().zip(nexts).enumerate() {
+            let from = if i == 0 { Time::ZERO } else { at };
+            let to = next.min(end);
             if !valid || to <= from {
                 continue;
             }
@@ -146,55 +160,78 @@ impl Series {
     /// Return the interpolation between points.
     #[must_use]
     pub const fn interpolation(&self) -> Interpolation {
-        self.interpolation
+        match &self.0 {
+            Points::Constant(_) => Interpolation::Step,
+            Points::Several(interpolation, _) => *interpolation,
+        }
     }
 
     /// Iterate over the points: time, value, valid.
     #[must_use]
     pub fn points(&self) -> impl ExactSizeIterator<Item = (Time, u64, bool)> + '_ {
-        (0..self.times.len()).map(|i| (self.times[i], self.values[i], self.valid[i]))
+        (0..self.len()).map(|i| match &self.0 {
+            Points::Constant(value) => (Time::ZERO, *value, true),
+            Points::Several(_, points) => (points[i].at, points[i].value, points[i].valid),
+        })
     }
 
     /// Return the number of points (never 0).
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // empty cannot be built
     pub fn len(&self) -> usize {
-        self.times.len()
+        match &self.0 {
+            Points::Constant(_) => 1,
+            Points::Several(_, points) => points.len(),
+        }
     }
 
     /// Return the largest value of all points.
     #[must_use]
     pub fn max(&self) -> u64 {
-        self.values.iter().copied().max().unwrap_or(0)
+        self.points().map(|(_, value, _)| value).max().unwrap_or(0)
     }
 
     /// Return the smallest value of all points.
     #[must_use]
     pub fn min(&self) -> u64 {
-        self.values.iter().copied().min().unwrap_or(0)
+        self.points().map(|(_, value, _)| value).min().unwrap_or(0)
     }
+}
 
-    /// Return the index of the last point at or before `at` (0 if `at` is before the first).
-    #[inline]
-    fn seek(&self, cursor: &mut Cursor, at: Time) -> usize {
-        let n = self.times.len();
-        let mut i = cursor.0.min(n - 1);
-        if self.times[i] > at {
-            i = self.times.partition_point(|&t| t <= at).saturating_sub(1);
-        } else {
-            let mut steps = 0;
-            while i + 1 < n && self.times[i + 1] <= at {
-                i += 1;
-                steps += 1;
-                if steps == 8 {
-                    i = self.times.partition_point(|&t| t <= at) - 1;
-                    break;
-                }
+/// Return the value of these points at `at`.
+fn value_at(interpolation: Interpolation, points: &[Point], cursor: &mut Cursor, at: Time) -> u64 {
+    let i = seek(points, cursor, at);
+    let Point { at: from, value, .. } = points[i];
+    let (Interpolation::Linear, Some(&Point { at: to, value: next, .. })) = (interpolation, points.get(i + 1)) else {
+        return value;
+    };
+    if at <= from {
+        return value; // before the first point
+    }
+    let (elapsed, span) = (at.0 - from.0, to.0 - from.0);
+    if next >= value { value + lerp(next - value, elapsed, span) } else { value - lerp(value - next, elapsed, span) }
+}
+
+/// Return the index of the last point at or before `at` (0 if `at` is before the first).
+#[inline]
+fn seek(points: &[Point], cursor: &mut Cursor, at: Time) -> usize {
+    let n = points.len();
+    let mut i = cursor.0.min(n - 1);
+    if points[i].at > at {
+        i = points.partition_point(|point| point.at <= at).saturating_sub(1);
+    } else {
+        let mut steps = 0;
+        while i + 1 < n && points[i + 1].at <= at {
+            i += 1;
+            steps += 1;
+            if steps == 8 {
+                i = points.partition_point(|point| point.at <= at) - 1;
+                break;
             }
         }
-        cursor.0 = i;
-        i
     }
+    cursor.0 = i;
+    i
 }
 
 /// Return `delta * elapsed / span`, rounded down.
@@ -321,6 +358,19 @@ mod tests {
         let ms = Nanos::from_millis;
         assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(4))]).is_err());
         assert!(JitterSeries::new("j", &[(t(0), ms(10)), (t(5), ms(5))]).is_ok());
+    }
+
+    /// A constant is one point at zero, however it is made.
+    #[test]
+    fn a_valid_point_at_zero_is_a_constant() {
+        let made = |at, valid| Series::new("s", Interpolation::Linear, vec![t(at)], vec![7], vec![valid]).unwrap();
+        assert_eq!(made(0, true), Series::constant(7));
+        assert_eq!(made(0, true).points().collect::<Vec<_>>(), [(t(0), 7, true)]);
+        assert_eq!(made(0, true).valid_intervals(Nanos::from_millis(5)), [(t(0), t(5))]);
+        for other in [made(1, true), made(0, false)] {
+            assert_ne!(other, Series::constant(7));
+            assert_eq!((other.at(&mut Cursor::default(), t(9)), other.next_change(&mut Cursor::default(), t(9))), (7, None));
+        }
     }
 
     proptest! {
