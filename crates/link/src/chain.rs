@@ -15,9 +15,20 @@ use bentpipe_profile::{HopDirection, Time};
 ///
 /// Loss comes after the queue, since a packet lost on the air has used the capacity. Jitter comes after the queue too, since the capacity series
 /// is a flow's average over frames.
+///
+/// The elements are fields, in this order, and their wake-ups are stored beside them: where thousands of links do not fit into a cache, a packet loads the
+/// lines of the elements that it passes and no others.
+#[repr(C)]
 pub struct Chain {
-    elements: Vec<Box<dyn Element>>,
+    /// When the server is due; `Time::MAX`: it is not.
+    server_due: Time,
+    /// When another element is due; `Time::MAX`: none is.
+    others_due: Time,
     packets: usize,
+    jitter: Option<Box<Jitter>>,
+    loss: Option<Box<Loss>>,
+    delay: Option<Delay>,
+    server: Option<Server>,
 }
 
 impl Chain {
@@ -25,43 +36,54 @@ impl Chain {
     /// the per-packet draws in the queue and behind it.
     #[must_use]
     pub fn full(side: &HopDirection, interruptible: bool, keys: [u64; 2]) -> Self {
-        let mut chain = Self::behind_queue(side, keys[1]);
-        if interruptible || side.capacity.is_some() {
-            chain.elements.insert(0, Box::new(Server::new(side.capacity.clone(), side.queue, keys[0])));
-        }
-        chain
+        let server = (interruptible || side.capacity.is_some()).then(|| Server::new(side.capacity.clone(), side.queue, keys[0]));
+        Self { server, ..Self::behind_queue(side, keys[1]) }
     }
 
     /// Build only the capacity and its queue, which several links share. `key`: key of the queue's draws.
     #[must_use]
     pub fn queue_only(side: &HopDirection, key: u64) -> Self {
-        Self::from_elements(vec![Box::new(Server::new(side.capacity.clone(), side.queue, key))])
+        Self { server: Some(Server::new(side.capacity.clone(), side.queue, key)), ..Self::EMPTY }
     }
 
     /// Build everything behind the capacity and its queue: the part that each link has for itself. `key`: key of the draws.
     #[must_use]
     pub fn behind_queue(side: &HopDirection, key: u64) -> Self {
-        let mut elements: Vec<Box<dyn Element>> = Vec::new();
-        if let Some(schedule) = &side.jitter {
-            elements.push(Box::new(Jitter::new(schedule.clone())));
+        let loss = side.loss.as_ref().filter(|loss| loss.max() > 0);
+        Self {
+            jitter: side.jitter.clone().map(|schedule| Box::new(Jitter::new(schedule))),
+            loss: loss.map(|loss| Box::new(Loss::new(loss.clone(), key))),
+            delay: Some(Delay::new(side.delay.clone())),
+            ..Self::EMPTY
         }
-        if let Some(loss) = side.loss.as_ref().filter(|l| l.max() > 0) {
-            elements.push(Box::new(Loss::new(loss.clone(), key)));
-        }
-        elements.push(Box::new(Delay::new(side.delay.clone())));
-        Self::from_elements(elements)
     }
 
-    /// Build a chain of these elements (at least one).
-    #[must_use]
-    pub fn from_elements(elements: Vec<Box<dyn Element>>) -> Self {
-        Self { elements, packets: 0 }
-    }
+    const EMPTY: Self =
+        Self { server_due: Time::MAX, others_due: Time::MAX, packets: 0, jitter: None, loss: None, delay: None, server: None };
 
     /// Push a packet into the first element.
     pub fn push(&mut self, port: Port, packet: Packet) {
         self.packets += 1;
-        self.elements[0].push(port, packet);
+        if let Some(server) = &mut self.server {
+            server.push(port, packet);
+            self.server_due = server.wake_at().unwrap_or(Time::MAX);
+        } else if let Some(jitter) = &mut self.jitter {
+            jitter.push(port, packet);
+            self.update_others_due();
+        } else if let Some(loss) = &mut self.loss {
+            loss.push(port, packet);
+            self.update_others_due();
+        } else if let Some(delay) = &mut self.delay {
+            delay.push(port, packet);
+            self.update_others_due();
+        }
+    }
+
+    fn update_others_due(&mut self) {
+        let jitter = self.jitter.as_ref().and_then(|jitter| jitter.wake_at());
+        let loss = self.loss.as_ref().and_then(|loss| loss.wake_at());
+        let delay = self.delay.as_ref().and_then(Delay::wake_at);
+        self.others_due = [jitter, loss, delay].into_iter().flatten().min().unwrap_or(Time::MAX);
     }
 
     /// Move every packet that is due by `now` to the next element. Passes packets that leave the chain to `out`, and appends to `stages`, if given,
@@ -69,56 +91,102 @@ impl Chain {
     pub fn run(
         &mut self,
         now: Time,
-        mut stages: Option<&mut Vec<Stage>>,
+        stages: Option<&mut Vec<Stage>>,
         is_recorded: impl Fn(&Packet) -> bool,
-        mut out: impl FnMut(Port, Packet),
+        out: impl FnMut(Port, Packet),
     ) {
-        let last = self.elements.len() - 1;
-        for i in 0..=last {
-            while let Some((port, packet)) = self.elements[i].pop(now) {
-                if let Some(stages) = &mut stages
-                    && is_recorded(&packet)
-                {
-                    let Packet { body, route, position, at, .. } = packet;
-                    let spent = self.elements[i].stages(at).into_iter().flatten();
-                    stages.extend(spent.map(|(part, until)| Stage { body, route, position, part, until }));
-                }
-                if port == Port::Far && i < last {
-                    self.elements[i + 1].push(Port::Near, packet);
+        let Self { server, jitter, loss, delay, packets, .. } = self;
+        let mut exits = Exits { packets, stages, is_recorded, out };
+        if self.server_due <= now
+            && let Some(server) = server
+        {
+            exits.drain(server, now, |packet| {
+                if let Some(jitter) = jitter {
+                    jitter.push(Port::Near, packet);
+                } else if let Some(loss) = loss {
+                    loss.push(Port::Near, packet);
+                } else if let Some(delay) = delay {
+                    delay.push(Port::Near, packet);
                 } else {
-                    self.packets -= 1;
-                    out(port, packet);
+                    return Some(packet);
                 }
-            }
+                None
+            });
+            self.server_due = server.wake_at().unwrap_or(Time::MAX);
         }
+        if let Some(jitter) = jitter {
+            exits.drain(&mut **jitter, now, |packet| {
+                if let Some(loss) = loss {
+                    loss.push(Port::Near, packet);
+                } else if let Some(delay) = delay {
+                    delay.push(Port::Near, packet);
+                }
+                None
+            });
+        }
+        if let Some(loss) = loss {
+            exits.drain(&mut **loss, now, |packet| {
+                if let Some(delay) = delay {
+                    delay.push(Port::Near, packet);
+                }
+                None
+            });
+        }
+        if let Some(delay) = delay {
+            exits.drain(delay, now, Some);
+        }
+        self.update_others_due();
     }
 
     /// Return when the next packet is due; `None`: no packet is.
     #[must_use]
+    #[inline]
     pub fn wake_at(&self) -> Option<Time> {
-        self.elements.iter().filter_map(|e| e.wake_at()).min()
+        Some(self.server_due.min(self.others_due)).filter(|at| *at != Time::MAX)
+    }
+
+    /// Iterate over the elements, in the order in which packets pass them.
+    fn elements(&self) -> impl Iterator<Item = &dyn Element> {
+        let server = self.server.as_ref().map(|server| server as &dyn Element);
+        let jitter = self.jitter.as_deref().map(|jitter| jitter as &dyn Element);
+        let loss = self.loss.as_deref().map(|loss| loss as &dyn Element);
+        let delay = self.delay.as_ref().map(|delay| delay as &dyn Element);
+        [server, jitter, loss, delay].into_iter().flatten()
     }
 
     /// Predict when the packets inside, followed by `arrivals`, leave downstream ([`Element::departures`]).
     #[must_use]
     pub fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
-        self.elements.iter().fold(arrivals, |arrivals, element| element.departures(arrivals))
+        self.elements().fold(arrivals, |arrivals, element| element.departures(arrivals))
     }
 
     /// Pass the event to every element.
     pub fn on_event(&mut self, event: &PathEvent) {
-        self.elements.iter_mut().for_each(|e| e.on_event(event));
+        if let Some(server) = &mut self.server {
+            server.on_event(event);
+            self.server_due = server.wake_at().unwrap_or(Time::MAX);
+        }
+        if let Some(jitter) = &mut self.jitter {
+            jitter.on_event(event);
+        }
+        if let Some(loss) = &mut self.loss {
+            loss.on_event(event);
+        }
+        if let Some(delay) = &mut self.delay {
+            delay.on_event(event);
+        }
+        self.update_others_due();
     }
 
-    /// Return the first element's queue that can migrate, if it has one.
+    /// Return the queue that can migrate, if there is one.
     #[must_use]
     pub fn migration(&self) -> Option<&dyn Migrate> {
-        self.elements[0].migration()
+        self.server.as_ref().and_then(|server| server.migration())
     }
 
     /// As [`Chain::migration`], mutable.
     pub fn migration_mut(&mut self) -> Option<&mut dyn Migrate> {
-        self.elements[0].migration_mut()
+        self.server.as_mut().and_then(|server| server.migration_mut())
     }
 
     /// Return the number of packets inside.
@@ -130,17 +198,48 @@ impl Chain {
     /// Return the bytes that wait for capacity.
     #[must_use]
     pub fn backlog_bytes(&self) -> u64 {
-        self.elements.iter().map(|e| e.backlog_bytes()).sum()
+        self.server.as_ref().map_or(0, Element::backlog_bytes)
     }
 
     /// Return the largest [`Chain::backlog_bytes`] since [`Chain::reset_peak_backlog`].
     #[must_use]
     pub fn peak_backlog_bytes(&self) -> u64 {
-        self.elements.iter().map(|e| e.peak_backlog_bytes()).sum() // only the server has a backlog
+        self.server.as_ref().map_or(0, Element::peak_backlog_bytes)
     }
 
     /// Set the peak backlog to the current backlog: a new window begins.
     pub fn reset_peak_backlog(&mut self) {
-        self.elements.iter_mut().for_each(|e| e.reset_peak_backlog());
+        if let Some(server) = &mut self.server {
+            server.reset_peak_backlog();
+        }
+    }
+}
+
+/// The way out of a chain while it runs.
+struct Exits<'a, R, O> {
+    packets: &'a mut usize,
+    stages: Option<&'a mut Vec<Stage>>,
+    is_recorded: R,
+    out: O,
+}
+
+impl<R: Fn(&Packet) -> bool, O: FnMut(Port, Packet)> Exits<'_, R, O> {
+    /// Move every packet that is due by `now` out of an element. `next` passes one that leaves on the far side to the next element, or returns it if there
+    /// is none.
+    #[inline]
+    fn drain<E: Element>(&mut self, element: &mut E, now: Time, mut next: impl FnMut(Packet) -> Option<Packet>) {
+        while let Some((port, packet)) = element.pop(now) {
+            if let Some(stages) = &mut self.stages
+                && (self.is_recorded)(&packet)
+            {
+                let Packet { body, route, position, at, .. } = packet;
+                let spent = element.stages(at).into_iter().flatten();
+                stages.extend(spent.map(|(part, until)| Stage { body, route, position, part, until }));
+            }
+            if let Some(packet) = if port == Port::Far { next(packet) } else { Some(packet) } {
+                *self.packets -= 1;
+                (self.out)(port, packet);
+            }
+        }
     }
 }

@@ -17,7 +17,8 @@ pub struct Delay {
     due: Due,
     /// In order of departure.
     in_flight: VecDeque<Packet>,
-    dropped: VecDeque<Packet>,
+    /// Dropped packets, not yet popped. Boxed, since few links have them.
+    dropped: Option<Box<VecDeque<Packet>>>,
 }
 
 /// Computes when the next packet leaves.
@@ -26,8 +27,8 @@ struct Due {
     cursor: Cursor,
     /// When the last packet leaves that no floor held. No later packet leaves before it.
     last: Time,
-    /// Floors of single paths.
-    floors: BTreeMap<u32, Floors>,
+    /// Floors of single paths. Boxed, since few links have them.
+    floors: Option<Box<BTreeMap<u32, Floors>>>,
 }
 
 /// The floors of one path.
@@ -44,12 +45,13 @@ struct Floors {
 impl Due {
     fn next(&mut self, series: &Series, packet: &Packet) -> Time {
         self.last = self.last.max(packet.at + Nanos(series.at(&mut self.cursor, packet.at)));
-        if self.floors.is_empty() { self.last } else { self.above_floor(packet) }
+        if self.floors.is_none() { self.last } else { self.above_floor(packet) }
     }
 
     /// Return when a packet leaves that would leave at `self.last` without floors.
     fn above_floor(&mut self, packet: &Packet) -> Time {
-        let Entry::Occupied(mut entry) = self.floors.entry(packet.path) else { return self.last };
+        let Some(all) = &mut self.floors else { return self.last };
+        let Entry::Occupied(mut entry) = all.entry(packet.path) else { return self.last };
         let floors = entry.get_mut();
         while let Some(&(_, floor)) = floors.pending.front().filter(|(route, _)| *route <= packet.route) {
             floors.pending.pop_front();
@@ -59,6 +61,7 @@ impl Due {
         floors.last = due;
         if floors.pending.is_empty() && floors.floor <= packet.at && due == self.last {
             entry.remove(); // every later packet leaves after the floor
+            self.floors.take_if(|floors| floors.is_empty());
         }
         due
     }
@@ -66,9 +69,10 @@ impl Due {
     /// Forget dropped packets: later ones wait only for those that are still in flight.
     fn recompute(&mut self, in_flight: &VecDeque<Packet>) {
         self.last = Time::ZERO;
-        self.floors.values_mut().for_each(|floors| floors.last = Time::ZERO);
+        self.floors.iter_mut().flat_map(|floors| floors.values_mut()).for_each(|floors| floors.last = Time::ZERO);
         for packet in in_flight {
-            let last = self.floors.get_mut(&packet.path).map_or(&mut self.last, |floors| &mut floors.last);
+            let floors = self.floors.as_mut().and_then(|floors| floors.get_mut(&packet.path));
+            let last = floors.map_or(&mut self.last, |floors| &mut floors.last);
             *last = packet.at;
         }
     }
@@ -78,7 +82,7 @@ impl Delay {
     /// Create an element with a series of one-way delays [ns].
     #[must_use]
     pub fn new(series: Series) -> Self {
-        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: VecDeque::new() }
+        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: None }
     }
 }
 
@@ -95,7 +99,7 @@ impl Element for Delay {
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
-        if let Some(packet) = self.dropped.pop_front() {
+        if let Some(packet) = self.dropped.as_mut().and_then(|dropped| dropped.pop_front()) {
             return Some((Port::Drop(DropCause::Event), packet));
         }
         if self.in_flight.front()?.at > now {
@@ -109,7 +113,7 @@ impl Element for Delay {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.dropped.front().or(self.in_flight.front()).map(|packet| packet.at)
+        self.dropped.as_ref().and_then(|dropped| dropped.front()).or(self.in_flight.front()).map(|packet| packet.at)
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
@@ -122,19 +126,19 @@ impl Element for Delay {
         match event {
             PathEvent::Leave { at, fate, scope } | PathEvent::Close { at, fate, scope, .. } => {
                 if fate.in_flight == InFlightFate::Drop {
-                    drop_in_flight(&mut self.in_flight, *at, scope, &mut self.dropped);
+                    drop_in_flight(&mut self.in_flight, *at, scope, self.dropped.get_or_insert_default());
                     self.due.recompute(&self.in_flight);
                 }
             }
             PathEvent::NotBefore { path, route, floor } => {
-                self.due.floors.entry(*path).or_default().pending.push_back((*route, *floor));
+                self.due.floors.get_or_insert_default().entry(*path).or_default().pending.push_back((*route, *floor));
             }
             PathEvent::Join { .. } | PathEvent::Await { .. } => {}
         }
     }
 
     fn packets(&self) -> usize {
-        self.in_flight.len() + self.dropped.len()
+        self.in_flight.len() + self.dropped.as_ref().map_or(0, |dropped| dropped.len())
     }
 }
 

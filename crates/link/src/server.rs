@@ -1,8 +1,10 @@
 //! A queue in front of a capacity, with a gate that events close.
 
 mod apart;
+mod struck;
 
 use self::apart::Apart;
+use self::struck::Struck;
 use crate::cause::DropCause;
 use crate::element::{Element, Port};
 use crate::event::{PathEvent, Scope};
@@ -12,35 +14,23 @@ use crate::packet::Packet;
 use crate::queue::{Dropped, Queue};
 use crate::rate::RateClock;
 use crate::stages::Part;
-use bentpipe_profile::{Bytes, Fate, Migration, QueueFate, QueueLimit, QueueSpec, Series, Time};
+use bentpipe_profile::{Fate, QueueFate, QueueSpec, Series, Time};
 use std::collections::VecDeque;
 
 /// Transmits one packet at a time at the current capacity. The others wait in the queue.
 pub struct Server {
     clock: RateClock,
     queue: Queue,
-    /// Packets that the queue has just dropped.
-    dropped: Dropped,
-    /// Packets of a queue that migrated here. They were accepted once, so no limit applies. They are older than other arrivals and go first.
-    migrated: VecDeque<Packet>,
-    migrated_bytes: u64,
+    gate: Gate,
+    in_service: Option<Service>,
     /// Largest backlog since the last reset.
     peak_bytes: u64,
-    gate: Gate,
-    /// Fate of packets that arrive after the path has left this hop; `None`: the path uses it.
-    late_fate: Option<QueueFate>,
-    /// Before this time only migrated packets are served: the rest of their queue is still on its way.
-    awaits_until: Time,
-    /// Packets of single paths that wait apart; `None` while no path is treated apart. Boxed, since few servers have it.
-    apart: Option<Box<Apart>>,
-    limit: QueueLimit,
-    in_service: Option<Service>,
-    /// Packets that were sent (with the start of their transmission) or dropped, in order of time, not yet popped.
+    /// Packets that were sent (with the start of their transmission) or dropped, in order of time, and wait to be popped.
     done: VecDeque<(Port, Packet, Option<Time>)>,
     /// When the transmission of the packet popped last began; `None`: it was not sent.
     began: Option<Time>,
-    /// Packets on their way to another hop's queue.
-    migrating: VecDeque<Packet>,
+    /// State that events change. Boxed, since a server that none has struck occupies fewer cache lines without it.
+    struck: Option<Box<Struck>>,
 }
 
 /// The packet in transmission.
@@ -59,26 +49,41 @@ impl Server {
         Self {
             clock: RateClock::new(capacity),
             queue: Queue::new(&queue, key),
-            dropped: Dropped::new(),
-            migrated: VecDeque::new(),
-            migrated_bytes: 0,
-            peak_bytes: 0,
             gate: Gate::default(),
-            late_fate: None,
-            awaits_until: Time::ZERO,
-            apart: None,
-            limit: queue.limit,
             in_service: None,
+            peak_bytes: 0,
             done: VecDeque::new(),
             began: None,
-            migrating: VecDeque::new(),
+            struck: None,
         }
+    }
+
+    /// Return the state that events change, created at the first of them.
+    fn struck(&mut self) -> &mut Struck {
+        self.struck.get_or_insert_default()
+    }
+
+    /// Return the record of paths that are treated apart, if there are any.
+    #[inline]
+    fn apart(&self) -> Option<&Apart> {
+        self.struck.as_ref().and_then(|struck| struck.apart.as_ref())
+    }
+
+    /// As [`Server::apart`], mutable.
+    fn apart_mut(&mut self) -> Option<&mut Apart> {
+        self.struck.as_mut().and_then(|struck| struck.apart.as_mut())
+    }
+
+    /// Return the record of paths that are treated apart, created if there are none yet.
+    fn apart_or_new(&mut self) -> &mut Apart {
+        let limit = self.queue.limit();
+        self.struck().apart.get_or_insert_with(|| Apart::new(limit))
     }
 
     /// Advance the state to `now`. The result depends on logical times alone, not on when the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
-        if self.apart.is_some() {
+        if self.apart().is_some() {
             self.release_until(now);
         }
         self.serve_until(now);
@@ -87,19 +92,13 @@ impl Server {
     /// Let the packets that have waited apart until `now` or earlier into the queue.
     #[cold]
     fn release_until(&mut self, now: Time) {
-        while let Some(at) = self.apart.as_ref().and_then(|apart| apart.next_release()).filter(|at| *at <= now) {
+        while let Some(at) = self.apart().and_then(Apart::next_release).filter(|at| *at <= now) {
             self.serve_until(at);
-            if let Some((port, packet)) = self.apart.as_mut().and_then(|apart| apart.release()) {
+            if let Some((port, packet)) = self.apart_mut().and_then(Apart::release) {
                 self.enter(port, Packet { at, ..packet });
             }
         }
-        self.apart.take_if(|apart| apart.expire(now));
-    }
-
-    /// Return the record of paths that are treated apart.
-    fn apart(&mut self) -> &mut Apart {
-        let limit = self.limit;
-        self.apart.get_or_insert_with(|| Box::new(Apart::new(limit)))
+        self.struck().apart.take_if(|apart| apart.expire(now));
     }
 
     /// Complete the transmissions that end by `now`.
@@ -113,12 +112,12 @@ impl Server {
     }
 
     fn serve_next(&mut self, ready: Time) {
-        if let Some(packet) = self.migrated.pop_front() {
-            self.migrated_bytes -= u64::from(packet.bytes);
+        if let Some(packet) = self.struck.as_mut().and_then(|struck| struck.take_migrated()) {
             self.serve(packet, ready, true);
         } else {
-            let packet = self.queue.dequeue(ready, &mut self.dropped);
-            self.record_queue_drops(ready);
+            let mut dropped = Dropped::new();
+            let packet = self.queue.dequeue(ready, &mut dropped);
+            self.record_queue_drops(ready, dropped);
             if let Some(packet) = packet {
                 self.serve(packet, ready, false);
             }
@@ -126,16 +125,22 @@ impl Server {
     }
 
     /// Record the packets that the queue dropped at `at`.
-    fn record_queue_drops(&mut self, at: Time) {
-        let mut dropped = std::mem::take(&mut self.dropped);
-        dropped.drain(..).for_each(|(packet, cause)| self.drop_packet(packet, at, cause));
-        self.dropped = dropped;
+    fn record_queue_drops(&mut self, at: Time, dropped: Dropped) {
+        for (packet, cause) in dropped {
+            self.drop_packet(packet, at, cause);
+        }
     }
 
     fn serve(&mut self, packet: Packet, ready: Time, migrated: bool) {
-        let begins = self.gate.earliest_start(if migrated { ready } else { ready.max(self.awaits_until) });
+        let ready = if migrated { ready } else { ready.max(self.awaits_until()) };
+        let begins = self.gate.earliest_start(ready);
         let ends = self.clock.finish(begins, packet.bytes);
         self.in_service = Some(Service { packet, begins, ends, migrated });
+    }
+
+    /// Return the time before which only migrated packets are served.
+    fn awaits_until(&self) -> Time {
+        self.struck.as_ref().map_or(Time::ZERO, |struck| struck.awaits_until)
     }
 
     fn drop_packet(&mut self, mut packet: Packet, at: Time, cause: DropCause) {
@@ -147,30 +152,28 @@ impl Server {
     fn drain(&mut self, scope: &Scope) -> Vec<Packet> {
         let service = self.in_service.take_if(|service| scope.concerns(service.packet.path));
         let mut packets: Vec<Packet> = service.map(|service| service.packet).into_iter().collect();
-        let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
-        packets.extend(leaving);
-        self.migrated = staying.into();
+        packets.extend(self.struck().drain_migrated(scope));
         match scope {
             Scope::Paths(_) => packets.extend(self.queue.extract(scope)),
             Scope::All => packets.extend(std::iter::from_fn(|| self.queue.take())),
         }
-        self.migrated_bytes = self.migrated.iter().map(|packet| u64::from(packet.bytes)).sum();
-        packets.extend(self.apart.iter_mut().flat_map(|apart| apart.drain(scope)));
+        packets.extend(self.apart_mut().into_iter().flat_map(|apart| apart.drain(scope)));
         packets
     }
 
     /// Return the fate of arrivals of a path that has left this link; `None`: the path uses it.
+    #[inline]
     fn fate_of(&self, path: u32) -> Option<QueueFate> {
-        self.apart.as_ref().and_then(|apart| apart.fate(path)).or(self.late_fate)
+        self.struck.as_ref()?.fate_of(path)
     }
 
     /// Accept a packet that this link transmits, unless it has to wait apart.
     fn admit(&mut self, port: Port, packet: Packet) {
-        if self.apart.is_none() {
+        if self.apart().is_none() {
             return self.enter(port, packet);
         }
         let rate = self.clock.rate(packet.at);
-        match self.apart().hold(port, packet, rate) {
+        match self.apart_or_new().hold(port, packet, rate) {
             Ok(Some(packet)) => self.enter(port, packet),
             Ok(None) => {}
             Err(packet) => self.drop_packet(packet, packet.at, DropCause::QueueFull),
@@ -184,8 +187,9 @@ impl Server {
     /// Enqueue a packet of a migrated queue. It is older than the next packet of this queue and goes first, unless that one is already in transmission.
     fn enqueue_migrated(&mut self, packet: Packet) {
         let now = packet.at;
-        self.migrated_bytes += u64::from(packet.bytes);
-        self.migrated.push_back(packet);
+        let struck = self.struck();
+        struck.migrated_bytes += u64::from(packet.bytes);
+        struck.migrated.push_back(packet);
         if let Some(Service { packet, .. }) = self.in_service.take_if(|service| !service.migrated && service.begins > now) {
             self.queue.put_back(packet);
         }
@@ -202,8 +206,9 @@ impl Server {
             return;
         }
         let rate = self.clock.rate(at);
-        self.queue.enqueue(packet, rate, &mut self.dropped);
-        self.record_queue_drops(at);
+        let mut dropped = Dropped::new();
+        self.queue.enqueue(packet, rate, &mut dropped);
+        self.record_queue_drops(at, dropped);
         if self.in_service.is_none() {
             self.serve_next(at);
         }
@@ -222,26 +227,15 @@ impl Server {
             }
             (QueueFate::Migrate(migration), ..) => {
                 let packets = self.drain(scope);
-                self.migrate(packets, at, &migration);
+                self.struck().migrate(packets, at, &migration);
             }
         }
         let Scope::Paths(paths) = scope else { return };
         if let Some(until) = until {
-            self.apart().close(paths, until, accepted);
+            self.apart_or_new().close(paths, until, accepted);
         }
         if self.in_service.is_none() {
             self.serve_next(at); // packets of other paths go on
-        }
-    }
-
-    /// Send packets that are here at `at` to another hop's queue.
-    fn migrate(&mut self, packets: Vec<Packet>, at: Time, migration: &Migration) {
-        let first = at + migration.delay_ns;
-        let mut at = self.migrating.back().map_or(first, |last| last.at.max(first));
-        for mut packet in packets {
-            packet.at = at;
-            at = at + migration.rate_bps.time_for(Bytes(u64::from(packet.bytes)));
-            self.migrating.push_back(packet);
         }
     }
 }
@@ -250,7 +244,7 @@ impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
         self.advance(packet.at);
         match self.fate_of(packet.path) {
-            Some(QueueFate::Migrate(migration)) => self.migrate(vec![packet], packet.at, &migration),
+            Some(QueueFate::Migrate(migration)) => self.struck().migrate(vec![packet], packet.at, &migration),
             Some(QueueFate::Drop) => self.drop_packet(packet, packet.at, DropCause::Event),
             Some(QueueFate::Keep) | None => self.admit(port, packet),
         }
@@ -258,16 +252,20 @@ impl Element for Server {
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
-        self.advance(now);
+        if self.apart().is_some() {
+            self.advance(now);
+        }
         self.began = None;
         if let Some((port, packet, began)) = self.done.pop_front() {
             self.began = began;
             return Some((port, packet));
         }
-        if self.migrating.front()?.at > now {
-            return None;
+        if let Some(Service { packet, begins, ends, .. }) = self.in_service.take_if(|service| service.ends <= now) {
+            self.serve_next(ends);
+            self.began = Some(begins);
+            return Some((Port::Far, Packet { at: ends, ..packet }));
         }
-        self.migrating.pop_front().map(|packet| (Port::Migration, packet))
+        self.struck.as_mut()?.pop_migrating(now).map(|packet| (Port::Migration, packet))
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
@@ -277,16 +275,14 @@ impl Element for Server {
         }
     }
 
+    #[inline]
     fn wake_at(&self) -> Option<Time> {
         let mut wake = self.in_service.as_ref().map_or(Time::MAX, |service| service.ends);
         if let Some((_, packet, _)) = self.done.front() {
             wake = wake.min(packet.at);
         }
-        if let Some(packet) = self.migrating.front() {
-            wake = wake.min(packet.at);
-        }
-        if let Some(at) = self.apart.as_ref().and_then(|apart| apart.next_release()) {
-            wake = wake.min(at);
+        if let Some(struck) = &self.struck {
+            wake = wake.min(struck.wake_at());
         }
         (wake != Time::MAX).then_some(wake)
     }
@@ -297,18 +293,25 @@ impl Element for Server {
                 self.advance(*at);
                 self.apply(*at, fate, scope, None);
                 match scope {
-                    Scope::Paths(paths) => self.apart().set_fate(paths, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
-                    Scope::All => self.late_fate = Some(fate.queue),
+                    Scope::Paths(paths) => self.apart_or_new().set_fate(paths, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
+                    Scope::All => self.struck().late_fate = Some(fate.queue),
                 }
             }
             PathEvent::Join { scope: Scope::Paths(paths), .. } => {
-                if let Some(apart) = &mut self.apart {
+                if let Some(apart) = self.apart_mut() {
                     apart.set_fate(paths, None);
                 }
             }
-            PathEvent::Join { scope: Scope::All, .. } => self.late_fate = None,
-            PathEvent::Await { until, scope: Scope::Paths(paths) } => self.apart().await_until(paths, *until),
-            PathEvent::Await { until, scope: Scope::All } => self.awaits_until = self.awaits_until.max(*until),
+            PathEvent::Join { scope: Scope::All, .. } => {
+                if let Some(struck) = &mut self.struck {
+                    struck.late_fate = None;
+                }
+            }
+            PathEvent::Await { until, scope: Scope::Paths(paths) } => self.apart_or_new().await_until(paths, *until),
+            PathEvent::Await { until, scope: Scope::All } => {
+                let struck = self.struck();
+                struck.awaits_until = struck.awaits_until.max(*until);
+            }
             PathEvent::Close { at, until, fate, scope } => {
                 self.advance(*at);
                 self.apply(*at, fate, scope, Some(*until));
@@ -335,13 +338,14 @@ impl Element for Server {
             out.push(Packet { at: ready, ..*packet });
         }
         arrivals.retain(|packet| matches!(self.fate_of(packet.path), None | Some(QueueFate::Keep)));
-        if let Some(apart) = &self.apart {
+        if let Some(apart) = self.apart() {
             arrivals.extend(apart.iter());
             arrivals.sort_by_key(|packet| packet.at);
         }
-        let migrated = self.migrated.iter().map(|packet| (Time::ZERO, packet));
-        let waiting = self.queue.iter().map(|packet| (self.awaits_until, packet));
-        let arriving = arrivals.iter().map(|packet| (self.gate.earliest_start(packet.at.max(self.awaits_until)), packet));
+        let awaits_until = self.awaits_until();
+        let migrated = self.struck.iter().flat_map(|struck| &struck.migrated).map(|packet| (Time::ZERO, packet));
+        let waiting = self.queue.iter().map(|packet| (awaits_until, packet));
+        let arriving = arrivals.iter().map(|packet| (self.gate.earliest_start(packet.at.max(awaits_until)), packet));
         for (begins, packet) in migrated.chain(waiting).chain(arriving) {
             if ready != Time::MAX {
                 ready = clock.finish(ready.max(begins), packet.bytes);
@@ -362,7 +366,7 @@ impl Element for Server {
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.queue.bytes() + self.migrated_bytes + self.apart.as_ref().map_or(0, |apart| apart.bytes())
+        self.queue.bytes() + self.struck.as_ref().map_or(0, |struck| struck.backlog_bytes())
     }
 
     fn peak_backlog_bytes(&self) -> u64 {
@@ -374,22 +378,14 @@ impl Element for Server {
     }
 
     fn packets(&self) -> usize {
-        let apart = self.apart.as_ref().map_or(0, |apart| apart.len());
-        usize::from(self.in_service.is_some()) + self.migrated.len() + self.queue.len() + self.done.len() + self.migrating.len() + apart
+        let struck = self.struck.as_ref().map_or(0, |struck| struck.packets());
+        usize::from(self.in_service.is_some()) + self.queue.len() + self.done.len() + struck
     }
 }
 
 impl Migrate for Server {
     fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
-        let mut packets: Vec<Packet> = self.migrating.iter().copied().collect();
-        for packet in arrivals {
-            if let Some(QueueFate::Migrate(migration)) = self.fate_of(packet.path) {
-                let at = packet.at + migration.delay_ns;
-                let at = packets.last().map_or(at, |last| last.at.max(at));
-                packets.push(Packet { at, ..*packet });
-            }
-        }
-        packets
+        self.struck.as_ref().map_or_else(Vec::new, |struck| struck.migrating(arrivals))
     }
 
     fn queue(&self) -> &Queue {

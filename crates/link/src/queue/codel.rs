@@ -8,7 +8,7 @@ use super::{Dropped, mark};
 use crate::cause::{DropCause, MarkCause};
 use crate::event::Scope;
 use crate::packet::Packet;
-use bentpipe_profile::{Codel, Nanos, Rate, Time};
+use bentpipe_profile::{Codel, Nanos, QueueLimit, Rate, Time};
 
 /// A dropping state that begins within this many intervals of the previous one's next drop continues at its drop rate (RFC 8289 §5.5).
 const SOON_INTERVALS: u64 = 16;
@@ -161,6 +161,12 @@ impl CodelQueue {
     /// Iterate over the packets in order of departure.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         self.fifo.iter()
+    }
+
+    /// Return the limit.
+    #[must_use]
+    pub const fn limit(&self) -> QueueLimit {
+        self.fifo.limit()
     }
 
     /// Return the bytes that wait.

@@ -65,6 +65,12 @@ impl DropTail {
         leaving
     }
 
+    /// Return the limit.
+    #[must_use]
+    pub const fn limit(&self) -> QueueLimit {
+        self.limit
+    }
+
     /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

@@ -216,6 +216,12 @@ impl FqCodelQueue {
         self.flows.iter().flat_map(|flow| flow.packets.iter())
     }
 
+    /// Return the limit.
+    #[must_use]
+    pub const fn limit(&self) -> QueueLimit {
+        self.limit
+    }
+
     /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

@@ -31,19 +31,20 @@ use step::StepQueue;
 /// Packets that a queue dropped, with the cause.
 pub type Dropped = Vec<(Packet, DropCause)>;
 
-/// A queue of any discipline. An enum, since a virtual call per packet would cost more than drop-tail itself.
+/// A queue of any discipline. An enum, since a virtual call per packet would cost more than drop-tail itself. All but drop-tail are boxed, since networks of
+/// many links have few of them.
 #[derive(Clone, Debug)]
 pub enum Queue {
     /// First in, first out.
     DropTail(DropTail),
     /// `CoDel`.
-    Codel(CodelQueue),
-    /// FQ-CoDel. Boxed, since the others are a tenth of its size.
+    Codel(Box<CodelQueue>),
+    /// FQ-CoDel.
     FqCodel(Box<FqCodelQueue>),
     /// RED.
-    Red(RedQueue),
+    Red(Box<RedQueue>),
     /// Step.
-    Step(StepQueue),
+    Step(Box<StepQueue>),
 }
 
 /// Evaluates an expression for the queue of any discipline.
@@ -66,10 +67,10 @@ impl Queue {
         let fifo = DropTail::new(spec.limit);
         match spec.discipline {
             QueueDiscipline::DropTail => Self::DropTail(fifo),
-            QueueDiscipline::Codel(codel) => Self::Codel(CodelQueue::new(codel, fifo)),
+            QueueDiscipline::Codel(codel) => Self::Codel(Box::new(CodelQueue::new(codel, fifo))),
             QueueDiscipline::FqCodel(fq) => Self::FqCodel(Box::new(FqCodelQueue::new(fq, spec.limit, key))),
-            QueueDiscipline::Red(red) => Self::Red(RedQueue::new(red, fifo, key)),
-            QueueDiscipline::Step(step) => Self::Step(StepQueue::new(step, fifo)),
+            QueueDiscipline::Red(red) => Self::Red(Box::new(RedQueue::new(red, fifo, key))),
+            QueueDiscipline::Step(step) => Self::Step(Box::new(StepQueue::new(step, fifo))),
         }
     }
 
@@ -124,6 +125,12 @@ impl Queue {
     /// Iterate over the packets: FQ-CoDel's queue by queue, others' in order of departure.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         each!(self, q => Box::new(q.iter()) as Box<dyn Iterator<Item = &Packet>>)
+    }
+
+    /// Return the limit.
+    #[must_use]
+    pub fn limit(&self) -> QueueLimit {
+        each!(self, q => q.limit())
     }
 
     /// Return the bytes that wait.

@@ -70,6 +70,12 @@ impl StepQueue {
         self.fifo.iter()
     }
 
+    /// Return the limit.
+    #[must_use]
+    pub const fn limit(&self) -> QueueLimit {
+        self.fifo.limit()
+    }
+
     /// Return the bytes that wait.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
