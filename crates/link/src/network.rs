@@ -175,13 +175,13 @@ impl Network {
                 Port::Migration => {
                     let path = &mut self.paths[packet.path as usize];
                     let hop = path.hop_of(&packet);
-                    path.stats[hop][packet.direction as usize].marked(packet.flow.min(self.separate_flows), &packet); // this link marked it
+                    path.hops[hop].sides[packet.direction as usize].stats.marked(packet.flow.min(self.separate_flows), &packet); // this link marked it
                     self.migrate(packet);
                 }
                 Port::Drop(cause) => {
                     let path = &mut self.paths[packet.path as usize];
                     let hop = path.hop_of(&packet);
-                    let stats = &mut path.stats[hop][packet.direction as usize];
+                    let stats = &mut path.hops[hop].sides[packet.direction as usize].stats;
                     stats.dropped(cause);
                     stats.marked(packet.flow.min(self.separate_flows), &packet);
                     out.push((Outcome::Dropped(cause), packet));
@@ -197,12 +197,12 @@ impl Network {
         let path = &mut self.paths[packet.path as usize];
         let direction = packet.direction as usize;
         let hop = path.hop_of(&packet);
-        let exit = path.hops[hop].exit[direction];
+        let exit = path.hops[hop].sides[direction].exit;
         if exit != unit {
             self.push(exit, Port::Near, packet);
             return;
         }
-        path.stats[hop][direction].delivered(packet.flow.min(self.separate_flows), &packet, packet.at.since(packet.hop_entered));
+        path.hops[hop].sides[direction].stats.delivered(packet.flow.min(self.separate_flows), &packet, packet.at.since(packet.hop_entered));
         if usize::from(packet.route) != path.current {
             let route = path.newest_route_from(usize::from(packet.route), hop);
             path.follow(&mut packet, route, hop);
@@ -221,7 +221,7 @@ impl Network {
 
     fn enter(&mut self, mut packet: Packet, port: Port) {
         let path = &self.paths[packet.path as usize];
-        let unit = path.hops[path.hop_of(&packet)].entry[packet.direction as usize];
+        let unit = path.hops[path.hop_of(&packet)].sides[packet.direction as usize].entry;
         (packet.hop_entered, packet.marked) = (packet.at, None);
         self.push(unit, port, packet);
     }
@@ -234,7 +234,7 @@ impl Network {
     /// Deliver a packet of a migrating queue, or one that follows it, to the hop that the event named.
     fn migrate(&mut self, mut packet: Packet) {
         let path = &self.paths[packet.path as usize];
-        let target = path.hops[path.hop_of(&packet)].migrate_to[packet.direction as usize];
+        let target = path.hops[path.hop_of(&packet)].sides[packet.direction as usize].migrate_to;
         if target != ABSENT
             && let Some(route) = path.newest_route_with(usize::from(target))
         {
@@ -263,14 +263,16 @@ impl Network {
 
     /// Return the statistics of one direction of a path's hop.
     pub fn stats_mut(&mut self, path: usize, hop: usize, direction: Direction) -> &mut LinkStats {
-        &mut self.paths[path].stats[hop][direction as usize]
+        &mut self.paths[path].hops[hop].sides[direction as usize].stats
     }
 
     /// Add the statistics of an earlier network of the same paths to these, and reset its counters to zero.
     pub fn take_stats(&mut self, earlier: &mut Self) {
         for (path, before) in self.paths.iter_mut().zip(&mut earlier.paths) {
-            for (own, added) in path.stats.iter_mut().flatten().zip(before.stats.iter_mut().flatten()) {
-                own.merge(&std::mem::take(added));
+            for (own, added) in path.hops.iter_mut().zip(&mut before.hops) {
+                for (own, added) in own.sides.iter_mut().zip(&mut added.sides) {
+                    own.stats.merge(&std::mem::take(&mut added.stats));
+                }
             }
             for (own, added) in path.no_route.iter_mut().zip(&mut before.no_route) {
                 *own += std::mem::take(added);
@@ -292,7 +294,7 @@ impl Network {
 
     /// Return the chain that holds the queue of one direction of a path's hop.
     fn queue(&self, path: usize, hop: usize, direction: Direction) -> &Chain {
-        self.chain(self.paths[path].hops[hop].entry[direction as usize])
+        self.chain(self.paths[path].hops[hop].sides[direction as usize].entry)
     }
 
     /// Return the chain of a unit.

@@ -142,10 +142,54 @@ pub struct LinkStats {
     pub delivered_packets: u64,
     /// Bytes delivered downstream.
     pub delivered_bytes: u64,
+    flows: Flows,
     /// Packets dropped, by cause.
     pub drops: DropCounts,
-    /// Flows in order of their numbers.
-    flows: Vec<(u32, FlowStats)>,
+}
+
+/// The flows that a hop has carried, in order of their numbers.
+#[derive(Clone, Debug)]
+enum Flows {
+    /// One flow. It has no memory of its own: on most paths there is no other.
+    One((u32, FlowStats)),
+    /// None, or several.
+    Many(Vec<(u32, FlowStats)>),
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl Flows {
+    fn as_slice(&self) -> &[(u32, FlowStats)] {
+        match self {
+            Self::One(flow) => std::slice::from_ref(flow),
+            Self::Many(flows) => flows,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [(u32, FlowStats)] {
+        match self {
+            Self::One(flow) => std::slice::from_mut(flow),
+            Self::Many(flows) => flows,
+        }
+    }
+
+    /// Insert a flow at its position.
+    #[cold]
+    fn insert(&mut self, position: usize, flow: u32) {
+        let added = (flow, FlowStats::default());
+        *self = match std::mem::take(self) {
+            Self::Many(flows) if flows.is_empty() => Self::One(added),
+            Self::One(first) => Self::Many(if position == 0 { vec![added, first] } else { vec![first, added] }),
+            Self::Many(mut flows) => {
+                flows.insert(position, added);
+                Self::Many(flows)
+            }
+        };
+    }
 }
 
 impl LinkStats {
@@ -174,22 +218,23 @@ impl LinkStats {
 
     /// Iterate over the flows that the hop has carried or marked, in order of their numbers.
     pub fn flows(&self) -> impl Iterator<Item = (u32, &FlowStats)> {
-        self.flows.iter().map(|(flow, stats)| (*flow, stats))
+        self.flows.as_slice().iter().map(|(flow, stats)| (*flow, stats))
     }
 
     /// Return the statistics of a flow, created at its first packet.
     fn flow_mut(&mut self, flow: u32) -> &mut FlowStats {
-        // Where every flow uses the hop, a flow's number is its position.
-        let guess = flow as usize;
-        let position = if self.flows.get(guess).is_some_and(|(number, _)| *number == flow) {
+        // Where every flow uses the hop, a flow's number is its position; where one does, its position is 0.
+        let flows = self.flows.as_slice();
+        let guess = if flows.len() == 1 { 0 } else { flow as usize };
+        let position = if flows.get(guess).is_some_and(|(number, _)| *number == flow) {
             guess
         } else {
-            self.flows.binary_search_by_key(&flow, |(number, _)| *number).unwrap_or_else(|position| {
-                self.flows.insert(position, (flow, FlowStats::default()));
+            flows.binary_search_by_key(&flow, |(number, _)| *number).unwrap_or_else(|position| {
+                self.flows.insert(position, flow);
                 position
             })
         };
-        &mut self.flows[position].1
+        &mut self.flows.as_mut_slice()[position].1
     }
 
     /// Add the counters of another direction of a hop.
@@ -206,7 +251,7 @@ impl LinkStats {
 
     /// Start a new window of delays.
     pub fn clear_delays(&mut self) {
-        self.flows.iter_mut().for_each(|(_, stats)| stats.delays.clear());
+        self.flows.as_mut_slice().iter_mut().for_each(|(_, stats)| stats.delays.clear());
     }
 }
 

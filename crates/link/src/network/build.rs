@@ -2,10 +2,11 @@
 
 use super::Network;
 use super::changes::Changes;
-use super::path::{ABSENT, Hop, Path, Route};
+use super::path::{ABSENT, Hop, Path, Route, Side};
 use crate::chain::Chain;
 use crate::error::NetworkError;
 use crate::link::Link;
+use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, EventKind, NetworkSpec, QueueFate, Streams, Time};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -45,7 +46,7 @@ impl Network {
         let paths = spec.paths().iter().map(|path| build_path(path, &queue_links)).collect::<Result<Vec<_>, _>>()?;
         let mut users = vec![0_u32; 2 * links.len()];
         for path in &paths {
-            let mut units: Vec<u32> = path.hops.iter().flat_map(|hop| hop.entry.into_iter().chain(hop.exit)).collect();
+            let mut units: Vec<u32> = path.hops.iter().flat_map(|hop| &hop.sides).flat_map(|side| [side.entry, side.exit]).collect();
             units.sort_unstable();
             units.dedup();
             for unit in units {
@@ -79,15 +80,16 @@ fn build_path(spec: &bentpipe_profile::Path, queue_links: &[usize]) -> Result<Pa
     check("hops of a path", spec.hops.len(), most)?;
     check("routes of a path", spec.routes.len(), most)?;
     let hop = |hop: &bentpipe_profile::PathHop| {
-        let units = |link: usize| Direction::BOTH.map(|d| (2 * link + (d as usize ^ usize::from(hop.reversed))) as u32);
-        Hop { entry: units(queue_links[hop.link]), exit: units(hop.link), migrate_to: [ABSENT; 2] }
+        let unit = |link: usize, d: Direction| (2 * link + (d as usize ^ usize::from(hop.reversed))) as u32;
+        let side =
+            |d| Side { entry: unit(queue_links[hop.link], d), exit: unit(hop.link, d), migrate_to: ABSENT, stats: LinkStats::default() };
+        Hop { sides: Direction::BOTH.map(side) }
     };
     Ok(Path {
         routes: spec.routes.iter().map(|r| Route { hops: r.hops.iter().map(|&h| h as u16).collect() }).collect(),
         current: 0,
         hops: spec.hops.iter().map(hop).collect(),
         events: spec.events.clone(),
-        stats: (0..spec.hops.len()).map(|_| Default::default()).collect(),
         no_route: [0; 2],
         stragglers: Default::default(),
         floor: [Time::ZERO; 2],

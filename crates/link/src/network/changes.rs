@@ -125,12 +125,12 @@ impl Network {
         let exit = (2 * event.hop) as u32 + direction as u32;
         let users = self.changes.users.get(&event.hop).cloned().unwrap_or_default();
         let oriented = |(path, hop): (usize, usize)| {
-            let units = &self.paths[path].hops[hop].exit;
-            Direction::BOTH.into_iter().find(|&d| units[d as usize] == exit).map(|d| (path, hop, d))
+            let sides = &self.paths[path].hops[hop].sides;
+            Direction::BOTH.into_iter().find(|&d| sides[d as usize].exit == exit).map(|d| (path, hop, d))
         };
         let users: Vec<_> = users.into_iter().filter_map(oriented).collect();
         let Some(&(path, hop, d)) = users.first() else { return };
-        let entry = self.paths[path].hops[hop].entry[d as usize];
+        let entry = self.paths[path].hops[hop].sides[d as usize].entry;
         let (at, until, mut fate) = (event.at_ns, event.at_ns + event.interruption_ns, *event.fate(direction));
         if exit != entry {
             self.notify_unit(exit, &PathEvent::Close { at, until, fate, scope: Scope::All });
@@ -138,7 +138,7 @@ impl Network {
         let mut followers = Vec::new();
         if let QueueFate::Migrate(migration) = fate.queue {
             for &(path, hop, d) in &users {
-                let target = self.paths[path].hops.iter().position(|other| (other.exit[d as usize] / 2) as usize == migration.to_hop);
+                let target = self.paths[path].hops.iter().position(|other| (other.sides[d as usize].exit / 2) as usize == migration.to_hop);
                 if let Some(to_hop) = target.filter(|&hop| self.paths[path].newest_route_with(hop).is_some()) {
                     self.prepare_migration(path, hop, to_hop, d);
                     followers.push((path, to_hop, d));
@@ -185,8 +185,8 @@ impl Network {
     #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn prepare_migration(&mut self, path: usize, from_hop: usize, to_hop: usize, direction: Direction) {
         let d = direction as usize;
-        self.paths[path].hops[from_hop].migrate_to[d] = to_hop as u16;
-        let [from, to] = [from_hop, to_hop].map(|hop| self.paths[path].hops[hop].entry[d]);
+        self.paths[path].hops[from_hop].sides[d].migrate_to = to_hop as u16;
+        let [from, to] = [from_hop, to_hop].map(|hop| self.paths[path].hops[hop].sides[d].entry);
         if from == to || [from, to].iter().any(|&unit| self.users[unit as usize] > 1) {
             return;
         }
@@ -226,7 +226,7 @@ impl Network {
         arriving.sort_by_key(|packet| packet.at);
         let clamp = fate.order == OrderFate::Clamp;
         if let QueueFate::Migrate(migration) = fate.queue {
-            let left = self.paths[path].hops[left].entry[d];
+            let left = self.paths[path].hops[left].sides[d].entry;
             let mut packets = self.chain(left).migration().map_or_else(Vec::new, |migration| migration.migrating(&arriving));
             packets.retain(|packet| packet.path as usize == path);
             for packet in &mut packets {
@@ -234,7 +234,7 @@ impl Network {
             }
             if let Some(last) = packets.last().filter(|_| clamp) {
                 // One nanosecond later, since chains run in any order within one instant.
-                let to = self.paths[path].hops[migration.to_hop].entry[d];
+                let to = self.paths[path].hops[migration.to_hop].sides[d].entry;
                 let scope = self.scope([path], to);
                 self.notify_unit(to, &PathEvent::Await { until: last.at + Nanos(1), scope });
             }
@@ -247,7 +247,7 @@ impl Network {
             && floor >= at
             && let Some(&last) = branches.new.last()
         {
-            let exit = self.paths[path].hops[last].exit[d];
+            let exit = self.paths[path].hops[last].sides[d].exit;
             let event = PathEvent::NotBefore { path: path as u32, route: branches.route as u16, floor: floor + Nanos(1) };
             self.notify_unit(exit, &event);
         }
@@ -256,7 +256,7 @@ impl Network {
     /// Predict when the packets in these hops of a path, followed by `arrivals`, leave the last hop if no further event happens.
     fn departures(&self, path: usize, direction: usize, hops: &[usize], arrivals: Vec<Packet>) -> Vec<Packet> {
         let hops = hops.iter().map(|&hop| &self.paths[path].hops[hop]);
-        let mut units: Vec<u32> = hops.flat_map(|hop| [hop.entry[direction], hop.exit[direction]]).collect();
+        let mut units: Vec<u32> = hops.flat_map(|hop| [hop.sides[direction].entry, hop.sides[direction].exit]).collect();
         units.dedup();
         units.into_iter().fold(arrivals, |arrivals, unit| {
             let mut packets = self.chain(unit).departures(arrivals);
@@ -278,7 +278,7 @@ impl Network {
 
     /// Notify a hop that the path uses it.
     fn join(&mut self, path: usize, hop: usize, direction: Direction, at: Time) {
-        let entry = self.paths[path].hops[hop].entry[direction as usize];
+        let entry = self.paths[path].hops[hop].sides[direction as usize].entry;
         let event = PathEvent::Join { at, scope: self.scope([path], entry) };
         self.notify_unit(entry, &event);
     }
@@ -287,7 +287,7 @@ impl Network {
     fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: impl Fn(Scope) -> PathEvent) {
         let hop = &self.paths[path].hops[hop];
         let d = direction as usize;
-        for unit in BTreeSet::from([hop.entry[d], hop.exit[d]]) {
+        for unit in BTreeSet::from([hop.sides[d].entry, hop.sides[d].exit]) {
             let event = event(self.scope([path], unit));
             self.notify_unit(unit, &event);
         }

@@ -34,14 +34,21 @@ impl Route {
     }
 }
 
-/// A link as the path uses it. A *unit* is one direction of a link: twice the link's index, plus the link's direction.
+/// A link as the path uses it: one side for each of the path's directions.
 pub(super) struct Hop {
-    /// The unit that packets enter first, by the path's direction.
-    pub(super) entry: [u32; 2],
-    /// The unit behind the shared queue, by the path's direction. Equal to `entry` if the link has a queue of its own.
-    pub(super) exit: [u32; 2],
-    /// The hop that the path's packets in the queue migrate to, by the path's direction.
-    pub(super) migrate_to: [u16; 2],
+    pub(super) sides: [Side; 2],
+}
+
+/// One direction of a link as the path uses it. A *unit* is one direction of a link: twice the link's index, plus the link's direction. Units and statistics
+/// stand together, since a packet that leaves the link needs both.
+pub(super) struct Side {
+    /// The unit that packets enter first.
+    pub(super) entry: u32,
+    /// The unit behind the shared queue. Equal to `entry` if the link has a queue of its own.
+    pub(super) exit: u32,
+    /// The hop that the path's packets in the queue migrate to.
+    pub(super) migrate_to: u16,
+    pub(super) stats: LinkStats,
 }
 
 /// Packets that the newest hop still receives from hops that the path has left.
@@ -57,8 +64,6 @@ pub(super) struct Path {
     pub(super) current: usize,
     pub(super) hops: Vec<Hop>,
     pub(super) events: Vec<Event>,
-    /// Statistics by hop and direction.
-    pub(super) stats: Vec<[LinkStats; 2]>,
     /// Packets that found no route, by direction.
     pub(super) no_route: [u64; 2],
     /// Packets still on their way from left hops, by direction.
