@@ -12,9 +12,11 @@
 mod build;
 mod changes;
 mod path;
+mod wakes;
 
 use self::changes::Changes;
 use self::path::{ABSENT, Path};
+use self::wakes::Wakes;
 use crate::cause::DropCause;
 use crate::chain::Chain;
 use crate::element::{Element, Port};
@@ -24,8 +26,6 @@ use crate::packet::Packet;
 use crate::stages::Stage;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Time};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// The outcome of a packet that has left the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +47,8 @@ pub struct Network {
     paths: Vec<Path>,
     changes: Changes,
     /// Wake-up times of units. An entry is valid only while it equals the unit's entry in `due`.
-    wakes: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    wakes: Wakes,
     due: Vec<Time>,
-    pushes: u64,
     /// Buffer for the packets that leave a link, with their unit.
     exits: Vec<(u32, Port, Packet)>,
     /// Recorded stages; `None`: not recorded.
@@ -133,24 +132,23 @@ impl Network {
     /// Return when the next packet or event is due.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
-        let unit = self.wakes.peek().map(|Reverse((at, ..))| *at);
+        let unit = self.wakes.peek().map(|(at, _)| at);
         self.changes.next_at().into_iter().chain(unit).min()
     }
 
     /// Process everything that is due by `now`, in order of logical time. Appends delivered and dropped packets to `out`.
     pub fn run_until(&mut self, now: Time, out: &mut Vec<(Outcome, Packet)>) {
         loop {
-            while let Some(Reverse((at, _, unit))) = self.wakes.peek().copied() {
-                if self.due[unit as usize] == at {
-                    break;
-                }
+            let mut first = self.wakes.peek();
+            while first.is_some_and(|(at, unit)| self.due[unit as usize] != at) {
                 self.wakes.pop(); // superseded by an earlier wake-up
+                first = self.wakes.peek();
             }
-            let unit_at = self.wakes.peek().map(|Reverse((at, ..))| *at);
+            let unit_at = first.map(|(at, _)| at);
             match (unit_at, self.changes.next_at()) {
                 (_, Some(at)) if at <= now && unit_at.is_none_or(|unit| at <= unit) => self.change(),
                 (Some(at), _) if at <= now => {
-                    let Some(Reverse((_, _, unit))) = self.wakes.pop() else { return };
+                    let Some((_, unit)) = self.wakes.pop() else { return };
                     self.run_unit(unit, at, out);
                 }
                 _ => return,
@@ -256,8 +254,7 @@ impl Network {
     fn schedule(&mut self, unit: u32, wake: Time) {
         if wake < self.due[unit as usize] {
             self.due[unit as usize] = wake;
-            self.pushes += 1;
-            self.wakes.push(Reverse((wake, self.pushes, unit)));
+            self.wakes.push(wake, unit);
         }
     }
 

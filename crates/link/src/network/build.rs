@@ -3,12 +3,13 @@
 use super::Network;
 use super::changes::Changes;
 use super::path::{ABSENT, Hop, Path, Route, Side};
+use super::wakes::{MAX_UNITS, Wakes};
 use crate::chain::Chain;
 use crate::error::NetworkError;
 use crate::link::Link;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, EventKind, NetworkSpec, QueueFate, Streams, Time};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 impl Network {
     /// Build a network. `streams`: random streams of the run. Per-packet draws are keyed by direction and the link's name in the Profiles of
@@ -19,7 +20,7 @@ impl Network {
     pub fn new(spec: &NetworkSpec, streams: Streams) -> Result<Self, NetworkError> {
         let topology = spec.topology();
         check("paths", spec.paths().len(), u32::MAX as usize / 2)?;
-        check("links", topology.links.len(), u32::MAX as usize / 8)?;
+        check("links", topology.links.len(), MAX_UNITS / 4)?; // with shared queues, at most twice as many, of two units each
         let interruptible = interruptible_links(spec);
         let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
         let loss_key = |name: &str, d: Direction| streams.key(&format!("loss/{name}/{}", d.name()));
@@ -60,8 +61,7 @@ impl Network {
             queue_links,
             users,
             paths,
-            wakes: BinaryHeap::new(),
-            pushes: 0,
+            wakes: Wakes::default(),
             exits: Vec::new(),
             stages: None,
             separate_flows: u32::MAX,
