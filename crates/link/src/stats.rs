@@ -11,9 +11,12 @@ const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = SUB * (42 - SUB_BITS as usize + 1);
 
 /// A log-linear histogram of delays: quantiles within 1.6 %, exact mean and maximum. Its memory covers the powers of two between the smallest and the
-/// largest delay, 256 bytes each.
+/// largest delay, 256 bytes each; while all delays fall into one bucket it has none.
 #[derive(Clone, Debug, Default)]
 pub struct DelayHistogram {
+    /// Bucket of the most recent delay, and the delays in it that `counts` does not contain yet. On most links delays hardly change, and `counts` is not loaded.
+    recent: u32,
+    pending: u32,
     /// Bucket of the first count, a multiple of [`SUB`].
     first: usize,
     counts: Vec<u32>,
@@ -26,13 +29,25 @@ impl DelayHistogram {
     /// Record one delay.
     pub fn record(&mut self, delay: Nanos) {
         let bucket = bucket(delay.0);
-        if bucket.wrapping_sub(self.first) >= self.counts.len() {
-            self.cover(bucket, bucket + 1);
+        if bucket != self.recent {
+            self.count_pending();
+            self.recent = bucket;
         }
-        self.counts[bucket - self.first] += 1;
+        self.pending += 1;
         self.n += 1;
         self.sum_ns += u128::from(delay.0);
         self.max_ns = self.max_ns.max(delay.0);
+    }
+
+    /// Add the pending delays to the counts.
+    fn count_pending(&mut self) {
+        if self.pending > 0 {
+            let bucket = self.recent as usize;
+            if bucket.wrapping_sub(self.first) >= self.counts.len() {
+                self.cover(bucket, bucket + 1);
+            }
+            self.counts[bucket - self.first] += std::mem::take(&mut self.pending);
+        }
     }
 
     /// Extend the counts to the buckets from `from` to before `to`.
@@ -74,25 +89,32 @@ impl DelayHistogram {
         if self.n == 0 {
             return f64::NAN;
         }
-        let rank = (u128::from(self.n - 1) * u128::from(num) / u128::from(den)) as u64;
-        let mut cumulative = 0;
-        for (i, &count) in self.counts.iter().enumerate() {
-            cumulative += u64::from(count);
-            if cumulative > rank {
-                return middle(self.first + i).min(self.max_ns as f64) / 1e6;
+        let mut rank = (u128::from(self.n - 1) * u128::from(num) / u128::from(den)) as u64;
+        let recent = self.recent as usize;
+        let counted = (self.first..).zip(self.counts.iter().copied());
+        let below = counted.clone().take_while(|(bucket, _)| *bucket < recent);
+        let above = counted.skip_while(|(bucket, _)| *bucket < recent);
+        for (bucket, count) in below.chain([(recent, self.pending)]).chain(above) {
+            if u64::from(count) > rank {
+                return middle(bucket).min(self.max_ns as f64) / 1e6;
             }
+            rank -= u64::from(count);
         }
         self.max_ms()
     }
 
     /// Add the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        if other.counts.is_empty() {
+        if other.n == 0 {
             return;
         }
-        self.cover(other.first, other.first + other.counts.len());
-        let offset = other.first - self.first;
-        self.counts[offset..].iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+        self.count_pending();
+        if !other.counts.is_empty() {
+            self.cover(other.first, other.first + other.counts.len());
+            let offset = other.first - self.first;
+            self.counts[offset..].iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+        }
+        (self.recent, self.pending) = (other.recent, other.pending);
         self.n += other.n;
         self.sum_ns += other.sum_ns;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -102,19 +124,20 @@ impl DelayHistogram {
     pub fn clear(&mut self) {
         if self.n > 0 {
             self.counts.fill(0);
+            self.pending = 0;
             (self.n, self.sum_ns, self.max_ns) = (0, 0, 0);
         }
     }
 }
 
 #[allow(clippy::cast_possible_truncation)] // bucket numbers are small
-fn bucket(ns: u64) -> usize {
+fn bucket(ns: u64) -> u32 {
     if ns < SUB as u64 {
-        return ns as usize;
+        return ns as u32;
     }
     let exponent = ns.ilog2();
     let sub = (ns >> (exponent - SUB_BITS)) as usize - SUB;
-    ((exponent - SUB_BITS + 1) as usize * SUB + sub).min(BUCKETS - 1)
+    ((exponent - SUB_BITS + 1) as usize * SUB + sub).min(BUCKETS - 1) as u32
 }
 
 fn middle(bucket: usize) -> f64 {
@@ -137,6 +160,7 @@ pub struct FlowStats {
 
 /// Statistics of one direction of a hop. Memory is allocated for the flows that it has carried.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct LinkStats {
     /// Packets delivered downstream.
     pub delivered_packets: u64,
@@ -268,7 +292,7 @@ mod tests {
             assert!(b == last || b == last + 1, "{ns}");
             last = b;
         }
-        assert!(bucket(u64::MAX) < BUCKETS);
+        assert!((bucket(u64::MAX) as usize) < BUCKETS);
     }
 
     proptest! {
@@ -305,10 +329,13 @@ mod tests {
     fn memory_is_allocated_for_the_flows_that_a_hop_carries() {
         let mut stats = LinkStats::default();
         let packet = Packet::new(bentpipe_profile::Time::ZERO, 0, bentpipe_profile::Direction::Up, 0, 100, 0);
+        let counts =
+            |stats: &LinkStats| stats.flows().map(|(flow, stats)| (flow, stats.delays.n(), stats.delays.counts.len())).collect::<Vec<_>>();
         for flow in [900_000, 3, 900_000, 0] {
             stats.delivered(flow, &packet, Nanos(20_000_000));
         }
-        assert_eq!(stats.flows().map(|(flow, stats)| (flow, stats.delays.n())).collect::<Vec<_>>(), [(0, 1), (3, 1), (900_000, 2)]);
-        assert!(stats.flows().all(|(_, stats)| stats.delays.counts.len() == SUB));
+        assert_eq!(counts(&stats), [(0, 1, 0), (3, 1, 0), (900_000, 2, 0)]);
+        stats.delivered(3, &packet, Nanos(21_000_000));
+        assert_eq!(counts(&stats), [(0, 1, 0), (3, 2, SUB), (900_000, 2, 0)]);
     }
 }
