@@ -18,17 +18,19 @@ use bentpipe_profile::{HopDirection, Time};
 ///
 /// The elements are fields, in this order, and their wake-ups are stored beside them: where thousands of links do not fit into a cache, a packet loads the
 /// lines of the elements that it passes and no others.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Chain {
     /// When the server is due; `Time::MAX`: it is not.
     server_due: Time,
     /// When another element is due; `Time::MAX`: none is.
     others_due: Time,
-    packets: usize,
+    packets: u32,
+    /// Whether the link has elements at its ends. Stored here, since packets load this cache line in any case.
+    pub(crate) has_ends: bool,
     jitter: Option<Box<Jitter>>,
     loss: Option<Box<Loss>>,
-    delay: Option<Delay>,
     server: Option<Server>,
+    delay: Option<Delay>,
 }
 
 impl Chain {
@@ -58,8 +60,16 @@ impl Chain {
         }
     }
 
-    const EMPTY: Self =
-        Self { server_due: Time::MAX, others_due: Time::MAX, packets: 0, jitter: None, loss: None, delay: None, server: None };
+    const EMPTY: Self = Self {
+        server_due: Time::MAX,
+        others_due: Time::MAX,
+        packets: 0,
+        has_ends: false,
+        jitter: None,
+        loss: None,
+        server: None,
+        delay: None,
+    };
 
     /// Push a packet into the first element.
     pub fn push(&mut self, port: Port, packet: Packet) {
@@ -192,7 +202,7 @@ impl Chain {
     /// Return the number of packets inside.
     #[must_use]
     pub const fn packets(&self) -> usize {
-        self.packets
+        self.packets as usize
     }
 
     /// Return the bytes that wait for capacity.
@@ -217,7 +227,7 @@ impl Chain {
 
 /// The way out of a chain while it runs.
 struct Exits<'a, R, O> {
-    packets: &'a mut usize,
+    packets: &'a mut u32,
     stages: Option<&'a mut Vec<Stage>>,
     is_recorded: R,
     out: O,

@@ -12,13 +12,22 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Delays each packet by the value of the series at its entry. A falling delay never reorders within the link. Between links the handover's
 /// [`PathEvent::NotBefore`] keeps order; without it packets of the shorter path arrive first.
+#[repr(C)]
 pub struct Delay {
     series: Series,
     due: Due,
+    /// When the next packet is due; `Time::MAX`: none is. Stored here, since the packets are in another cache line.
+    next_at: Time,
     /// In order of departure.
     in_flight: VecDeque<Packet>,
-    /// Dropped packets, not yet popped. Boxed, since few links have them.
-    dropped: Option<Box<VecDeque<Packet>>>,
+    /// Boxed, since few links have it.
+    dropped: Option<Box<Dropped>>,
+}
+
+/// Packets that events have dropped, not yet popped.
+#[derive(Default)]
+struct Dropped {
+    packets: VecDeque<Packet>,
 }
 
 /// Computes when the next packet leaves.
@@ -28,7 +37,13 @@ struct Due {
     /// When the last packet leaves that no floor held. No later packet leaves before it.
     last: Time,
     /// Floors of single paths. Boxed, since few links have them.
-    floors: Option<Box<BTreeMap<u32, Floors>>>,
+    floors: Option<Box<PathFloors>>,
+}
+
+/// The floors of each path that has any.
+#[derive(Clone, Default)]
+struct PathFloors {
+    paths: BTreeMap<u32, Floors>,
 }
 
 /// The floors of one path.
@@ -51,7 +66,7 @@ impl Due {
     /// Return when a packet leaves that would leave at `self.last` without floors.
     fn above_floor(&mut self, packet: &Packet) -> Time {
         let Some(all) = &mut self.floors else { return self.last };
-        let Entry::Occupied(mut entry) = all.entry(packet.path) else { return self.last };
+        let Entry::Occupied(mut entry) = all.paths.entry(packet.path) else { return self.last };
         let floors = entry.get_mut();
         while let Some(&(_, floor)) = floors.pending.front().filter(|(route, _)| *route <= packet.route) {
             floors.pending.pop_front();
@@ -61,7 +76,7 @@ impl Due {
         floors.last = due;
         if floors.pending.is_empty() && floors.floor <= packet.at && due == self.last {
             entry.remove(); // every later packet leaves after the floor
-            self.floors.take_if(|floors| floors.is_empty());
+            self.floors.take_if(|floors| floors.paths.is_empty());
         }
         due
     }
@@ -69,9 +84,9 @@ impl Due {
     /// Forget dropped packets: later ones wait only for those that are still in flight.
     fn recompute(&mut self, in_flight: &VecDeque<Packet>) {
         self.last = Time::ZERO;
-        self.floors.iter_mut().flat_map(|floors| floors.values_mut()).for_each(|floors| floors.last = Time::ZERO);
+        self.floors.iter_mut().flat_map(|floors| floors.paths.values_mut()).for_each(|floors| floors.last = Time::ZERO);
         for packet in in_flight {
-            let floors = self.floors.as_mut().and_then(|floors| floors.get_mut(&packet.path));
+            let floors = self.floors.as_mut().and_then(|floors| floors.paths.get_mut(&packet.path));
             let last = floors.map_or(&mut self.last, |floors| &mut floors.last);
             *last = packet.at;
         }
@@ -82,7 +97,12 @@ impl Delay {
     /// Create an element with a series of one-way delays [ns].
     #[must_use]
     pub fn new(series: Series) -> Self {
-        Self { series, due: Due::default(), in_flight: VecDeque::new(), dropped: None }
+        Self { series, due: Due::default(), next_at: Time::MAX, in_flight: VecDeque::new(), dropped: None }
+    }
+
+    fn update_next_at(&mut self) {
+        let first = self.dropped.as_ref().and_then(|dropped| dropped.packets.front()).or(self.in_flight.front());
+        self.next_at = first.map_or(Time::MAX, |packet| packet.at);
     }
 }
 
@@ -96,24 +116,27 @@ impl Element for Delay {
         } else {
             self.in_flight.push_back(packet);
         }
+        self.next_at = self.next_at.min(packet.at);
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
-        if let Some(packet) = self.dropped.as_mut().and_then(|dropped| dropped.pop_front()) {
-            return Some((Port::Drop(DropCause::Event), packet));
-        }
-        if self.in_flight.front()?.at > now {
+        if self.next_at > now {
             return None;
         }
-        self.in_flight.pop_front().map(|packet| (Port::Far, packet))
+        let dropped =
+            self.dropped.as_mut().and_then(|dropped| dropped.packets.pop_front()).map(|packet| (Port::Drop(DropCause::Event), packet));
+        let popped = dropped.or_else(|| self.in_flight.pop_front().map(|packet| (Port::Far, packet)));
+        self.update_next_at();
+        popped
     }
 
     fn stages(&self, left: Time) -> [Option<(Part, Time)>; 2] {
         [Some((Part::Propagation, left)), None]
     }
 
+    #[inline]
     fn wake_at(&self) -> Option<Time> {
-        self.dropped.as_ref().and_then(|dropped| dropped.front()).or(self.in_flight.front()).map(|packet| packet.at)
+        Some(self.next_at).filter(|at| *at != Time::MAX)
     }
 
     fn departures(&self, arrivals: Vec<Packet>) -> Vec<Packet> {
@@ -126,19 +149,20 @@ impl Element for Delay {
         match event {
             PathEvent::Leave { at, fate, scope } | PathEvent::Close { at, fate, scope, .. } => {
                 if fate.in_flight == InFlightFate::Drop {
-                    drop_in_flight(&mut self.in_flight, *at, scope, self.dropped.get_or_insert_default());
+                    drop_in_flight(&mut self.in_flight, *at, scope, &mut self.dropped.get_or_insert_default().packets);
                     self.due.recompute(&self.in_flight);
+                    self.update_next_at();
                 }
             }
             PathEvent::NotBefore { path, route, floor } => {
-                self.due.floors.get_or_insert_default().entry(*path).or_default().pending.push_back((*route, *floor));
+                self.due.floors.get_or_insert_default().paths.entry(*path).or_default().pending.push_back((*route, *floor));
             }
             PathEvent::Join { .. } | PathEvent::Await { .. } => {}
         }
     }
 
     fn packets(&self) -> usize {
-        self.in_flight.len() + self.dropped.as_ref().map_or(0, |dropped| dropped.len())
+        self.in_flight.len() + self.dropped.as_ref().map_or(0, |dropped| dropped.packets.len())
     }
 }
 

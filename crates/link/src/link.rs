@@ -67,6 +67,7 @@ impl Link {
 
     /// Put elements at the ends of the link ([`crate::Network::set_ends`]).
     pub(crate) fn set_ends(&mut self, elements: [Box<dyn Element>; 2]) {
+        self.chains.iter_mut().for_each(|chain| chain.has_ends = true);
         self.ends = Some(Box::new(Ends { elements, inside: Default::default(), drops: Default::default() }));
     }
 
@@ -90,7 +91,9 @@ impl Link {
     /// Accept a packet of a host. A packet of another link's queue ([`Port::Migration`]) enters the queue behind the end.
     #[inline]
     pub fn push(&mut self, direction: usize, port: Port, mut packet: Packet) {
-        if let Some(ends) = &mut self.ends {
+        if self.chains[direction].has_ends
+            && let Some(ends) = &mut self.ends
+        {
             ends.inside[direction].enter(&mut packet);
             if port == Port::Near {
                 return ends.elements[direction].push(port, packet);
@@ -102,9 +105,10 @@ impl Link {
     /// Process what is due in one direction by `now`, and what its end does. Passes packets of hosts that leave the link to `out`, with their direction.
     /// Appends to `stages`, if given, how packets of hosts that are inside spent their time. If the link has ends, the other direction may be due earlier afterwards.
     pub fn run(&mut self, direction: usize, now: Time, stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(usize, Port, Packet)) {
-        let Some(ends) = &mut self.ends else {
+        if !self.chains[direction].has_ends {
             return self.chains[direction].run(now, stages, |_| true, |port, packet| out(direction, port, packet));
-        };
+        }
+        let Some(ends) = &mut self.ends else { return };
         ends.run(direction, now, &mut self.chains, &mut out);
         let mut exits = Vec::new();
         let inside = &ends.inside[direction];
@@ -128,10 +132,11 @@ impl Link {
     #[inline]
     pub fn wake_at(&self, direction: usize) -> Option<Time> {
         let chain = self.chains[direction].wake_at();
-        match &self.ends {
-            None => chain,
-            Some(ends) => [chain, ends.elements[direction].wake_at()].into_iter().flatten().min(),
+        if !self.chains[direction].has_ends {
+            return chain;
         }
+        let end = self.ends.as_ref().and_then(|ends| ends.elements[direction].wake_at());
+        [chain, end].into_iter().flatten().min()
     }
 
     /// Return the number of packets of hosts inside.

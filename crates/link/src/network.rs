@@ -163,7 +163,7 @@ impl Network {
         let (link, direction) = ((unit / 2) as usize, (unit % 2) as usize);
         let link = &mut self.links[link];
         link.run(direction, at, self.stages.as_mut(), |direction, port, packet| exits.push((unit & !1 | direction as u32, port, packet)));
-        if link.has_ends() {
+        if link.chain(direction).has_ends {
             self.reschedule(unit ^ 1);
         }
         self.reschedule(unit);
@@ -190,24 +190,24 @@ impl Network {
     }
 
     /// Forward a packet that left `unit` downstream: from a shared queue into its link, into the next link, or out of the network.
-    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn forward(&mut self, unit: u32, mut packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
         let path = &mut self.paths[packet.path as usize];
         let direction = packet.direction as usize;
-        let hop = path.hop_of(&packet);
-        let exit = path.hops[hop].sides[direction].exit;
-        if exit != unit {
-            self.push(exit, Port::Near, packet);
+        let mut leg = path.leg_of(&packet);
+        if leg.exit[direction] != unit {
+            self.push(leg.exit[direction], Port::Near, packet);
             return;
         }
-        path.hops[hop].sides[direction].stats.delivered(packet.flow.min(self.separate_flows), &packet, packet.at.since(packet.hop_entered));
+        let hop = usize::from(leg.hop);
+        let inside = packet.at.since(packet.hop_entered);
+        path.hops[hop].sides[direction].stats.delivered(packet.flow.min(self.separate_flows), &packet, inside);
         if usize::from(packet.route) != path.current {
             let route = path.newest_route_from(usize::from(packet.route), hop);
             path.follow(&mut packet, route, hop);
+            leg = path.leg_of(&packet);
         }
-        let end = path.routes[usize::from(packet.route)].hops.len() as u16 - 1;
         match packet.direction {
-            Direction::Up if packet.position < end => packet.position += 1,
+            Direction::Up if !leg.is_last => packet.position += 1,
             Direction::Down if packet.position > 0 => packet.position -= 1,
             _ => {
                 out.push((Outcome::Delivered, packet));
@@ -218,8 +218,7 @@ impl Network {
     }
 
     fn enter(&mut self, mut packet: Packet, port: Port) {
-        let path = &self.paths[packet.path as usize];
-        let unit = path.hops[path.hop_of(&packet)].sides[packet.direction as usize].entry;
+        let unit = self.paths[packet.path as usize].leg_of(&packet).entry[packet.direction as usize];
         (packet.hop_entered, packet.marked) = (packet.at, None);
         self.push(unit, port, packet);
     }

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::changes::Changes;
-use super::path::{ABSENT, Hop, Path, Route, Side};
+use super::path::{ABSENT, Hop, Path, Side};
 use super::wakes::{MAX_UNITS, Wakes};
 use crate::chain::Chain;
 use crate::error::NetworkError;
@@ -85,15 +85,8 @@ fn build_path(spec: &bentpipe_profile::Path, queue_links: &[usize]) -> Result<Pa
             |d| Side { entry: unit(queue_links[hop.link], d), exit: unit(hop.link, d), migrate_to: ABSENT, stats: LinkStats::default() };
         Hop { sides: Direction::BOTH.map(side) }
     };
-    Ok(Path {
-        routes: spec.routes.iter().map(|r| Route { hops: r.hops.iter().map(|&h| h as u16).collect() }).collect(),
-        current: 0,
-        hops: spec.hops.iter().map(hop).collect(),
-        events: spec.events.clone(),
-        no_route: [0; 2],
-        stragglers: Default::default(),
-        floor: [Time::ZERO; 2],
-    })
+    let routes = spec.routes.iter().map(|route| route.hops.iter().map(|&hop| hop as u16).collect());
+    Ok(Path::new(spec.hops.iter().map(hop).collect(), routes.collect(), spec.events.clone()))
 }
 
 /// Return for each link whether an event interrupts it, leaves it, takes it or migrates a queue to it.

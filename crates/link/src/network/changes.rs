@@ -96,7 +96,7 @@ impl Network {
         match change {
             Change::Route { path } => {
                 let path = path as usize;
-                self.paths[path].current += 1;
+                self.paths[path].advance_route();
                 for hop in self.route(path).to_vec() {
                     for direction in Direction::BOTH {
                         self.join(path, usize::from(hop), direction, at);

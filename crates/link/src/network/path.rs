@@ -9,6 +9,17 @@ pub(super) const ABSENT: u16 = u16::MAX;
 
 pub(super) struct Route {
     pub(super) hops: Vec<u16>,
+    /// Index of its first leg.
+    first_leg: usize,
+}
+
+/// A hop of a route, with all that a packet needs to find its link. A path has few cache lines of legs.
+#[derive(Clone, Copy)]
+pub(super) struct Leg {
+    pub(super) entry: [u32; 2],
+    pub(super) exit: [u32; 2],
+    pub(super) hop: u16,
+    pub(super) is_last: bool,
 }
 
 impl Route {
@@ -41,6 +52,7 @@ pub(super) struct Hop {
 
 /// One direction of a link as the path uses it. A *unit* is one direction of a link: twice the link's index, plus the link's direction. Units and statistics
 /// stand together, since a packet that leaves the link needs both.
+#[repr(C, align(64))]
 pub(super) struct Side {
     /// The unit that packets enter first.
     pub(super) entry: u32,
@@ -59,10 +71,16 @@ pub(super) struct Stragglers {
     pub(super) packets: Vec<Packet>,
 }
 
+/// The fields that packets need stand first, in one cache line.
+#[repr(C, align(64))]
 pub(super) struct Path {
-    pub(super) routes: Vec<Route>,
     pub(super) current: usize,
+    /// Index of the first leg of the current route.
+    first_leg: usize,
+    /// The legs of all routes.
+    legs: Box<[Leg]>,
     pub(super) hops: Vec<Hop>,
+    pub(super) routes: Vec<Route>,
     pub(super) events: Vec<Event>,
     /// Packets that found no route, by direction.
     pub(super) no_route: [u64; 2],
@@ -73,9 +91,48 @@ pub(super) struct Path {
 }
 
 impl Path {
+    /// Create a path of these hops. `routes`: for each route its hops.
+    pub(super) fn new(hops: Vec<Hop>, routes: Vec<Vec<u16>>, events: Vec<Event>) -> Self {
+        let (mut legs, mut numbered) = (Vec::new(), Vec::new());
+        for route in routes {
+            let first_leg = legs.len();
+            legs.extend(route.iter().enumerate().map(|(position, &hop)| {
+                let sides = &hops[usize::from(hop)].sides;
+                let [entry, exit] = [[0, 1].map(|d| sides[d].entry), [0, 1].map(|d| sides[d].exit)];
+                Leg { entry, exit, hop, is_last: position + 1 == route.len() }
+            }));
+            numbered.push(Route { hops: route, first_leg });
+        }
+        Self {
+            current: 0,
+            first_leg: 0,
+            legs: legs.into(),
+            hops,
+            routes: numbered,
+            events,
+            no_route: [0; 2],
+            stragglers: Default::default(),
+            floor: [Time::ZERO; 2],
+        }
+    }
+
+    /// Take the next route.
+    pub(super) fn advance_route(&mut self) {
+        self.current += 1;
+        self.first_leg = self.routes[self.current].first_leg;
+    }
+
+    /// Return the leg that a packet is on.
+    #[inline]
+    pub(super) fn leg_of(&self, packet: &Packet) -> Leg {
+        let route = usize::from(packet.route);
+        let first = if route == self.current { self.first_leg } else { self.routes[route].first_leg };
+        self.legs[first + usize::from(packet.position)]
+    }
+
     /// Return the hop that a packet is in.
     pub(super) fn hop_of(&self, packet: &Packet) -> usize {
-        usize::from(self.routes[usize::from(packet.route)].hops[usize::from(packet.position)])
+        usize::from(self.leg_of(packet).hop)
     }
 
     /// Let a packet in `hop` follow route number `route`, if that uses the hop.

@@ -108,13 +108,12 @@ mod tests {
         fn wakes_come_in_order(steps in prop::collection::vec(prop::option::weighted(0.6, (0_u64..20, 0_u32..1_000_000)), 0..400)) {
             let (mut wakes, mut sorted, mut pushes) = (Wakes::default(), std::collections::BTreeSet::new(), 0);
             for step in steps.into_iter().chain(std::iter::repeat_n(None, 400)) {
-                match step {
-                    Some((at, unit)) => {
-                        pushes += 1;
-                        sorted.insert((Time(at), pushes, unit));
-                        wakes.push(Time(at), unit);
-                    }
-                    None => prop_assert_eq!(wakes.pop(), sorted.pop_first().map(|(at, _, unit)| (at, unit))),
+                if let Some((at, unit)) = step {
+                    pushes += 1;
+                    sorted.insert((Time(at), pushes, unit));
+                    wakes.push(Time(at), unit);
+                } else {
+                    prop_assert_eq!(wakes.pop(), sorted.pop_first().map(|(at, _, unit)| (at, unit)));
                 }
                 prop_assert_eq!(wakes.peek(), sorted.first().map(|(at, _, unit)| (*at, *unit)));
             }

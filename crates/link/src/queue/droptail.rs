@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 
 /// A drop-tail queue with a limit in bytes, packets or time. It does not contain the packet in transmission.
 #[derive(Clone, Debug)]
+#[repr(C)] // the limit last: a packet that finds an empty queue does not need it
 pub struct DropTail {
-    limit: QueueLimit,
-    packets: VecDeque<Packet>,
     bytes: u64,
+    packets: VecDeque<Packet>,
+    limit: QueueLimit,
 }
 
 impl DropTail {

@@ -12,6 +12,8 @@ pub struct Struck {
     /// Packets of a queue that migrated here. They were accepted once, so no limit applies. They are older than other arrivals and go first.
     pub migrated: VecDeque<Packet>,
     pub migrated_bytes: u64,
+    /// Whether the packet in transmission is one of them.
+    pub serves_migrated: bool,
     /// Fate of packets that arrive after the path has left this hop; `None`: the path uses it.
     pub late_fate: Option<QueueFate>,
     /// Before this time only migrated packets are served: the rest of their queue is still on its way.
