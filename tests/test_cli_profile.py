@@ -117,7 +117,7 @@ def test_make_and_show_name_the_loss_process(tmp_path: Path, process: str | None
     )
     assert ("no --loss given: loss is loaded" in made.stderr) == (process is None)
     assert json.loads(run("show", path, "--json"))["loss_process"] == (process or "loaded")
-    assert re.search(rf"^loss +{process or 'loaded'}: as on a path", run("show", path), re.MULTILINE)
+    assert re.search(rf"^loss +{process or 'loaded'} \(as on a path", run("show", path), re.MULTILINE)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

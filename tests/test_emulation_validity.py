@@ -173,7 +173,7 @@ def test_refused_offload_is_a_warning_and_malformed_buffers_make_a_run_invalid()
     assert run.warning is None
     run.done["relay"]["loops"] = 3
     assert run.warning == (
-        "the Profile was played 4 times (--at-end loop): the events are those of the first passage alone"
+        "the Profile was played 4 times (`at_end` loop): the events are those of the first passage alone"
     )
     run.done["relay"]["malformed"] = 3
     assert run.why_invalid == "3 buffers could not be split into packets, and were dropped before the path"
@@ -182,7 +182,7 @@ def test_refused_offload_is_a_warning_and_malformed_buffers_make_a_run_invalid()
 @pytest.mark.parametrize(
     ("where", "name", "says"),
     [
-        ("relay", "too_large", "7 packets were larger than the path's MTU and did not enter it (--mtu)"),
+        ("relay", "too_large", "7 packets were larger than the path's MTU and did not enter it (`mtu`)"),
         ("relay", "malformed", "7 buffers could not be split into packets, and were dropped before the path"),
         (
             "gateway",
@@ -215,7 +215,7 @@ def test_missing_rows_make_a_run_invalid():
     ("stopped", "ending", "says"),
     [
         ("program", {"code": 0}, None),
-        ("profile_ended", {"signal": 15}, "the Profile was over (--at-end stop): the program was stopped"),
+        ("profile_ended", {"signal": 15}, "the Profile was over (`at_end` stop): the program was stopped"),
         ("requested", None, "by request: the program was killed, since it ignored the signal to stop"),
     ],
 )

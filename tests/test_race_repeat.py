@@ -109,6 +109,13 @@ def test_races_and_an_experiment_file_of_one_folder_are_repeated_together(tmp_pa
     assert hashes(again) == hashes(out)
 
 
+def test_a_test_of_latency_under_load_is_repeated(tmp_path):
+    path = dumbbell(duration_s=20.0)
+    racing.race([path], ["cubic", "bbr"], out=tmp_path / "out", duration_s=20.0, test="rrul")
+    run_again(tmp_path / "out", tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(tmp_path / "out")
+
+
 def test_a_python_application_is_found_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")

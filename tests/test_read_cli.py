@@ -117,7 +117,7 @@ def test_refusals_are_one_line(tmp_path):
     (tmp_path / "empty").write_text("")
     for arguments, message in (
         ([str(tmp_path / "absent")], "no such file"),
-        ([str(tmp_path / "mac.log")], "--every 1"),
+        ([str(tmp_path / "mac.log")], "try --every with the probe interval"),
         ([str(tmp_path / "text")], "unknown format"),
         ([str(tmp_path / "empty")], "is empty"),
         ([str(tmp_path / "text"), "--format", "pong"], "unknown format 'pong'"),
