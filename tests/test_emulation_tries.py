@@ -21,7 +21,7 @@ def run(monkeypatch, tmp_path):
     def tries(*results):
         rest = list(results)
 
-        def emulated(experiment, path, on_share, captured):
+        def emulated(experiment, path, on_share, captured, on_rows):
             for name in CAPTURES:
                 (captured / name).write_text(str(len(rest)))
             return rest.pop(0)

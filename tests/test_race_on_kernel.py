@@ -46,7 +46,7 @@ class StandIn:
     def __init__(self):
         self.reasons, self.calls, self.late = [], [], None
 
-    def run(self, experiment, path, on_progress, capture=None):
+    def run(self, experiment, path, on_progress, capture=None, on_rows=None):
         self.calls.append(
             ("+".join(flow.controller for flow in experiment.flows), experiment.seed, path.content_hash())
         )
