@@ -17,6 +17,7 @@ from bentpipe.experiments.load_tests import named_test
 from bentpipe.experiments.plugins import simulate
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.rows import ApplicationRow
 from bentpipe.runs.store import find_runs
 from bentpipe.scenarios.load_tests import load_tests, parse_load_tests
 
@@ -203,7 +204,9 @@ def test_a_race_with_a_test_prints_a_row_for_each_load(path, tmp_path):
     (first, _) = find_runs(out)
     assert first.path.parts[-4] == "test-rrul"
     again = bentpipe(*arguments, "--json")
-    assert {flow["controller"] for run in json.loads(again.stdout)["runs"] for flow in run["flows"]} == {"cubic", "bbr"}
+    document = json.loads(again.stdout)
+    assert {flow["controller"] for run in document["runs"] for flow in run["flows"]} == {"cubic", "bbr"}
+    assert [load["load"] for load in document["runs"][0]["pings"][0]["loads"]] == ["idle", "both"]
 
 
 FILE = """
@@ -287,3 +290,12 @@ def test_a_race_with_a_test_is_repeated_from_its_folder(path, tmp_path):
     ((first,), (second,)) = find_runs(out), find_runs(again)
     assert first.record.content_hash == second.record.content_hash
     assert first.pings[0]["sent"] == 300
+
+
+def test_pings_are_rows_while_the_race_goes_on(path):
+    rows = []
+    race = bp.Experiment(path, schemes=["cubic"], test="tcp_down", duration=15)
+    (run,) = race.simulate(on_row=rows.append)
+    items = [row for row in rows if isinstance(row, ApplicationRow)]
+    assert [(row.kind, row.flow, row.id) for row in items] == [("ping", 1, number) for number in range(300)]
+    assert sum(row.completed_s is None for row in items) == run.pings()["lost"].sum()

@@ -158,6 +158,7 @@ def race_row(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "world": run.record.world,
         "flows": flows,
+        **({"pings": run.pings} if run.pings else {}),
         "valid": run.record.valid,
         "why_invalid": run.record.why_invalid,
         "path": str(run.path),
