@@ -15,7 +15,7 @@ demo: native ## build into .venv, race three controllers from Melbourne, print t
 	bentpipe demo
 
 # In real time: one after the other, while nothing else runs.
-REALTIME := $(wildcard tests/test_emul*.py) tests/test_race_on_kernel.py tests/test_recipes.py tests/test_probe.py tests/test_dish_recorder.py
+REALTIME := $(wildcard tests/test_emul*.py) tests/test_recipes.py tests/test_probe.py tests/test_dish_recorder.py
 
 test: native ## every test
 	cargo test --workspace --locked --quiet

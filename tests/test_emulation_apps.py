@@ -48,6 +48,19 @@ class Fails(App):
 
     def on_delivered(self, now_s, stream):
         raise RuntimeError("enough")
+
+
+class Spins(App):
+    def on_started(self, now_s):
+        self.set_timer(0.0)
+
+    def on_timer(self, now_s, timer):
+        self.set_timer(0.0)
+
+
+class Chooses(App):
+    def on_started(self, now_s):
+        self.open("nosuch")
 '''
 
 
@@ -115,6 +128,20 @@ def test_an_application_in_python_runs_over_real_sockets(path, tmp_path):
         assert flow_of(run)["app"]["completed"] == 6
     assert flow_of(real)["completed_s"] == pytest.approx(flow_of(simulated)["completed_s"], rel=0.15)
     assert flow_of(real)["app"]["median_s"] == pytest.approx(flow_of(simulated)["app"]["median_s"], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("Spins", "more than 10000 timers that are due; expected a timer that it sets to be later than now"),
+        ("Chooses", r"with nosuch: this kernel does not have it; expected one of /proc/sys/\S+congestion_control"),
+    ],
+)
+def test_an_application_that_asks_for_too_much_ends_the_emulation(path, tmp_path, kind, problem):
+    (tmp_path / "mine.py").write_text(POLLS)
+    experiment = bp.Experiment(path, flows=[bp.Flow("cubic", app=f"{tmp_path}/mine.py:{kind}")], duration=4)
+    with pytest.raises(bp.BentpipeError, match=problem):
+        experiment.emulate(careful=False)
 
 
 def test_an_application_that_fails_ends_the_emulation_with_one_line(path, tmp_path):

@@ -4,6 +4,9 @@ use bentpipe_profile::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Most timers of an application that may be due at one instant. One that sets its timers to now would stop the simulator's clock.
+pub const MAX_AT_ONCE: u32 = 10_000;
+
 /// Timers, by the time at which they are due; at the same time, in the order in which they were set.
 #[derive(Debug, Default)]
 pub struct Timers {

@@ -2,12 +2,10 @@
 
 use crate::error::SimError;
 use crate::simulation::Simulation;
+use bentpipe_apps::timers::MAX_AT_ONCE;
 use bentpipe_apps::{Action, Actions, ControllerChoice, Event, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
-
-/// Most timers of an application at one instant. One that sets its timers to now would stop the clock.
-const TIMERS_AT_ONCE: u32 = 10_000;
 
 impl Simulation {
     /// Start a flow when its time has come, and run its applications' timers that are due.
@@ -24,8 +22,8 @@ impl Simulation {
                 && let Some(timer) = self.flows[flow].ends[end].timers.take_due(now)
             {
                 timers += 1;
-                if timers > TIMERS_AT_ONCE {
-                    let problem = format!("more than {TIMERS_AT_ONCE} of its timers are due");
+                if timers > MAX_AT_ONCE {
+                    let problem = format!("more than {MAX_AT_ONCE} of its timers are due");
                     return Err(self.refuse(flow, problem, "a timer that it sets to be later than now").into());
                 }
                 self.tell(flow, end, Event::Timer(timer))?;

@@ -3,7 +3,7 @@
 use super::Progress;
 use super::stream::{CHUNK, Stream};
 use crate::clock::Clock;
-use bentpipe_apps::timers::Timers;
+use bentpipe_apps::timers::{MAX_AT_ONCE, Timers};
 use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use nix::errno::Errno;
@@ -76,10 +76,8 @@ impl End {
             if now >= self.setting.stop {
                 break;
             }
-            if let Some(timer) = self.timers.take_due(self.run_time(now)) {
-                self.tell(Event::Timer(timer))?;
-                continue; // its actions may have made the next one due
-            }
+            self.run_timers(now)?;
+            let now = self.setting.clock.now();
             let until = self.timers.next().map_or(Time::MAX, |at| self.setting.begin + Nanos(at.0)).min(self.setting.stop);
             self.wait(until.since(now).min(MAX_WAIT))?;
         }
@@ -89,6 +87,22 @@ impl End {
         self.streams.retain(|_, stream| !stream.is_connecting());
         while !self.streams.is_empty() {
             self.wait(MAX_WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// Run the timers that are due at `now`. One that is due later waits until the sockets have been served.
+    fn run_timers(&mut self, now: Time) -> io::Result<()> {
+        let mut timers = 0;
+        while let Some(timer) = self.timers.take_due(self.run_time(now)) {
+            timers += 1;
+            if timers > MAX_AT_ONCE {
+                let problem = format!(
+                    "the application has more than {MAX_AT_ONCE} timers that are due; expected a timer that it sets to be later than now"
+                );
+                return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+            }
+            self.tell(Event::Timer(timer))?;
         }
         Ok(())
     }
@@ -187,8 +201,7 @@ impl End {
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
         }
         let controller = choice.map_or_else(|| self.setting.controller.clone(), |choice| choice.name);
-        let stream = Stream::open(id, self.setting.peer, &controller, self.app.interest())
-            .map_err(|error| io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {error}")))?;
+        let stream = Stream::open(id, self.setting.peer, &controller, self.app.interest()).map_err(|error| refusal(&controller, &error))?;
         self.streams.insert(id, stream);
         Ok(())
     }
@@ -205,4 +218,16 @@ impl End {
         }
         Ok(())
     }
+}
+
+/// Explain why a connection was not opened.
+fn refusal(controller: &str, error: &io::Error) -> io::Error {
+    let reason = match error.kind() {
+        // What the kernel says of a name of `TCP_CONGESTION` that it does not know.
+        ErrorKind::NotFound => {
+            "this kernel does not have it; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {reason}"))
 }
