@@ -59,10 +59,10 @@ def by_re(path: str) -> int:
     times, numbers, trips = [], [], []
     with Path(path).open() as file:
         for line in file:
-            if found := _LINE.match(line):
-                times.append(float(found[1]))
-                numbers.append(int(found[2]))
-                trips.append(float(found[3]))
+            if result := _LINE.match(line):
+                times.append(float(result[1]))
+                numbers.append(int(result[2]))
+                trips.append(float(result[3]))
     return len(trips)
 
 
@@ -87,9 +87,9 @@ def _measured(work: Callable[[str], int], path: str, pipe: multiprocessing.conne
     warm(path)
     before_kb = highest_kb()
     begin = time.process_time()
-    found = work(path)
+    replies = work(path)
     cpu_s = time.process_time() - begin
-    pipe.send((found, cpu_s, (highest_kb() - before_kb) / 1024))
+    pipe.send((replies, cpu_s, (highest_kb() - before_kb) / 1024))
 
 
 def measure(work: Callable[[str], int], path: Path, answered: int) -> tuple[float, float]:
@@ -100,10 +100,10 @@ def measure(work: Callable[[str], int], path: Path, answered: int) -> tuple[floa
         mine, theirs = spawning.Pipe()
         process = spawning.Process(target=_measured, args=(work, str(path), theirs))
         process.start()
-        found, cpu_s, mb = mine.recv()
+        result, cpu_s, mb = mine.recv()
         process.join()
-        if found != answered:
-            raise SystemExit(f"logs: {work.__name__} found {found} replies, there are {answered}")
+        if result != answered:
+            raise SystemExit(f"logs: {work.__name__} found {result} replies, there are {answered}")
         best.append((cpu_s, mb))
     return min(cpu for cpu, _ in best), min(mb for _, mb in best)
 

@@ -43,7 +43,7 @@ SMALL_BLOCK = 97
 
 
 def damaged(random_: random.Random, text: bytes) -> bytes:
-    """`text` with some bytes cut out, put in twice, replaced or cut off: near enough to get past the first look."""
+    """`text` with some bytes cut out, put in twice, replaced or truncated: near enough to get past the first look."""
     data = bytearray(text)
     for _ in range(random_.randint(1, 4)):
         at = random_.randint(0, len(data))
@@ -82,10 +82,10 @@ def harmless(path: Path, format_name: str | None):
         part = read_file(path, format_name=format_name, hints=READ_HINTS)
         return part.source.format, assemble_tables([part], "home")
 
-    found = outcome(read)
-    if isinstance(found, str):
-        return found
-    name_of_format, tables = found
+    result = outcome(read)
+    if isinstance(result, str):
+        return result
+    name_of_format, tables = result
     assert tables
     for name, table in tables.items():
         for column in table.select(pl.selectors.float()):
@@ -143,8 +143,8 @@ def other_ways(data: bytes, format_name: str) -> None:
         return
 
     def tables(size: int):
-        found = entry.measure_blocks(blocks(io.BytesIO(data), size), "file", READ_HINTS)
-        return dict(found.tables)
+        result = entry.measure_blocks(blocks(io.BytesIO(data), size), "file", READ_HINTS)
+        return dict(result.tables)
 
     whole = outcome(lambda: tables(2 << 20))
     # The columns of a table with words are derived from its first block only.
@@ -160,15 +160,15 @@ def other_ways(data: bytes, format_name: str) -> None:
             setattr(_native, name, native)
 
 
-def packed(path: Path, format_name: str | None, found) -> None:
+def packed(path: Path, format_name: str | None, result) -> None:
     """Packed, the same file says the same."""
     zipped = path.with_suffix(".gz")
     zipped.write_bytes(gzip.compress(path.read_bytes(), 1))
     again = harmless(zipped, format_name)
-    if not isinstance(found, str) and not isinstance(again, str):
+    if not isinstance(result, str) and not isinstance(again, str):
         # Without names of its own a series is called as its file.
         again = {n: _named(t, zipped.name, path.name) for n, t in again.items()}
-    same(found, again, "packed")
+    same(result, again, "packed")
 
 
 def _named(table: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
@@ -196,15 +196,15 @@ def folder_comes_back(random_: random.Random) -> None:
     assert run.start_unix_ns >= 1_400_000_000 * 10**9
     assert set(probes["target"].unique()) == set(truth), (probes["target"].unique(), truth.keys())
     for target, expected in truth.items():
-        found = probes.filter(target=target)
-        assert not found["duplicate"].any(), (target, "duplicates")
-        assert found["rtt_ms"].to_list() == [rtt_ms for _, rtt_ms in expected], (target, found)
-        answered = found.filter(pl.col("rtt_ms").is_not_null())["unix_ns"] // 1000
-        assert answered.to_list() == [sent_us for sent_us, rtt_ms in expected if rtt_ms is not None], (target, found)
+        result = probes.filter(target=target)
+        assert not result["duplicate"].any(), (target, "duplicates")
+        assert result["rtt_ms"].to_list() == [rtt_ms for _, rtt_ms in expected], (target, result)
+        answered = result.filter(pl.col("rtt_ms").is_not_null())["unix_ns"] // 1000
+        assert answered.to_list() == [sent_us for sent_us, rtt_ms in expected if rtt_ms is not None], (target, result)
     means = {name: float(np.mean(bps)) for name, (bps, _) in rates.items()}
     assert dict(tests.select("source", "throughput_bps").iter_rows()) == approx(means)
-    found_tests = samples.select("source", "test").unique()
-    assert found_tests["test"].n_unique() == found_tests.height == len(rates)
+    reader_tests = samples.select("source", "test").unique()
+    assert reader_tests["test"].n_unique() == reader_tests.height == len(rates)
     for capacity in capacities_from_tables(samples, None):
         assert capacity.down is not None
         assert capacity.down.value[capacity.down.valid].tolist() == approx(rates[capacity.source][0])
@@ -232,9 +232,9 @@ def once(random_: random.Random, name: str, folder: Path) -> None:
     data = damaged(random_, text) if random_.random() < 0.95 else random_.randbytes(random_.randint(0, 300))
     path.write_bytes(data)
     options = random_.choice((None, format_name, format_name))
-    found = harmless(path, options)
+    result = harmless(path, options)
     if random_.random() < 0.2:
-        packed(path, options, found)
+        packed(path, options, result)
     if options is not None:
         other_ways(data, format_name)
 
@@ -256,7 +256,7 @@ def main() -> int:
     for reader in [options.reader] if options.reader else FORMATS:
         names = [name for name, (_, known) in TEXTS.items() if known == reader]
         begin, count, slowest = time.monotonic(), 0, 0.0
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         with tempfile.TemporaryDirectory() as folder:
             while time.monotonic() - begin < options.seconds:
                 random_ = random.Random(f"{reader} {options.seed} {count}")
@@ -274,8 +274,8 @@ def main() -> int:
                         raise
                     place = traceback.extract_tb(error.__traceback__)[-1]
                     key = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
-                    if key not in found:
-                        found[key] = f"{str(error)[:600]!r} (--reader {reader} --seed {options.seed}, file {count})"
+                    if key not in results:
+                        results[key] = f"{str(error)[:600]!r} (--reader {reader} --seed {options.seed}, file {count})"
                         options.keep.mkdir(parents=True, exist_ok=True)
                         noise = Path(folder) / "noise"
                         if noise.exists():
@@ -284,10 +284,10 @@ def main() -> int:
                     signal.alarm(0)
                 slowest = max(slowest, time.monotonic() - at)
                 count += 1
-        print(f"{reader}: {count} files, slowest {slowest:.2f} s, {len(found)} kinds of failure", flush=True)
-        for key, text in found.items():
+        print(f"{reader}: {count} files, slowest {slowest:.2f} s, {len(results)} kinds of failure", flush=True)
+        for key, text in results.items():
             print(f"  {key}: {text}", flush=True)
-        failures += len(found)
+        failures += len(results)
     return 1 if failures else 0
 
 

@@ -59,11 +59,11 @@ def totals(random_: random.Random, name: str, probes: Probes, *, timed: bool) ->
 
 def behind(runs: list[Probes]) -> Probes:
     """Where runs without times come to lie: from 1970 on, each a second behind the one before."""
-    found: Probes = []
+    results: Probes = []
     for probes in runs:
-        shift = (found[-1][0] + 10**6 if found else 0) - probes[0][0]
-        found += [(sent_us + shift, rtt_ms) for sent_us, rtt_ms in probes]
-    return found
+        shift = (results[-1][0] + 10**6 if results else 0) - probes[0][0]
+        results += [(sent_us + shift, rtt_ms) for sent_us, rtt_ms in probes]
+    return results
 
 
 def fping_of(random_: random.Random, host: str, number: int, at: str, rtt_ms: float | None, *, as_json: bool) -> str:
@@ -97,7 +97,7 @@ def made_up_folder(random_: random.Random) -> tuple[dict[str, Probes], dict[str,
     file, with its headings or without, with times or without, irtt into files of one name. A traceroute has no times.
     """
     truth: dict[str, Probes] = {}
-    printed: dict[str, list[tuple[int, str]]] = {"ping": [], "fping": [], "csv": []}
+    output: dict[str, list[tuple[int, str]]] = {"ping": [], "fping": [], "csv": []}
     files: dict[str, bytes] = {}
     frames: dict[str, Probes] = {}
     headed = random_.random() < 0.6
@@ -113,20 +113,20 @@ def made_up_folder(random_: random.Random) -> tuple[dict[str, Probes], dict[str,
         runs = runs_of(random_, at_us)
         if headed:
             begin = f"PING pop{target} ({names['ping']}) 56(84) bytes of data."
-            printed["ping"] += [(probes[0][0] - 1, begin) for probes in runs]
+            output["ping"] += [(probes[0][0] - 1, begin) for probes in runs]
             ends = [(probes[-1][0] + 160_000, totals(random_, f"pop{target}", probes, timed=timed)) for probes in runs]
-            printed["ping"] += ends if ending else []
+            output["ping"] += ends if ending else []
         for again, probes in enumerate(runs):
             for n, (sent_us, rtt_ms) in enumerate(probes):
                 came_us = sent_us + round((rtt_ms or 0) * 1e3)
                 at = f"{came_us // 10**6}.{came_us % 10**6:06d}"
                 if rtt_ms is not None:
                     text = f"64 bytes from {names['ping']}: icmp_seq={n + 1} ttl=57 time={rtt_ms} ms"
-                    printed["ping"].append((came_us, f"[{at}] {text}" if timed else text))
+                    output["ping"].append((came_us, f"[{at}] {text}" if timed else text))
                 if fping := fping_of(random_, names["fping"], n, at[:-1], rtt_ms, as_json=as_json):
-                    printed["fping"].append((came_us, fping))
+                    output["fping"].append((came_us, fping))
                 value = "-1" if rtt_ms is None else rtt_ms
-                printed["csv"].append((sent_us, f"{sent_us},{value},{n + 1},{names['csv']}"))
+                output["csv"].append((sent_us, f"{sent_us},{value},{n + 1},{names['csv']}"))
             irtt = f"203.0.113.{target}:{2112 + again}"
             files[f"t{target}/r{again}/irtt.json"] = irtt_of(probes, irtt)
             truth[irtt] = probes
@@ -137,7 +137,7 @@ def made_up_folder(random_: random.Random) -> tuple[dict[str, Probes], dict[str,
     files["frame.parquet"] = parquet_of(random_, frames)
     if random_.random() < 0.5:
         files["trace.txt"] = TEXTS["traceroute"][0]
-    for name, lines in printed.items():
+    for name, lines in output.items():
         head = ["unix_us,rtt_ms,seq,host"] if name == "csv" else []
         text = "\n".join([*head, *(line for _, line in sorted(lines, key=lambda line: line[0]))]) + "\n"
         files[f"{name}.log"] = text.encode()
@@ -166,15 +166,15 @@ def runs_of(random_: random.Random, at_us: int) -> list[Probes]:
 
 def atlas_of(random_: random.Random) -> tuple[list[dict], Probes]:
     """Results of RIPE Atlas, and the probes in them."""
-    results, found = [], []
+    results, result = [], []
     for n in range(random_.randint(1, 5)):
         start_s = 1_500_000_000 + 240 * n
         answers = random_.choices(({"rtt": 40.5}, {"x": "*"}, {"error": "sendto failed"}), (6, 1, 1), k=3)
         about = {"type": "ping", "prb_id": 7, "msm_id": 1, "timestamp": start_s, "dst_addr": "atlas"}
         results.append({**about, "result": answers})
         sent = [answer for answer in answers if "error" not in answer]
-        found += [((start_s + k) * 10**6, answer.get("rtt")) for k, answer in enumerate(sent)]
-    return results, found
+        result += [((start_s + k) * 10**6, answer.get("rtt")) for k, answer in enumerate(sent)]
+    return results, result
 
 
 def irtt_of(probes: Probes, target: str) -> bytes:

@@ -127,9 +127,9 @@ def _answer(query: bytes) -> bytes:
     wanted = b"".join(bytes([len(label)]) + label.encode() for label in NAME.split(".")) + b"\0"
     data = {1: socket.inet_pton(socket.AF_INET, V4), 28: socket.inet_pton(socket.AF_INET6, V6)}.get(kind)
     known = name.lower() == wanted
-    found = known and data is not None
-    header = query[:2] + struct.pack("!5H", 0x8180 if known else 0x8183, 1, int(found), 0, 0)
-    record = b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, len(data)) + data if found else b""
+    result = known and data is not None
+    header = query[:2] + struct.pack("!5H", 0x8180 if known else 0x8183, 1, int(result), 0, 0)
+    record = b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, len(data)) + data if result else b""
     return header + query[12:end] + record
 
 

@@ -80,18 +80,18 @@ class Cluster:
 def cluster(folder, workers, **environment):
     """A `Cluster` whose files lie in a folder."""
     folder.mkdir()
-    found = Cluster(folder, workers, environment)
+    result = Cluster(folder, workers, environment)
     try:
-        yield found
+        yield result
     finally:
-        found.close()
+        result.close()
 
 
-def wait_for(found, process, timeout_s=STARTS_S):
+def wait_for(is_there, process, timeout_s=STARTS_S):
     """What `found` gives once it gives something, while a process lives."""
     ends = time.monotonic() + timeout_s
     while time.monotonic() < ends:
-        if (value := found()) is not None:
+        if (value := is_there()) is not None:
             return value
         assert process.poll() is None, f"{process.args[:3]} ended with {process.returncode}"
         time.sleep(0.01)

@@ -15,9 +15,16 @@ def request(method="ping", synchronised=False):
 
 
 def counts(**other):
-    found = {"skipped": [0], "late_answers": [0], "lost_up": [None], "same_clock": [None], "overruns": 0, "over": True}
-    found |= {"far_overruns": [None], "far_refused": [None]}
-    return (0, json.dumps(found | other))
+    results = {
+        "skipped": [0],
+        "late_answers": [0],
+        "lost_up": [None],
+        "same_clock": [None],
+        "overruns": 0,
+        "over": True,
+    }
+    results |= {"far_overruns": [None], "far_refused": [None]}
+    return (0, json.dumps(results | other))
 
 
 def recorded(tmp_path, rows, counts_row, **options):

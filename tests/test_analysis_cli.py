@@ -31,11 +31,11 @@ def test_handovers_print_json_and_draw(pings, tmp_path):
     figure = tmp_path / "slots.png"
     result = run(app, ["analyze", "handovers", str(pings), "--json", "--plot", str(figure)])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["found"] is True
-    assert found["period_s"] == 15.0
-    assert found["p_value"] < 0.01
-    assert len(found["slots"]) > 55
+    output = json.loads(result.stdout)
+    assert output["found"] is True
+    assert output["period_s"] == 15.0
+    assert output["p_value"] < 0.01
+    assert len(output["slots"]) > 55
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -159,8 +159,8 @@ def test_overlapping_runs_are_not_combined(tmp_path):
         assert run(app, ["analyze", "latency", str(one)]).exit_code == 0
     read_probes(tmp_path / "s", [(start + k * second, "icmp", 20.0) for k in range(60)])
     read_probes(tmp_path / "s", [(start + (60 + k) * second, "icmp", 20.0) for k in range(30)])
-    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "s"), "--json"]).stdout)
-    assert [row["probes"] for row in found] == [90]
+    output = json.loads(run(app, ["analyze", "latency", str(tmp_path / "s"), "--json"]).stdout)
+    assert [row["probes"] for row in output] == [90]
 
 
 def test_separately_read_logs_without_timestamps_are_not_combined(tmp_path):
@@ -183,8 +183,8 @@ def test_kinds_of_probes_to_one_host_are_series_of_their_own(tmp_path):
     second, start = 10**9, 1795199963 * 10**9
     rows = [(start + k * second, kind, rtt) for k in range(60) for kind, rtt in (("icmp", 20.0), ("tcp", 40.0))]
     read_probes(tmp_path / "r", rows)
-    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "r"), "--json"]).stdout)
-    assert [(row["kind"], row["probes"], row["median_ms"]) for row in found] == [("icmp", 60, 20.0), ("tcp", 60, 40.0)]
+    output = json.loads(run(app, ["analyze", "latency", str(tmp_path / "r"), "--json"]).stdout)
+    assert [(row["kind"], row["probes"], row["median_ms"]) for row in output] == [("icmp", 60, 20.0), ("tcp", 60, 40.0)]
     refused = run(app, ["analyze", "loss", str(tmp_path / "r")])
     assert refused.exit_code == 2
     assert "several series (here → h (icmp), here → h (tcp)); expected one (--site, --target, --kind)" in (
@@ -197,8 +197,8 @@ def test_kinds_of_probes_to_one_host_are_series_of_their_own(tmp_path):
 def test_a_kind_that_is_a_number_is_a_name(tmp_path):
     rows = {"unix_ns": [10**18 + k * 10**9 for k in range(20)], "rtt_ms": [20.0] * 20, "kind": [8] * 20}
     pl.DataFrame(rows).write_parquet(tmp_path / "t.parquet")
-    found = json.loads(run(app, ["analyze", "latency", str(tmp_path / "t.parquet"), "--kind", "8", "--json"]).stdout)
-    assert [(row["kind"], row["probes"]) for row in found] == [("8", 20)]
+    output = json.loads(run(app, ["analyze", "latency", str(tmp_path / "t.parquet"), "--kind", "8", "--json"]).stdout)
+    assert [(row["kind"], row["probes"]) for row in output] == [("8", 20)]
 
 
 def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
@@ -222,9 +222,9 @@ def test_a_parquet_of_probes_keeps_its_flags_and_needs_no_order(tmp_path):
 def test_a_gap_of_decades_costs_no_memory(tmp_path):
     """A machine without a hardware clock starts in 1970, and then sets its clock."""
     t_s = np.concatenate([np.arange(60.0), 1.7952e9 + np.arange(60.0)])
-    found = latency_spikes(table(t_s, np.where(np.arange(120) % 60 < 40, 20.0, 100.0)))
-    assert found.spikes["duration_s"].to_list() == [20.0, 20.0]
-    assert found.share_lasting == pytest.approx(1 / 3)
+    spikes = latency_spikes(table(t_s, np.where(np.arange(120) % 60 < 40, 20.0, 100.0)))
+    assert spikes.spikes["duration_s"].to_list() == [20.0, 20.0]
+    assert spikes.share_lasting == pytest.approx(1 / 3)
 
 
 def test_throughput_of_nothing_at_peak_has_no_ratio(tmp_path):

@@ -23,31 +23,31 @@ def apart(a, b, period_s):
 
 @pytest.mark.parametrize(("period_s", "phase_s"), [(15.0, 11.98), (15.0, 3.3), (12.0, 7.1), (10.0, 0.05), (20.0, 13.0)])
 def test_period_and_phase_are_found_whatever_they_are(period_s, phase_s):
-    found = analyze_handovers(slotted(period_s=period_s, phase_s=phase_s))
-    assert found.found
-    assert found.period_s == period_s
-    assert apart(found.phase_s, (phase_s + START_NS / 1e9) % period_s, period_s) <= 0.1
-    assert found.phase_error_s < 0.1
+    handovers = analyze_handovers(slotted(period_s=period_s, phase_s=phase_s))
+    assert handovers.found
+    assert handovers.period_s == period_s
+    assert apart(handovers.phase_s, (phase_s + START_NS / 1e9) % period_s, period_s) <= 0.1
+    assert handovers.phase_error_s < 0.1
 
 
 def test_a_period_off_the_second_is_found():
-    found = analyze_handovers(slotted(period_s=10.7, phase_s=4.0))
-    assert found.found
-    assert abs(found.period_s - 10.7) < 0.01
+    handovers = analyze_handovers(slotted(period_s=10.7, phase_s=4.0))
+    assert handovers.found
+    assert abs(handovers.period_s - 10.7) < 0.01
     # 1.7e9 s since 1970 say nothing about a phase here: the edge does.
-    assert apart((found.edge_unix_ns - START_NS) / 1e9, 4.0, 10.7) < 0.5
+    assert apart((handovers.edge_unix_ns - START_NS) / 1e9, 4.0, 10.7) < 0.5
 
 
 def test_slots_have_their_generated_properties():
-    found = analyze_handovers(slotted(loss=0.0))
-    inner = found.slots[1:-1]
+    handovers = analyze_handovers(slotted(loss=0.0))
+    inner = handovers.slots[1:-1]
     assert (inner["probes"] == 300).mean() > 0.9
     assert (inner["start_unix_ns"].diff().drop_nulls() == 15_000_000_000).all()
-    assert 3 < found.step_ms < 12
-    assert found.step_p95_ms > found.step_ms
-    assert found.edges.loss == 0
-    assert found.jitter_ms == pytest.approx(0.6, abs=0.3)
-    assert found.slots["probes"].sum() == found.probes
+    assert 3 < handovers.step_ms < 12
+    assert handovers.step_p95_ms > handovers.step_ms
+    assert handovers.edges.loss == 0
+    assert handovers.jitter_ms == pytest.approx(0.6, abs=0.3)
+    assert handovers.slots["probes"].sum() == handovers.probes
 
 
 def test_loss_and_delay_at_edges_exceed_those_elsewhere():
@@ -86,9 +86,9 @@ def test_without_a_wall_clock_there_is_a_period_and_no_phase():
 
 
 def test_one_probe_a_second_is_enough_over_an_hour():
-    found = analyze_handovers(slotted(span_s=3600.0, every_s=1.0))
-    assert found.period_s == 15.0
-    assert apart(found.phase_s, 12.0, 15.0) < 0.6
+    handovers = analyze_handovers(slotted(span_s=3600.0, every_s=1.0))
+    assert handovers.period_s == 15.0
+    assert apart(handovers.phase_s, 12.0, 15.0) < 0.6
 
 
 def test_gaps_and_slow_variation_do_not_hide_slots():
@@ -114,10 +114,10 @@ def test_noise_alone_is_not_slots():
     rng = np.random.default_rng(0)
     t_s = np.arange(0, 900, 0.05)
     for rtt_ms in (20 + noise(rng, t_s.size), np.full(t_s.size, 30.0), 30 + 5 * np.sin(t_s / 150)):
-        found = analyze_handovers(table(t_s, rtt_ms))
-        assert not found.found, found.reason
-        assert found.slots.is_empty()
-        assert found.period_s is None
+        handovers = analyze_handovers(table(t_s, rtt_ms))
+        assert not handovers.found, handovers.reason
+        assert handovers.slots.is_empty()
+        assert handovers.period_s is None
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_noise_alone_is_not_slots():
     ],
 )
 def test_unsearchable_records_state_the_reason(rows, why):
-    found = analyze_handovers(rows)
-    assert not found.found
-    assert found.undecided
-    assert found.p_value is None
-    assert why in found.reason
+    handovers = analyze_handovers(rows)
+    assert not handovers.found
+    assert handovers.undecided
+    assert handovers.p_value is None
+    assert why in handovers.reason
 
 
 @pytest.mark.parametrize(
@@ -151,34 +151,34 @@ def test_unsearchable_records_state_the_reason(rows, why):
     ],
 )
 def test_a_too_short_record_is_undecided(span_s, every_s, enough_s, message):
-    found = analyze_handovers(shifting(1, span_s=span_s, every_s=every_s))
-    document = found.to_dict()
+    handovers = analyze_handovers(shifting(1, span_s=span_s, every_s=every_s))
+    document = handovers.to_dict()
     assert (document["found"], document["undecided"], document["enough_s"]) == (False, message is not None, enough_s)
-    assert found.reason.startswith(message or "no period from 5")
+    assert handovers.reason.startswith(message or "no period from 5")
 
 
 @pytest.mark.parametrize(("step_ms", "seed"), [(1.0, 4), (1.5, 3)])
 def test_a_probability_between_the_levels_is_undecided(step_ms, seed):
     """A record that is long enough, with slots of small steps: too unlikely for none, too likely for some."""
-    found = analyze_handovers(slotted(seed, every_s=0.02, span_s=650.0, step_ms=step_ms))
-    assert SIGNIFICANCE < found.p_value <= NO_CLOCK
-    assert (found.found, found.undecided, found.enough_s) == (False, True, 600.0)
-    assert found.reason.startswith("undecided: no period from 5 to 60 s stands out")
-    assert found.reason.endswith("above 0.01, but not above 0.1")
+    handovers = analyze_handovers(slotted(seed, every_s=0.02, span_s=650.0, step_ms=step_ms))
+    assert SIGNIFICANCE < handovers.p_value <= NO_CLOCK
+    assert (handovers.found, handovers.undecided, handovers.enough_s) == (False, True, 600.0)
+    assert handovers.reason.startswith("undecided: no period from 5 to 60 s stands out")
+    assert handovers.reason.endswith("above 0.01, but not above 0.1")
 
 
 def test_slots_of_the_campaigns_are_never_ruled_out():
     """Stretches of ten minutes and more at 10 ms, by send times: slots are found, or it is undecided."""
     rng = np.random.default_rng(1)
     for name in ("victoria 2", "victoria 3"):
-        found = [analyze_handovers(as_table(stretch(campaigns()[name], 700.0, rng))) for _ in range(6)]
-        assert all(one.found or one.undecided for one in found)
-        assert sum(one.found for one in found) >= 3
+        results = [analyze_handovers(as_table(stretch(campaigns()[name], 700.0, rng))) for _ in range(6)]
+        assert all(one.found or one.undecided for one in results)
+        assert sum(one.found for one in results) >= 3
 
 
 def test_found_slots_are_decided():
-    found = analyze_handovers(slotted())  # 900 s of a probe every 50 ms
-    assert (found.found, found.undecided, found.enough_s) == (True, False, 3600.0)
+    handovers = analyze_handovers(slotted())  # 900 s of a probe every 50 ms
+    assert (handovers.found, handovers.undecided, handovers.enough_s) == (True, False, 3600.0)
 
 
 def test_invalid_tables_are_refused_in_one_line():
@@ -207,23 +207,23 @@ def test_invalid_tables_are_refused_in_one_line():
 )
 def test_any_table_gives_an_answer_that_is_json(rows):
     schema = {"unix_ns": pl.Int64, "rtt_ms": pl.Float64}
-    found = analyze_handovers(pl.DataFrame(rows, schema=schema, orient="row"))
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert found.probes == len(rows)
+    handovers = analyze_handovers(pl.DataFrame(rows, schema=schema, orient="row"))
+    json.dumps(handovers.to_dict(), allow_nan=False)
+    assert handovers.probes == len(rows)
 
 
 @pytest.mark.parametrize(("name", "phase_s"), [("victoria 2", 11.75), ("victoria 3", 11.75), ("seattle", 12.0)])
 def test_the_campaigns_have_slots_where_they_are_known_to_be(name, phase_s):
-    found = analyze_handovers(as_table(campaigns()[name]))
-    assert found.period_s == 15.0
-    assert apart(found.phase_s, phase_s, 15.0) <= 0.3
+    handovers = analyze_handovers(as_table(campaigns()[name]))
+    assert handovers.period_s == 15.0
+    assert apart(handovers.phase_s, phase_s, 15.0) <= 0.3
 
 
 def test_a_moving_obstructed_terminal_with_gaps_says_too_little():
     """15 % of the probes are lost, in 15 minutes: the clock is the best there is, but by chance too (p = 0.4)."""
-    found = analyze_handovers(as_table(campaigns()["joint"]))
-    best = found.windows.row(0, named=True)
-    assert not found.found
+    handovers = analyze_handovers(as_table(campaigns()["joint"]))
+    best = handovers.windows.row(0, named=True)
+    assert not handovers.found
     assert best["period_s"] == 15.0
     assert apart(best["phase_s"], 12.0, 15.0) <= 0.3
 
@@ -237,8 +237,8 @@ def test_the_campaigns_own_steps_without_a_clock_raise_no_alarm(kind):
     """
     whole, rng = campaigns(), np.random.default_rng(3)
     makers = list(sources(whole).values())
-    found = [analyze_handovers(as_table(NULLS[kind](make(rng), rng))).found for _ in range(3) for make in makers]
-    assert sum(found) <= 1
+    results = [analyze_handovers(as_table(NULLS[kind](make(rng), rng))).found for _ in range(3) for make in makers]
+    assert sum(results) <= 1
 
 
 def changes_at(phases_s, *, block_s=120.0, height=3.0):

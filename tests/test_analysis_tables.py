@@ -42,11 +42,11 @@ def test_series_are_told_apart_and_one_without_a_reply_stays():
             table(np.arange(2), [7, 9], site="B", target="x"),
         ]
     )
-    found = latency_summary(rows)
-    assert found.select("site", "target", "median_ms").rows() == [("A", "x", 25), ("A", "y", None), ("B", "x", 8)]
-    assert found["loss"].to_list() == [0, 1, 0]
-    assert found["jitter_ms"].to_list() == [10, None, 2]
-    assert latency_summary(rows.lazy()).equals(found)
+    summary = latency_summary(rows)
+    assert summary.select("site", "target", "median_ms").rows() == [("A", "x", 25), ("A", "y", None), ("B", "x", 8)]
+    assert summary["loss"].to_list() == [0, 1, 0]
+    assert summary["jitter_ms"].to_list() == [10, None, 2]
+    assert latency_summary(rows.lazy()).equals(summary)
     assert cdf(rows)["target"].unique().to_list() == ["x"]
 
 
@@ -58,15 +58,15 @@ def test_spikes_last_for_slots_and_dips_do_not_end_them():
     rtt_ms[(t_s >= 300) & (t_s < 304)] = 90.0
     rtt_ms[(t_s >= 600) & (t_s < 621)] = 61.0
     rtt_ms[204] = np.nan
-    found = latency_spikes(table(t_s, rtt_ms), period_s=15.0)
-    assert (found.median_ms, found.threshold_ms) == (30.0, 60.0)
-    assert found.spikes["duration_s"].to_list() == [30.0, 4.0, 21.0]
-    assert found.spikes["lasting"].to_list() == [True, False, True]
-    assert found.spikes["periods"].to_list() == [2, 0, 1]
-    assert found.spikes["lost_at_ends"].to_list() == [True, False, False]
-    assert found.spikes["start_unix_ns"][0] == START_NS + 102 * 10**9
-    assert found.near_multiple == 0.5
-    assert found.share_lasting == pytest.approx(51 / 900)
+    spikes = latency_spikes(table(t_s, rtt_ms), period_s=15.0)
+    assert (spikes.median_ms, spikes.threshold_ms) == (30.0, 60.0)
+    assert spikes.spikes["duration_s"].to_list() == [30.0, 4.0, 21.0]
+    assert spikes.spikes["lasting"].to_list() == [True, False, True]
+    assert spikes.spikes["periods"].to_list() == [2, 0, 1]
+    assert spikes.spikes["lost_at_ends"].to_list() == [True, False, False]
+    assert spikes.spikes["start_unix_ns"][0] == START_NS + 102 * 10**9
+    assert spikes.near_multiple == 0.5
+    assert spikes.share_lasting == pytest.approx(51 / 900)
     assert latency_spikes(table([0.0, 1.0], [np.nan, np.nan])).spikes.is_empty()
 
 
@@ -75,16 +75,16 @@ def test_loss_comes_in_episodes_with_lengths_gaps_and_phases():
     rtt_ms = np.full(t_s.size, 30.0)
     rtt_ms[[50, 51, 52, 120]] = np.nan
     rtt_ms[-1] = np.nan
-    found = loss_episodes(table(t_s, rtt_ms), 15.0, START_NS + 2 * 10**9)
-    assert (found.probes, found.lost) == (500, 5)
-    assert found.episodes["probes"].to_list() == [3, 1, 1]
-    assert found.episodes["duration_s"].to_list() == pytest.approx([0.3, 0.1, None], abs=1e-6)
-    assert found.episodes["since_last_s"].to_list()[1:] == pytest.approx([6.7, 47.8], abs=1e-6)
-    assert found.episodes["phase_s"].to_list() == pytest.approx([3.0, 10.0, 12.9], abs=1e-6)
-    assert found.multi_share == pytest.approx(1 / 3)
-    assert found.silences["duration_s"].to_list() == pytest.approx([10.1], abs=1e-6)
-    assert found.by_phase[3] == pytest.approx(3 / 30)
-    assert len(found.by_phase) == 15
+    episodes = loss_episodes(table(t_s, rtt_ms), 15.0, START_NS + 2 * 10**9)
+    assert (episodes.probes, episodes.lost) == (500, 5)
+    assert episodes.episodes["probes"].to_list() == [3, 1, 1]
+    assert episodes.episodes["duration_s"].to_list() == pytest.approx([0.3, 0.1, None], abs=1e-6)
+    assert episodes.episodes["since_last_s"].to_list()[1:] == pytest.approx([6.7, 47.8], abs=1e-6)
+    assert episodes.episodes["phase_s"].to_list() == pytest.approx([3.0, 10.0, 12.9], abs=1e-6)
+    assert episodes.multi_share == pytest.approx(1 / 3)
+    assert episodes.silences["duration_s"].to_list() == pytest.approx([10.1], abs=1e-6)
+    assert episodes.by_phase[3] == pytest.approx(3 / 30)
+    assert len(episodes.by_phase) == 15
     assert loss_episodes(table([0.0, 1.0], [1.0, 1.0])).multi_share is None
 
 
@@ -107,21 +107,21 @@ ROUTE = [
 
 def test_segments_end_by_address():
     rows = [("p", "8.8.8.8", k, *hop[:2], hop[2] and hop[2] + k) for k in range(3) for hop in ROUTE]
-    found = path_segments(hops(rows))
-    assert found.traces["reached"].to_list() == [True] * 3
-    assert found.segments["segment"].to_list() == ["S1", "S2", "S3", "S4", "S5", "S6"]
-    assert found.segments["one_way_ms"].to_list() == pytest.approx([1.0, 15.0, 1.0, 1.0, 0.5, 7.0])
-    assert found.segments["share"].sum() == pytest.approx(1.0)
-    assert found.segments["share"][1] == pytest.approx(30 / 51)
+    segments = path_segments(hops(rows))
+    assert segments.traces["reached"].to_list() == [True] * 3
+    assert segments.segments["segment"].to_list() == ["S1", "S2", "S3", "S4", "S5", "S6"]
+    assert segments.segments["one_way_ms"].to_list() == pytest.approx([1.0, 15.0, 1.0, 1.0, 0.5, 7.0])
+    assert segments.segments["share"].sum() == pytest.approx(1.0)
+    assert segments.segments["share"][1] == pytest.approx(30 / 51)
 
 
 def test_paths_without_a_bent_pipe_or_an_end_are_marked():
     fibre = [("f", "8.8.8.8", 0, 1, "192.168.2.1", 1.0), ("f", "8.8.8.8", 0, 2, "216.194.71.1", 15.0)]
     fibre.append(("f", "8.8.8.8", 0, 3, "8.8.8.8", 20.0))
     cut_short = [("c", "8.8.8.8", 0, *hop) for hop in ROUTE[:4]]
-    found = path_segments(hops(fibre + cut_short))
-    assert found.traces.select("probe", "reached", "bent_pipe").rows() == [("c", False, True), ("f", True, False)]
-    assert found.segments.is_empty()
+    segments = path_segments(hops(fibre + cut_short))
+    assert segments.traces.select("probe", "reached", "bent_pipe").rows() == [("c", False, True), ("f", True, False)]
+    assert segments.segments.is_empty()
     with pytest.raises(UserError, match=r"address is 'router\.example'"):
         path_segments(hops([("p", "8.8.8.8", 0, 1, "router.example", 1.0)]))
 
@@ -132,9 +132,9 @@ def test_another_carriers_nat_is_no_bent_pipe():
         ("n", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 0.3), (2, "100.100.3.1", 3.0), (3, "8.8.8.8", 9.0))
     ]
     far = [("f", "8.8.8.8", 0, *hop) for hop in ((1, "192.168.1.1", 0.3), (2, "100.64.0.1", 7.1), (3, "8.8.8.8", 9.0))]
-    found = path_segments(hops(near + far))
-    assert dict(found.traces.select("probe", "bent_pipe").rows()) == {"n": False, "f": True}
-    assert found.segments["probe"].unique().to_list() == ["f"]
+    segments = path_segments(hops(near + far))
+    assert dict(segments.traces.select("probe", "bent_pipe").rows()) == {"n": False, "f": True}
+    assert segments.segments["probe"].unique().to_list() == ["f"]
     # The way home may be long by itself.
     slow_wifi = [("s", "8.8.8.8", 0, 1, "192.168.1.1", 20.0), ("s", "8.8.8.8", 0, 2, "100.100.3.1", 23.0)]
     assert path_segments(hops(slow_wifi)).traces["bent_pipe"].to_list() == [False]
@@ -178,11 +178,11 @@ def test_ripe_atlas_traceroutes_pass_the_gateway():
         for hop in trace["result"]
         for a in hop.get("result", [])
     ]
-    found = path_segments(hops(rows))
-    assert found.traces.height == 24
-    assert found.traces["bent_pipe"].sum() == 23
+    segments = path_segments(hops(rows))
+    assert segments.traces.height == 24
+    assert segments.traces["bent_pipe"].sum() == 23
     # The paper's medians over thousands of traceroutes are 52 to 65 %; one each scatters around that.
-    share = found.segments.filter(segment="S2")["share"].median()
+    share = segments.segments.filter(segment="S2")["share"].median()
     assert 0.5 < share < 1.2
 
 
@@ -197,16 +197,16 @@ def test_orientation_counts_and_ranks_bins():
         }
     )
     few = pl.DataFrame({"azimuth_deg": [5.5], "elevation_deg": [64.5], "latency_ms": [500.0]})
-    found = orientation_maps(pl.concat([rows, few]), bin_deg=1.0)
-    assert found.samples == 1001
-    assert found.bins.select("azimuth_deg", "elevation_deg", "samples", "p95_ms").rows() == [
+    maps = orientation_maps(pl.concat([rows, few]), bin_deg=1.0)
+    assert maps.samples == 1001
+    assert maps.bins.select("azimuth_deg", "elevation_deg", "samples", "p95_ms").rows() == [
         (-170.5, 70.5, 100, 80.0),
         (0.5, 64.5, 900, 30.0),
         (5.5, 64.5, 1, None),
     ]
-    assert found.azimuth_band_deg[0] > 0
-    assert found.azimuth_band_deg[1] < 6
-    assert found.elevation_band_deg == (64.5, 64.5)
+    assert maps.azimuth_band_deg[0] > 0
+    assert maps.azimuth_band_deg[1] < 6
+    assert maps.elevation_band_deg == (64.5, 64.5)
     with pytest.raises(UserError, match="bin_deg is 0"):
         orientation_maps(rows, bin_deg=0.0)
 
@@ -224,12 +224,12 @@ def test_speed_tests_have_a_trend_and_peak_hours_of_their_zone():
     day = at / DAY_NS
     down = np.where((hour >= 19) & (hour < 23), 50e6, 150e6) * (1 + 0.01 * day / 30)
     rows = pl.DataFrame({"unix_ns": START_NS // DAY_NS * DAY_NS + at, "direction": "down", "throughput_bps": down})
-    found = throughput_series(rows, "Australia/Brisbane")
-    row = found.summary.row(0, named=True)
+    series = throughput_series(rows, "Australia/Brisbane")
+    row = series.summary.row(0, named=True)
     assert row["off_peak_over_peak"] == pytest.approx(3.0, rel=0.05)
     assert row["trend_per_month"] == pytest.approx(0.01, rel=0.1)
-    assert found.months.height == 9
-    assert found.hours.height == 6
+    assert series.months.height == 9
+    assert series.hours.height == 6
     utc = throughput_series(rows).summary.row(0, named=True)
     assert utc["off_peak_over_peak"] < 1.2
     with pytest.raises(UserError, match="unknown time zone 'Mars/Olympus'"):

@@ -126,10 +126,10 @@ def test_the_command_prints_a_table_json_and_a_page(tmp_path):
     html = page.read_text()
     assert html.count("data:image/png") == 2
     assert "http://" not in html
-    printed = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
-    assert [one["goodput_ratio"] for one in printed["schemes"]] == [1.0, 1.0]
-    assert printed["schemes"][0]["seeds"] == [0, 1]
-    assert printed["page"] is None
+    output = json.loads(bentpipe("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert [one["goodput_ratio"] for one in output["schemes"]] == [1.0, 1.0]
+    assert output["schemes"][0]["seeds"] == [0, 1]
+    assert output["page"] is None
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,11 @@ def test_obstruction_maps_are_restored(tmp_path):
 
     clear = {100: lambda t: DishClient(LocalTransport(t.terminal)).clear_obstruction_map()}
     record(Keeping(terminal, then=clear), tmp_path, 200, map_every_s=5)
-    found = list(maps(tmp_path))
-    assert len(found) == 40
-    for t_unix_ns, quality in found:
+    values = list(maps(tmp_path))
+    assert len(values) == 40
+    for t_unix_ns, quality in values:
         assert np.array_equal(quality, shown[t_unix_ns])
-    assert (found[-1][1] >= 0).sum() < (found[19][1] >= 0).sum() * 3
+    assert (values[-1][1] >= 0).sum() < (values[19][1] >= 0).sum() * 3
 
 
 def test_merged_hours_read_the_same(tmp_path):
@@ -258,18 +258,18 @@ def test_maps_go_on_over_the_hour_and_without_the_hours_before(tmp_path):
     seen = client.obstruction_map
 
     def keeping():
-        found = seen()
-        shown[clock.now_unix_ns()] = found.quality.copy()
-        return found
+        values = seen()
+        shown[clock.now_unix_ns()] = values.quality.copy()
+        return values
 
     client.obstruction_map = keeping
     Recorder(client, tmp_path, clock, map_every_s=7).run(200)
     folder = tmp_path / "maps"
     for path in sorted(folder.glob("20260510T09*.parquet")):
         path.rename(path.with_name(f"{path.name}.damaged"))
-    found = list(maps(tmp_path))
-    assert 10 <= len(found) < len(shown)
-    for t_unix_ns, quality in found:
+    values = list(maps(tmp_path))
+    assert 10 <= len(values) < len(shown)
+    for t_unix_ns, quality in values:
         assert np.array_equal(quality, shown[t_unix_ns])
 
 
@@ -345,8 +345,8 @@ def test_any_values_of_the_terminal_are_recorded(tmp_path_factory, values):
     rows = scan_recording(folder).collect()
     assert rows.height == 3
     for name, value in zip(("pop_ping_latency_ms", "downlink_throughput_bps", "uptime_s"), values, strict=False):
-        found = rows[name][0]
-        assert found == value or (math.isnan(found) and math.isnan(value))
+        result = rows[name][0]
+        assert result == value or (math.isnan(result) and math.isnan(value))
 
 
 def test_following_backs_off_and_reports_a_loss_once():
@@ -390,7 +390,7 @@ def killed_as(monkeypatch, leaves=lambda: None, says=b""):
 
 
 def test_a_file_that_a_kill_damaged_is_counted_and_fails_the_claim(tmp_path, monkeypatch):
-    """The recorder is not started: what it left is a file that was cut off."""
+    """The recorder is not started: what it left is a file that was truncated."""
 
     def leave():
         (tmp_path / "samples").mkdir(exist_ok=True)

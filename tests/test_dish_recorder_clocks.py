@@ -27,9 +27,9 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
     seen = client.obstruction_map
 
     def keeping():
-        found = seen()
-        shown.append(found.quality.copy())
-        return found
+        results = seen()
+        shown.append(results.quality.copy())
+        return results
 
     client.obstruction_map = keeping
     changes = []
@@ -39,9 +39,9 @@ def test_a_clock_that_is_set_back_stops_nothing(tmp_path):
     assert rows.height == 400
     assert sorted(changes) == ["clock", "connected", "rebooted"], "the terminal's clock is this one"
     Segments(tmp_path, "maps", "test", LAYOUT).merge_hours()
-    found = [quality for _, quality in maps(tmp_path)]
-    assert len(found) == len(shown) == 40
-    for one, other in zip(found, shown, strict=True):
+    results = [quality for _, quality in maps(tmp_path)]
+    assert len(results) == len(shown) == 40
+    for one, other in zip(results, shown, strict=True):
         assert np.array_equal(one, other), "as they were written, whatever the clock said"
 
 

@@ -31,9 +31,9 @@ def post(port, body, path=HANDLE, headers=WEB, method="POST"):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request(method, path, body, headers)
     response = connection.getresponse()
-    found = response.status, dict(response.getheaders()), response.read()
+    result = response.status, dict(response.getheaders()), response.read()
     connection.close()
-    return found
+    return result
 
 
 @contextlib.contextmanager
@@ -96,9 +96,9 @@ def test_a_request_of_a_browser_is_answered():
 )  # fmt: skip
 def test_the_web_port_refuses_invalid_requests(body, options, expected):
     with web() as (_, port):
-        status, _, found = post(port, body, **options)
+        status, _, result = post(port, body, **options)
         assert status == expected[0]
-        assert expected[1] in found
+        assert expected[1] in result
 
 
 def test_an_invalid_or_too_large_content_length_is_refused():
@@ -247,9 +247,9 @@ def test_an_unreachable_terminal_gives_one_sentence():
     ],
 )
 def test_hosts_that_use_the_web_port(host, expected):
-    found = transport_to(host)
-    assert isinstance(found, GrpcWebTransport)
-    assert found.host == expected
+    transport = transport_to(host)
+    assert isinstance(transport, GrpcWebTransport)
+    assert transport.host == expected
 
 
 def test_other_hosts_use_grpc():

@@ -127,12 +127,12 @@ def test_both_captures_have_every_packet_with_its_fate(tmp_path):
     assert len(by_number) == count
     assert [p.data for p in got] == [by_number[p.number].data for p in got]
 
-    # Fates are the counters'.
+    # The comments agree with the counters.
     relay = result.emulated.done["relay"]
-    fates = Counter(p.comment.split()[1].rstrip(":") for p in client + server if p.flags == OUTBOUND)
-    assert fates["delivered"] == relay["delivered"]
-    assert fates["dropped"] == relay["lost"]
-    assert fates["held"] == relay["held"]
+    outcomes = Counter(p.comment.split()[1].rstrip(":") for p in client + server if p.flags == OUTBOUND)
+    assert outcomes["delivered"] == relay["delivered"]
+    assert outcomes["dropped"] == relay["lost"]
+    assert outcomes["held"] == relay["held"]
     assert sum(p.flags == INBOUND for p in client + server) == relay["delivered"]
     lost = [p for p in sent if "dropped" in p.comment]
     assert {p.number for p in sent} - {p.number for p in lost} == {p.number for p in got}

@@ -80,7 +80,7 @@ def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_pat
     assert run_program(dumbbell, ["true"], out=tmp_path / "out").run.record.phase == "wall_clock"
     assert run_program(short, ["true"], out=tmp_path / "out", offset_s=3.0).run.record.phase == "given"
     text = write_report(tmp_path / "out").read_text(encoding="utf-8")
-    for output in ("at the beginning", "at the machine&#39;s second of the minute", "given"):
+    for output in ("at the start", "at the machine&#39;s second of the minute", "given"):
         assert output in text, output
 
 

@@ -61,11 +61,11 @@ def test_the_rows_of_a_race_on_the_kernel_make_its_tables():
     assert [(row.flow, row.controller) for row in rows if isinstance(row, FlowRow)] == [(0, "cubic"), (1, "reno")]
     assert isinstance(rows[-1], EndRow)
     assert rows[-1].valid == run.record.valid
-    found = tables_of(rows)
-    assert {row["flow"] for row in found["samples"]} == {0, 1}
+    tables = tables_of(rows)
+    assert {row["flow"] for row in tables["samples"]} == {0, 1}
     for name in ("samples", "links"):
-        columns = [column for column in found[name][0] if column != "losses"]  # unknown to the kernel: null in a Run
-        ours = [{column: row[column] for column in columns} for row in found[name]]
+        columns = [column for column in tables[name][0] if column != "losses"]  # unknown to the kernel: null in a Run
+        ours = [{column: row[column] for column in columns} for row in tables[name]]
         assert plain(getattr(run, name)(), columns) == ours
     first_s = next(at_s for at_s, lines in parts if b'"sample"' in lines)
     assert ended_s - first_s > 2.0

@@ -41,8 +41,8 @@ def test_whether_pings_reach_the_internet(error, groups, monkeypatch):
 
     monkeypatch.setattr(check.socket, "socket", Socket)
     monkeypatch.setattr(check, "_sysctl", lambda name: {"ping_group_range": groups}[name])
-    found = check._echo()
-    assert found.ok == (error is None)
+    result = check._echo()
+    assert result.ok == (error is None)
     if error is not None:
-        assert found.found == f"not allowed (ping_group_range {groups.replace(chr(9), ' ') or 'unknown'})"
-        assert "net.ipv4.ping_group_range" in found.means
+        assert result.found == f"not allowed (ping_group_range {groups.replace(chr(9), ' ') or 'unknown'})"
+        assert "net.ipv4.ping_group_range" in result.means

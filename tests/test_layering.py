@@ -91,18 +91,18 @@ def is_type_checking(node: ast.AST) -> bool:
 
 def imports(path: Path) -> set[str]:
     """Modules that a file imports when it runs; imports for types alone do not count."""
-    found = set()
+    names = set()
     tree = ast.parse(path.read_text())
     types = {node for block in ast.walk(tree) if is_type_checking(block) for node in ast.walk(block)}
     for node in ast.walk(tree):
         if node in types:
             continue
         if isinstance(node, ast.Import):
-            found |= {a.name for a in node.names}
+            names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{a.name}" for a in node.names}
-    return found
+            names.add(node.module)
+            names |= {f"{node.module}.{a.name}" for a in node.names}
+    return names
 
 
 def test_only_the_doors_import_the_native_module():

@@ -116,11 +116,11 @@ def at(made, *times_s):
     """The capacity down [Mbit/s] at times of the Profile; None: not known."""
     view = PathView(made.profile)
     values, valid = view.capacity("down"), view.valid("down")
-    found = []
+    results = []
     for second in times_s:
         value = values.value[values.t_s <= second][-1]
-        found.append(value / 1e6 if valid.value[valid.t_s <= second][-1] > 0 else None)
-    return found
+        results.append(value / 1e6 if valid.value[valid.t_s <= second][-1] > 0 else None)
+    return results
 
 
 def captured(begin_s, mbps, source):

@@ -391,7 +391,7 @@ def test_a_profile_of_a_measurement_is_that_of_its_log(ping):
     measured = bp.read(ping).profile(capacity="down=100mbit", queue="100ms")
     assert measured == bp.Profile.measured(ping, capacity="down=100mbit", queue="100ms")
     assert measured.notes
-    assert measured.agreement()["ping"].to_list() == ["measured", "given back"]
+    assert measured.agreement()["ping"].to_list() == ["measured", "simulated"]
     with pytest.raises(bp.UserError, match="silent: 'quiet'; expected gap or lost"):
         bp.Profile.measured(ping, silent="quiet")
 

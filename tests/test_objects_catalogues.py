@@ -11,13 +11,13 @@ def test_catalogues_are_those_of_the_command_line():
     from bentpipe.cli.main import app
 
     for name in ("constellations", "presets", "policies"):
-        printed = CliRunner().invoke(app, [name, "--json"])
-        assert json.loads(printed.stdout) == getattr(bp, name)()
+        output = CliRunner().invoke(app, [name, "--json"])
+        assert json.loads(output.stdout) == getattr(bp, name)()
 
 
 def test_sky_and_route_take_times_as_text():
     above = bp.sky((51.5, 0.0), "2026-05-10T09:00Z", constellation="starlink-gen1")
     assert above["elevation_deg"].is_sorted(descending=True)
     assert bp.sky("london", "2026-05-10T09:00Z", min_elevation=90).schema == above.schema
-    found = bp.route("london", "new-york", start="2026-05-10T09:00Z", duration="2s")
-    assert len(found.to_rows()) == 2
+    paths = bp.route("london", "new-york", start="2026-05-10T09:00Z", duration="2s")
+    assert len(paths.to_rows()) == 2

@@ -80,8 +80,8 @@ def test_an_edited_provenance_is_refused_or_shown(computed, data):
         as_rows(summarise(profile))
         slots(json.loads(profile.metadata_json()))
     except BentpipeError as error:
-        found = str(error)
-        assert len(found.splitlines()) == 1
+        message = str(error)
+        assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_an_edited_run_json_is_left_out_or_reported(raced, data):
             content.parts(Place.in_folder(raced), runs)
             repeat_commands(Place.in_folder(raced), runs)
     except BentpipeError as error:
-        found = str(error)
-        assert len(found.splitlines()) == 1
+        message = str(error)
+        assert len(message.splitlines()) == 1
     finally:
         file.write_bytes(kept)
 
@@ -145,8 +145,8 @@ def test_an_edited_probe_json_is_refused_or_read(tmp_path_factory, data):
         with held(folder) as requested:
             assert requested.part >= -1
     except UserError as error:
-        found = str(error)
-        assert len(found.splitlines()) == 1
+        message = str(error)
+        assert len(message.splitlines()) == 1
 
 
 def test_links_in_a_circle_are_refused_or_passed_over(tmp_path):

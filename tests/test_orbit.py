@@ -100,9 +100,9 @@ def test_the_element_set_nearest_to_the_given_time_is_used(tmp_path):
     epochs = [parse_utc("2026-05-10T12:00:00Z"), parse_utc("2026-04-10T12:00:00Z")]
     for epoch in epochs:
         with pytest.warns(elements.OrbitWarning, match=r"2 element sets left out: .* nearest to 2026-") as caught:
-            found = elements.load_satellites(path, None, epoch + day)
+            satellites = elements.load_satellites(path, None, epoch + day)
         assert len(caught) == 1  # and the elements are fresh
-        assert set(found.elements()["epoch_unix_ns"]) == {epoch}
+        assert set(satellites.elements()["epoch_unix_ns"]) == {epoch}
 
 
 def test_a_grid_keeps_every_place(tmp_path):
@@ -136,7 +136,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
         (b"hello\n", "not a format of orbital elements"),
         (TLE[:120].encode(), "a.tle:3: satellite 1 of the file: TLE line 2 has"),
         (TLE.replace("9999", "9998").encode(), "a.tle:2: satellite 1 of the file: checksum 8"),
-        (PACKED[:-12], "the gzip file is cut off"),
+        (PACKED[:-12], "the gzip file is truncated"),
         (PACKED[:-8] + b"\0" * 8, "is damaged"),
         (b'[{"OBJECT_NAME": "X"}]', "field NORAD_CAT_ID is missing"),
     ],
@@ -243,11 +243,11 @@ def test_built_in_orbits_stay_round_for_years(shell):
 
 
 def test_a_route_from_a_place_to_itself_has_no_links(shell):
-    found = routes.route(MELBOURNE, MELBOURNE, duration_s=2)
+    paths = routes.route(MELBOURNE, MELBOURNE, duration_s=2)
     here = (MELBOURNE.lat_deg, MELBOURNE.lon_deg, MELBOURNE.alt_m)
-    assert routes.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == found.to_rows()
-    assert found.to_rows()[1] == {"t_s": 1.0, "rtt_ms": 0.0, "hops": 0, "satellites": []}
-    assert found.to_csv().splitlines()[1] == "0,0.000000,0,"
+    assert routes.route(here, f"{here[0]},{here[1]},{here[2]}", duration_s=2).to_rows() == paths.to_rows()
+    assert paths.to_rows()[1] == {"t_s": 1.0, "rtt_ms": 0.0, "hops": 0, "satellites": []}
+    assert paths.to_csv().splitlines()[1] == "0,0.000000,0,"
     pairs = routes.constellation([MELBOURNE, MELBOURNE], [AT], shell)
     np.testing.assert_array_equal(pairs.rtt_ms, np.zeros((1, 2, 2)))
     np.testing.assert_array_equal(pairs.hops, np.zeros((1, 2, 2)))
@@ -274,10 +274,10 @@ def test_routes_begin_where_profiles_do_and_elements_need_a_start(tmp_path):
 
 def test_route_csv_and_rows_agree():
     ends = parse_place("59.93,30.36"), parse_place("-22.90,-43.17")
-    found = routes.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
-    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    paths = routes.route(*ends, start_unix_ns=AT, duration_s=5, step_s=0.5)
+    rows = list(csv.DictReader(io.StringIO(paths.to_csv())))
     assert [row["t_s"] for row in rows] == ["0", "0.5", "1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5"]
-    for text, row in zip(rows, found.to_rows(), strict=True):
+    for text, row in zip(rows, paths.to_rows(), strict=True):
         assert float(text["rtt_ms"]) == row["rtt_ms"]
         assert len(text["rtt_ms"].split(".")[1]) == 6
         assert [int(number) for number in text["satellites"].split()] == row["satellites"]
@@ -285,9 +285,9 @@ def test_route_csv_and_rows_agree():
 
 
 def test_a_place_without_a_satellite_is_unreachable_not_an_error():
-    found = routes.route(Place("pole", 90.0, 0.0), MELBOURNE, start_unix_ns=AT, duration_s=2)
-    assert found.to_rows()[0] == {"t_s": 0.0, "rtt_ms": None, "hops": 0, "satellites": []}
-    assert found.to_csv().splitlines()[1] == "0,,0,"
+    paths = routes.route(Place("pole", 90.0, 0.0), MELBOURNE, start_unix_ns=AT, duration_s=2)
+    assert paths.to_rows()[0] == {"t_s": 0.0, "rtt_ms": None, "hops": 0, "satellites": []}
+    assert paths.to_csv().splitlines()[1] == "0,,0,"
 
 
 @pytest.mark.parametrize(

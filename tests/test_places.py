@@ -83,12 +83,12 @@ def test_a_place_may_be_a_name_a_text_a_tuple_or_itself():
 
 @given(st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()), max_size=4).map(tuple))
 def test_values_that_are_no_place_are_refused_in_one_line(values):
-    found = result_or_message(as_place, values)
-    if isinstance(found, str):
-        assert len(found.splitlines()) == 1
+    outcome = result_or_message(as_place, values)
+    if isinstance(outcome, str):
+        assert len(outcome.splitlines()) == 1
     else:
-        assert -90 <= found.lat_deg <= 90
-        assert -180 < found.lon_deg <= 180
+        assert -90 <= outcome.lat_deg <= 90
+        assert -180 < outcome.lon_deg <= 180
 
 
 @pytest.mark.parametrize(

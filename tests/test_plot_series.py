@@ -48,8 +48,8 @@ def run_of(start_s, took_s, *, run_s=60.0, warmup_s=0.0, stops=False):
 )
 def test_goodput_of_a_short_flow_covers_its_own_duration(start_s, took_s, bins, stops):
     """Not of the seconds of the run that it lay in, with the silence before and after it."""
-    found = series.flow_goodput(run_of(start_s, took_s, stops=stops), 0, 1.0)
-    assert found == pytest.approx([RATE_BPS] * bins, rel=0.001)
+    goodput = series.flow_goodput(run_of(start_s, took_s, stops=stops), 0, 1.0)
+    assert goodput == pytest.approx([RATE_BPS] * bins, rel=0.001)
 
 
 def test_goodput_over_time_is_drawn_during_the_flow():

@@ -235,9 +235,9 @@ def test_failed_controllers_are_listed_in_race_order_and_in_the_report(path, min
     cc = "./mine.py:Text,./mine.py:Raises,reno,./mine.py:Spoiled:to=1"
     command = ["race", "p.parquet", "--cc", cc, "--duration", "2", "--seeds", "2", "-o", "out"]
     for _ in range(2):  # the second time reno is there already
-        found = CliRunner().invoke(app, command)
-        assert found.exit_code == ControllerError.exit_code
-        lines = [line for line in found.stderr.splitlines() if line.startswith("error: ")]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == ControllerError.exit_code
+        lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
         assert [line.split(": ")[1] for line in lines] == [
             "./mine.py:Text",
             "./mine.py:Raises",
@@ -345,8 +345,8 @@ def test_the_cost_of_a_grid_includes_its_processes(path, mine, monkeypatch):
         ("./mine.py:Spoiled:after_s=soon", r"after_s is 'soon'; expected a number"),
         ("./broken.py:Reno", r"broken\.py cannot be loaded: ZeroDivisionError"),
         (
-            "./hooks.py:Hears",
-            r"hooks\.py:Hears has a method on_loss, which .* never calls; did you mean 'on_lost'\?; expected",
+            "./hooks.py:Listens",
+            r"hooks\.py:Listens has a method on_loss, which .* never calls; did you mean 'on_lost'\?; expected",
         ),
         ("./broken.py", r"no controller '\./broken\.py'"),
         ("./mine.py:Reno-old", r"reno-old"),
@@ -354,7 +354,7 @@ def test_the_cost_of_a_grid_includes_its_processes(path, mine, monkeypatch):
 )
 def test_an_unloadable_controller_is_one_line(mine, cc, message):
     (mine / "broken.py").write_text("1 / 0\n")
-    (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
+    (mine / "hooks.py").write_text(RENO + "\nclass Listens(Reno):\n    def on_loss(self, now_s): ...\n")
     with pytest.raises(UserError, match=message):
         parse_schemes(cc)
 
@@ -370,8 +370,8 @@ def test_names_with_tunables_are_parsed_unchanged(mine):
 
 def test_an_unknown_hook_ends_the_command_with_exit_code_2_and_one_line(path, mine):
     write_profile(path, mine / "p.parquet")
-    (mine / "hooks.py").write_text(RENO + "\nclass Hears(Reno):\n    def on_loss(self, now_s): ...\n")
-    message = CliRunner().invoke(app, ["race", "p.parquet", "--cc", "./hooks.py:Hears", "-o", "out"])
+    (mine / "hooks.py").write_text(RENO + "\nclass Listens(Reno):\n    def on_loss(self, now_s): ...\n")
+    message = CliRunner().invoke(app, ["race", "p.parquet", "--cc", "./hooks.py:Listens", "-o", "out"])
     assert message.exit_code == 2
     assert message.stderr.count("\n") == 1
     assert not (mine / "out").exists()

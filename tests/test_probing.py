@@ -172,10 +172,10 @@ def test_offset_and_drift_of_two_clocks_are_estimated(offset_ms, drift_ppm, one_
     t_s = np.arange(0, 120, 0.05)
     queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
     theta = offset_ms + t_s * drift_ppm / 1e3
-    (found,) = clock_offset.estimate(t_s, one_way_ms + queue[0] + theta, one_way_ms + queue[1] - theta)
-    assert abs(found.offset_ms - offset_ms) < 0.5
-    assert abs(found.drift_ppm - drift_ppm) < 5
-    assert found.uncertain_ms == pytest.approx(one_way_ms, abs=0.5)
+    (result,) = clock_offset.estimate(t_s, one_way_ms + queue[0] + theta, one_way_ms + queue[1] - theta)
+    assert abs(result.offset_ms - offset_ms) < 0.5
+    assert abs(result.drift_ppm - drift_ppm) < 5
+    assert result.uncertain_ms == pytest.approx(one_way_ms, abs=0.5)
 
 
 @settings(max_examples=25)
@@ -188,10 +188,10 @@ def test_clock_steps_are_detected_and_corrected_by_stretch(offset_ms, set_at_s, 
     steps = rng.choice([-1, 1], len(set_at_s)) * rng.uniform(60, 5000, len(set_at_s))
     theta = offset_ms + t_s * 0.02 + sum(size * (t_s >= at) for size, at in zip(steps, set_at_s, strict=True))
     queue = rng.exponential(3.0, (2, t_s.size)) * (rng.random((2, t_s.size)) < 0.7)
-    found = clock_offset.estimate(t_s, 20 + queue[0] + theta, 20 + queue[1] - theta)
-    assert [one.from_s for one in found[1:]] == pytest.approx(set_at_s, abs=0.051)
-    wrong = clock_offset.offsets_ms(found, t_s) - theta
-    assert np.abs(wrong).max() < max(one.uncertain_ms for one in found)
+    estimated = clock_offset.estimate(t_s, 20 + queue[0] + theta, 20 + queue[1] - theta)
+    assert [one.from_s for one in estimated[1:]] == pytest.approx(set_at_s, abs=0.051)
+    wrong = clock_offset.offsets_ms(estimated, t_s) - theta
+    assert np.abs(wrong).max() < max(one.uncertain_ms for one in estimated)
     assert np.median(np.abs(wrong)) < 0.5
 
 
@@ -199,16 +199,16 @@ def test_clock_steps_are_detected_and_corrected_by_stretch(offset_ms, set_at_s, 
 def test_drift_is_not_a_clock_step(every_s, ppm, rtt_ms):
     t_s = np.arange(1200) * every_s
     theta = t_s * ppm / 1e3
-    (found,) = clock_offset.estimate(t_s, rtt_ms / 2 + theta, rtt_ms / 2 - theta)
-    assert found.drift_ppm == pytest.approx(ppm)
+    (result,) = clock_offset.estimate(t_s, rtt_ms / 2 + theta, rtt_ms / 2 - theta)
+    assert result.drift_ppm == pytest.approx(ppm)
 
 
 def test_a_slewed_clock_has_a_large_uncertainty():
     t_s = np.arange(0, 120, 0.05)
     theta = np.where(t_s < 60, 0.0, (t_s - 60) * 0.5)  # 500 ppm, as adjtime does it
-    (found,) = clock_offset.estimate(t_s, 20 + theta, 20 - theta)
-    wrong = clock_offset.offsets_ms([found], t_s) - theta
-    assert found.uncertain_ms >= 20 + np.abs(wrong).max() * 0.9
+    (result,) = clock_offset.estimate(t_s, 20 + theta, 20 - theta)
+    wrong = clock_offset.offsets_ms([result], t_s) - theta
+    assert result.uncertain_ms >= 20 + np.abs(wrong).max() * 0.9
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_the_reflector_echoes_only_welcomed_probers():
 
 def hello(protocol, address, now_ns=0):
     """The token that a hello from an address gets; None: none."""
-    found = protocol.answer(encode(Message(HELLO)), address, 5, now_ns)
-    return None if found is None else found.token
+    reply = protocol.answer(encode(Message(HELLO)), address, 5, now_ns)
+    return None if reply is None else reply.token
 
 
 def test_the_reflector_has_limits_for_each_address():
@@ -76,7 +76,7 @@ def test_the_reflector_has_limits_for_each_address():
     assert sum(token is not None for token in flood) == HELLOS_PER_S
     token = hello(protocol, HERE)  # another address has its own
     echoes = [protocol.answer(encode(Message(PROBE, token, i)), HERE, 5, 0) for i in range(3000)]
-    assert sum(found is not None for found in echoes) == ECHOES_PER_S
+    assert sum(result is not None for result in echoes) == ECHOES_PER_S
     later = protocol.answer(encode(Message(PROBE, token, 3000)), HERE, 5, SECOND)
     assert (later.received, later.refused) == (3001, 3000 - ECHOES_PER_S)
     assert hello(protocol, ("::ffff:198.51.100.1", 7)) is None  # the same address

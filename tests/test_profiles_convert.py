@@ -46,7 +46,7 @@ def delays(profile: Profile, direction: str = "up") -> list[tuple[float, float, 
 def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(b"x" * 1000)[:-12])
-    with pytest.raises(UserError, match="gzip file is cut off"):
+    with pytest.raises(UserError, match="gzip file is truncated"):
         read_unpacked(path)
     packed = bytearray(gzip.compress(b"x" * 1000))
     packed[-8] ^= 1
@@ -361,8 +361,8 @@ def test_real_measurements_match_their_published_values() -> None:
     )
     for name, median in (("no-isl", 29), ("isl", 35)):
         path = require_data("throughput_iperf3_downlink") / f"dl-{name}-iperf3-2m-2023-09-21-06-10-00.json"
-        found = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]
-        assert found["median"] / 1e6 == pytest.approx(median, abs=0.6)
+        summary = summarise(read_as("iperf3", [path], DELAY).profile)["down"]["capacity_bps"]
+        assert summary["median"] / 1e6 == pytest.approx(median, abs=0.6)
 
 
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("bash", "awk")), reason="needs bash and awk")

@@ -172,13 +172,13 @@ def test_the_packaged_list_leaves_a_recipe_as_it_was() -> None:
 def test_coverage_is_the_share_of_slots_in_which_the_scheduler_has_a_candidate() -> None:
     """Around Reykjavik, Lima and Hong Kong some slots have a candidate and some have none."""
     places = [load_sites()[name] for name in ("reykjavik", "lima", "hong-kong", "nairobi", "louvain")]
-    found = coverage(places)
-    assert [one.gateways > 0 for one in found] == [True, True, True, False, True]
-    assert (found[3].share, found[4].share) == (0.0, 1.0)
-    assert 0 < found[1].share < 0.2 < found[0].share < found[2].share < 1
+    covered = coverage(places)
+    assert [one.gateways > 0 for one in covered] == [True, True, True, False, True]
+    assert (covered[3].share, covered[4].share) == (0.0, 1.0)
+    assert 0 < covered[1].share < 0.2 < covered[0].share < covered[2].share < 1
     day = parse_utc("2026-05-10T00:00:00Z")
     satellites = elements.load_satellites(None, None, day)
-    for place, one in zip(places[:3], found[:3], strict=True):
+    for place, one in zip(places[:3], covered[:3], strict=True):
         served = 0
         for k in range(SLOTS):
             text = sky.schedule(
@@ -248,8 +248,8 @@ def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
         made = make_profile("melbourne", "sydney", elements=path, start_unix_ns=START, duration_s=20.0, seed=4)
     # Reseeding keeps the schedule and its description.
     for profile in (made, made.reseed(5)):
-        found = summarise(profile)["geometry"]
-        assert found["satellites"] == {
+        summary = summarise(profile)["geometry"]
+        assert summary["satellites"] == {
             "kind": "elements",
             "file": "shell.json",
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -258,7 +258,7 @@ def test_the_provenance_names_the_element_file(tmp_path: Path) -> None:
             "first_epoch": "2026-05-10T00:00:00Z",
             "last_epoch": "2026-05-10T00:00:00Z",
         }
-        assert found["rules"]["schedule_seed"] == 4
+        assert summary["rules"]["schedule_seed"] == 4
         facts = dict(as_rows(summarise(profile))[0])
         assert "1584 of shell.json (SHA-256 " in facts["satellites"]
 
@@ -319,7 +319,7 @@ def test_an_outage_is_counted_wherever_it_lies() -> None:
     with pytest.warns(OutageWarning):
         everywhere = summarise(make_profile("90,0", "london", duration_s=20.0))
     assert (everywhere["outages"], everywhere["handovers"], everywhere["reconfigurations"]) == (1, 0, 0)
-    # Shell 1 alone leaves Svalbard's south without a satellite for most slots, at the beginning and the end too.
+    # Shell 1 alone leaves Svalbard's south without a satellite for most slots, at the start and the end too.
     with pytest.warns(OutageWarning):
         profile = make_profile("57.4,20", "london", duration_s=600.0, constellation="starlink-s1")
     served = [slot["norad_id"] is not None for slot in slots(json.loads(profile.metadata_json()))]

@@ -60,12 +60,12 @@ def test_independent_loss_fails_the_comparison(made, series):
 
 def test_a_ping_at_the_measured_times_gives_the_measured_rtts(made):
     sent_s = made.probes.sent_ns / 1e9
-    found = ping(made.profile, sent_s)
+    pings = ping(made.profile, sent_s)
     lost = made.probes.lost
-    assert (np.isnan(found) == lost).mean() > 0.999
-    both = ~np.isnan(found) & ~lost
+    assert (np.isnan(pings) == lost).mean() > 0.999
+    both = ~np.isnan(pings) & ~lost
     assert (
-        np.quantile(np.abs(found - made.probes.rtt_ms)[both], 0.99) < 0.06
+        np.quantile(np.abs(pings - made.probes.rtt_ms)[both], 0.99) < 0.06
     )  # printed to 0.1 ms: order is off by half of that
 
 

@@ -212,7 +212,7 @@ def test_every_flipped_byte_and_every_truncation_is_detected(path: Path, capfd: 
             damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
         path.write_bytes(damaged)
         refused(path)
-    assert capfd.readouterr().err == ""  # no panic of a library on the way
+    assert capfd.readouterr().err == ""  # no panic of a library
 
 
 def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,7 +246,7 @@ def test_gzipped_output_is_bounded_like_plain_text(monkeypatch):
         (TEXTS["irtt"][:-900], "standard output:.*: is not JSON"),
         (TEXTS["curl"].replace(b'"time_total": 0.2', b'"time_total": -1'), "transfer 1.time_total: -1"),
         (TEXTS["curl"][:-9], r"standard output:\d+: is not JSON"),
-        (gzip.compress(TEXTS["irtt"])[:-30], "gzip file is cut off"),
+        (gzip.compress(TEXTS["irtt"])[:-30], "gzip file is truncated"),
     ],
 )
 def test_impossible_values_are_refused_with_their_place(data, says):
@@ -260,7 +260,7 @@ def test_truncated_output_is_kept_if_lines_are_independent():
     assert reading.notes == ["truncated: no results at its end"]
     reading = read_any(PING[:170])
     assert reading.flows[0].samples["rtt_ms"] == [40.4]
-    assert reading.notes[0] == "line 3 is cut off; left out"
+    assert reading.notes[0] == "line 3 is truncated; left out"
 
 
 @st.composite
@@ -321,19 +321,19 @@ def test_any_output_is_parsed_or_refused(tool, data):
 )
 def test_every_printed_reply_of_ping_is_parsed(session):
     """RTT: a session that is printed as ping does and read again."""
-    printed, expected = ["PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."], []
+    output, expected = ["PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."], []
     for seq, (rtt_us, fate) in enumerate(session, 1):
         line = f"64 bytes from 192.0.2.1: icmp_seq={seq % 65536} ttl=60 time={rtt_us / 1000:.3f} ms"
         if fate != "lost":
-            printed.append(line)
+            output.append(line)
             expected.append((seq, rtt_us / 1000, "reply"))
         if fate == "twice":
-            printed.append(line + " (DUP!)")
+            output.append(line + " (DUP!)")
             expected.append((seq, rtt_us / 1000, "duplicate"))
     received = sum(fate != "lost" for _, fate in session)
-    printed += ["", "--- 192.0.2.1 ping statistics ---"]
-    printed.append(f"{len(session)} packets transmitted, {received} received, 0% packet loss, time 9ms")
-    (flow,) = read_any("\n".join([*printed, ""]).encode()).flows
+    output += ["", "--- 192.0.2.1 ping statistics ---"]
+    output.append(f"{len(session)} packets transmitted, {received} received, 0% packet loss, time 9ms")
+    (flow,) = read_any("\n".join([*output, ""]).encode()).flows
     columns = flow.samples
     assert list(zip(columns["seq"], columns["rtt_ms"], columns["kind"], strict=True)) == expected
     assert flow.counts["lost_packets"] == len(session) - received

@@ -78,10 +78,10 @@ def test_every_command_has_a_public_name():
 def test_a_public_name_exists_and_says_what_it_does(name):
     top, _, method = name.partition(".")
     assert top in bentpipe.__all__
-    found = getattr(bentpipe, top)
-    found = getattr(found, method) if method else found
-    assert callable(found)
-    assert found.__doc__ or top == "controllers"  # the native module has no docstrings of its own
+    result = getattr(bentpipe, top)
+    result = getattr(result, method) if method else result
+    assert callable(result)
+    assert result.__doc__ or top == "controllers"  # the native module has no docstrings of its own
 
 
 def test_all_names_are_there_and_nothing_else_is_public():

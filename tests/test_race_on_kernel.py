@@ -152,7 +152,7 @@ def test_a_late_machine_is_reported_before_the_race(dumbbell, tmp_path, emulator
     assert "too late" not in command(dumbbell, tmp_path / "out").stderr, "there is nothing left to run"
     monkeypatch.undo()
     for late_ms, hopeless in ((None, False), (0.99, False), (2.5, True)):
-        monkeypatch.setattr(kernel, "try_lateness", lambda trial, found=late_ms: Lateness(found, 1000, "99 %", "1 %"))
+        monkeypatch.setattr(kernel, "try_lateness", lambda trial, ms=late_ms: Lateness(ms, 1000, "99 %", "1 %"))
         assert ("over 2.5 ms late (bound 1 ms)" in (kernel.too_late() or "")) == hopeless
 
 
@@ -232,10 +232,10 @@ def test_the_report_names_kernel_and_lateness(dumbbell, tmp_path, emulator):
     on_kernel(dumbbell, tmp_path / "real")
     (run, *_) = runs = find_runs(tmp_path / "real")
     assert run.record.versions["kernel"] == f"{platform.system()} {platform.release()}"
-    found = dict(world.facts(runs))
-    assert found["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
-    assert found["1 % of packets late by more than"] == "0.21 ms (bound 1 ms)"
-    assert "Processor time stolen by the host" not in found
+    result = dict(world.facts(runs))
+    assert result["TCP"] == f"the kernel's own: {platform.system()} {platform.release()} ({platform.machine()})"
+    assert result["1 % of packets late by more than"] == "0.21 ms (bound 1 ms)"
+    assert "Processor time stolen by the host" not in result
     record = run.record.to_dict()
     record["summary"]["emulator"]["stolen_share"] = 0.043
     stolen = dict(world.facts([Run(run.path, RunRecord.check(record, "run.json")), *runs]))

@@ -52,9 +52,9 @@ def test_the_path_is_that_of_the_runs_seed(raced):
 def test_handovers_and_reconfigurations_are_those_the_run_recorded(raced):
     for run in raced:
         events, path = run.events(), raced_path(run)
-        for kind, found in (("handover", path.handovers()), ("reconfiguration", path.reconfigurations())):
+        for kind, result in (("handover", path.handovers()), ("reconfiguration", path.reconfigurations())):
             recorded = events.filter((events["flow"] < 0) & (events["kind"] == kind))["t_s"]
-            assert found == pytest.approx(recorded.to_numpy(), abs=1e-6)
+            assert result == pytest.approx(recorded.to_numpy(), abs=1e-6)
 
 
 def test_outages_and_episodes_are_cut_to_the_run(raced):

@@ -35,12 +35,12 @@ def test_from_a_log_to_slots_in_two_commands(tmp_path):
     assert f"next: bentpipe analyze handovers {out} --plot" in result.stderr
     result = run(app, ["analyze", "handovers", str(out), "--json", "--plot"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert (found["found"], found["period_s"]) == (True, 15.0)
+    output = json.loads(result.stdout)
+    assert (output["found"], output["period_s"]) == (True, 15.0)
     assert (out / "handovers.png").read_bytes().startswith(b"\x89PNG")
     # The log as it is says the same.
     raw = run(app, ["analyze", "handovers", str(log), "--json"])
-    assert json.loads(raw.stdout) == found
+    assert json.loads(raw.stdout) == output
 
 
 def test_a_figure_may_have_a_name_or_none(tmp_path, monkeypatch):

@@ -54,15 +54,15 @@ def untimed(host, many, rtt_ms):
 def test_pings_without_timestamps_are_put_in_sequence(tmp_path, start_unix_ns):
     hints = ReadHints(every_s=1.0, start_unix_ns=start_unix_ns)
     text = untimed(A, 3, 40.0) + untimed(A, 3, 50.0) + untimed(B, 2, 60.0) + untimed(A, 2, 70.0)
-    found = read(tmp_path, text, hints)
+    measured = read(tmp_path, text, hints)
     begin = start_unix_ns or 0
-    of_a = found.tables["probes"].filter(target=A).sort("unix_ns")
+    of_a = measured.tables["probes"].filter(target=A).sort("unix_ns")
     assert of_a["unix_ns"].to_list() == [begin + second * NS for second in range(8)]
     assert of_a["rtt_ms"].to_list() == [40.0] * 3 + [50.0] * 3 + [70.0] * 2
     # Of another target nothing says that it was not at the same time.
-    assert found.tables["probes"].filter(target=B)["unix_ns"].to_list() == [begin, begin + NS]
-    assert sum("are put one after the other" in note for note in found.notes) == 1
-    assert (found.clock, found.counted) == ("relative" if start_unix_ns is None else "utc", True)
+    assert measured.tables["probes"].filter(target=B)["unix_ns"].to_list() == [begin, begin + NS]
+    assert sum("are put one after the other" in note for note in measured.notes) == 1
+    assert (measured.clock, measured.counted) == ("relative" if start_unix_ns is None else "utc", True)
 
 
 def test_lists_of_fping_are_put_in_sequence(tmp_path):
@@ -70,13 +70,13 @@ def test_lists_of_fping_are_put_in_sequence(tmp_path):
     vsums = [(A, [40.1, None, 41.2]), (B, [90.0, 91.0]), (A, [42.1, 43.2]), (A, [None, None])]
     as_json = "".join(json.dumps({"vSum": {"host": host, "values": values}}) + "\n" for host, values in vsums)
     for given in (text, as_json):
-        found = read(tmp_path, given, ReadHints(every_s=0.5))
-        of_a = found.tables["probes"].filter(target=A)
+        measured = read(tmp_path, given, ReadHints(every_s=0.5))
+        of_a = measured.tables["probes"].filter(target=A)
         assert of_a["rtt_ms"].to_list() == [40.1, None, 41.2, 42.1, 43.2]
         assert (of_a["unix_ns"] / NS).to_list() == [0.0, 0.5, 1.0, 2.0, 2.5]
-        assert found.tables["probes"].filter(target=B).height == 2
-        assert f"no reply from '{A}' to 2 probe(s), and no timestamps: left out" in found.notes
-        assert sum("are put one after the other" in note for note in found.notes) == 1
+        assert measured.tables["probes"].filter(target=B).height == 2
+        assert f"no reply from '{A}' to 2 probe(s), and no timestamps: left out" in measured.notes
+        assert sum("are put one after the other" in note for note in measured.notes) == 1
 
 
 def test_a_silent_host_is_lost_probes_if_lines_have_times(tmp_path):
@@ -117,9 +117,9 @@ def test_a_reply_belongs_to_the_last_heading_with_its_address(tmp_path, timed):
         text += totals(B, many_b, many_b) + totals(A, many_a, many_a)
     probes = read(tmp_path, text, ReadHints(every_s=0.1)).tables["probes"]
     for host in (A, B):
-        found = probes.filter(target=host).sort("unix_ns")
-        assert counts(found) == (len(rtts[host]), 0, 0)
-        assert found["rtt_ms"].to_list() == rtts[host]
+        result = probes.filter(target=host).sort("unix_ns")
+        assert counts(result) == (len(rtts[host]), 0, 0)
+        assert result["rtt_ms"].to_list() == rtts[host]
 
 
 def test_a_restarted_ping_does_not_take_replies_of_the_other(tmp_path):
@@ -139,11 +139,11 @@ def test_a_ping_without_a_reply_among_others(tmp_path):
     assert counts(probes) == (15, 5, 0)
     assert probes["rtt_ms"].is_null().to_list() == [False] * 5 + [True] * 5 + [False] * 5
     # Without timestamps the time of that run is unknown.
-    found = read(
+    measured = read(
         tmp_path, untimed(A, 3, 40.0) + heading(A) + totals(A, 5, 0) + untimed(A, 3, 41.0), ReadHints(every_s=1.0)
     )
-    assert counts(found.tables["probes"]) == (6, 0, 0)
-    assert f"no reply from '{A}', and no timestamps: left out" in found.notes
+    assert counts(measured.tables["probes"]) == (6, 0, 0)
+    assert f"no reply from '{A}', and no timestamps: left out" in measured.notes
     with pytest.raises(UserError, match="holds no reply"):
         read(tmp_path, (heading(A) + totals(A, 5, 0)) * 2)
 
@@ -157,9 +157,9 @@ def test_lines_of_no_answer_yet_begin_no_series(tmp_path):
     lines = [((n + 1) * every_s, silent(n + 1, (n + 1) * every_s)) for n in range(many)]
     lines += [(n * every_s + 0.05, reply(A, n + 1, 50.0, n * every_s)) for n in range(many) if n % 100]
     lines.sort(key=lambda line: line[0])
-    found = read(tmp_path, heading(A) + "".join(text for _, text in lines))
-    assert counts(found.tables["probes"]) == (many, many // 100, 0)
-    assert not any("numbers restart" in note for note in found.notes)
+    measured = read(tmp_path, heading(A) + "".join(text for _, text in lines))
+    assert counts(measured.tables["probes"]) == (many, many // 100, 0)
+    assert not any("numbers restart" in note for note in measured.notes)
 
 
 def test_marked_duplicates_begin_no_series_despite_clock_jumps(tmp_path):
@@ -180,10 +180,10 @@ def test_marked_duplicates_begin_no_series_despite_clock_jumps(tmp_path):
         )
     ]
     for lines, counted in ((of_ping, (9, 4, 1)), (of_fping, (6, 2, 1))):
-        found = read(tmp_path, "".join(lines))
-        assert counts(found.tables["probes"]) == counted
-        assert found.clock_jumps == 1
-        assert not any("numbers restart" in note for note in found.notes)
+        measured = read(tmp_path, "".join(lines))
+        assert counts(measured.tables["probes"]) == counted
+        assert measured.clock_jumps == 1
+        assert not any("numbers restart" in note for note in measured.notes)
 
 
 def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
@@ -191,10 +191,10 @@ def test_a_late_reply_begins_no_series_after_the_clock_was_set_back(tmp_path):
     ahead_s = 200_000_000.0
     sent = [(2, 0.0 + ahead_s, 40.0), (3, 0.1, 40.0), (4, 0.2, 40.0), (6, 0.4, 40.0), (5, 0.3, 141.0)]
     lines = [reply(A, number, rtt_ms, at_s) for number, at_s, rtt_ms in sent]
-    found = read(tmp_path, "".join([heading(A), *lines, totals(A, 8, 5)]))
-    assert counts(found.tables["probes"]) == (8, 3, 0)
-    assert found.clock_jumps == 1
-    assert not any("numbers restart" in note for note in found.notes)
+    measured = read(tmp_path, "".join([heading(A), *lines, totals(A, 8, 5)]))
+    assert counts(measured.tables["probes"]) == (8, 3, 0)
+    assert measured.clock_jumps == 1
+    assert not any("numbers restart" in note for note in measured.notes)
 
 
 def looked_at(lines, monkeypatch, **more):
@@ -212,18 +212,18 @@ def test_late_replies_are_handled_without_a_python_loop(monkeypatch):
     assert looked_at(lines, monkeypatch) == ([], 0)
     # A clock that is set back by an hour in the midst does not change that.
     back = [(n, at if place < many else at - 3600, rtt) for place, (n, at, rtt) in enumerate(lines)]
-    found, steps = looked_at(back, monkeypatch)
-    assert found == []
+    result, steps = looked_at(back, monkeypatch)
+    assert result == []
     assert steps < 20
 
 
 def test_a_series_does_not_continue_after_an_hour(tmp_path):
     """The second run of three probes lost the middle ones: 1, 2, 3, then 1 and 4 an hour later."""
     sent = [(1, 0), (2, 1), (3, 2), (1, 3600), (4, 3603)]
-    found = read(tmp_path, "".join(reply(A, number, 40.0, at_s) for number, at_s in sent))
-    probes = found.tables["probes"]
+    measured = read(tmp_path, "".join(reply(A, number, 40.0, at_s) for number, at_s in sent))
+    probes = measured.tables["probes"]
     assert counts(probes) == (7, 2, 0)
-    assert any("numbers restart once" in note for note in found.notes)
+    assert any("numbers restart once" in note for note in measured.notes)
     # A reply that is late belongs where it was.
     late = [(3, 0), (4, 1), (5, 2), (2, -1), (6, 3)]
     text = "".join(reply(A, number, 40.0 if number != 2 else 3500.0, at_s) for number, at_s in late)
@@ -265,9 +265,9 @@ def test_times_in_json_of_fping(tmp_path):
         else event("resp", n, f"{START_S + n + 0.04:.5f}", size=64, rtt=40.0)
         for n in range(5)
     )
-    found = read(tmp_path, text)
-    probes = found.tables["probes"]
-    assert (counts(probes), found.clock, found.counted) == ((5, 1, 0), "utc", False)
+    measured = read(tmp_path, text)
+    probes = measured.tables["probes"]
+    assert (counts(probes), measured.clock, measured.counted) == ((5, 1, 0), "utc", False)
     assert probes["unix_ns"].to_list() == [(START_S + n) * NS for n in range(5)]
     none = "".join(event("resp", n, None, size=64, rtt=40.0) for n in range(5))
     assert read(tmp_path, none, ReadHints(every_s=1.0)).clock == "relative"

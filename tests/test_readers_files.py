@@ -42,8 +42,8 @@ def since(table):
 
 
 def test_ping_has_a_row_for_each_probe_sent(tmp_path):
-    found = read(tmp_path, PING)
-    table = found.tables["probes"]
+    measured = read(tmp_path, PING)
+    table = measured.tables["probes"]
     rows = list(
         zip(table["seq"], since(table), table["rtt_ms"], table["duplicate"], table["out_of_order"], strict=True)
     )
@@ -58,18 +58,18 @@ def test_ping_has_a_row_for_each_probe_sent(tmp_path):
         (7, 0.5, None, False, False),
         (8, 0.6, None, False, False),
     ]
-    assert (found.clock, found.clock_jumps, list(found.notes)) == ("utc", 0, [])
+    assert (measured.clock, measured.clock_jumps, list(measured.notes)) == ("utc", 0, [])
 
 
 def test_ping_without_timestamps_needs_an_interval(tmp_path):
     with pytest.raises(UserError, match=r"has no timestamps; try `every` with the probe interval"):
         read(tmp_path, MACOS)
-    found = read(tmp_path, MACOS, ReadHints(every_s=1.0))
-    table = found.tables["probes"]
+    measured = read(tmp_path, MACOS, ReadHints(every_s=1.0))
+    table = measured.tables["probes"]
     assert table["unix_ns"].to_list() == [0, NS, 2 * NS]
     assert table["rtt_ms"].to_list() == [12.345, None, 13.001]
-    assert found.clock == "relative"
-    assert "begins in 1970" in found.notes[0]
+    assert measured.clock == "relative"
+    assert "begins in 1970" in measured.notes[0]
     whole = read(tmp_path, MACOS, ReadHints(every_s=1.0, start_unix_ns=START_S * NS))
     assert (since(whole.tables["probes"]), whole.clock) == ([0.0, 1.0, 2.0], "utc")
     # The total time gives the interval, with a note.
@@ -89,8 +89,8 @@ def lines_of_ping(times_s, seqs, rtt_ms=10.0):
 def test_16_bit_numbers_are_unwrapped_over_long_outages(tmp_path):
     # 50,000 probes at 10 ms are lost: more than half of all numbers.
     seqs = [*range(65_000, 65_600), *range(115_600, 115_700)]
-    found = read(tmp_path, lines_of_ping([n / 100 for n in seqs], seqs))
-    table = found.tables["probes"]
+    measured = read(tmp_path, lines_of_ping([n / 100 for n in seqs], seqs))
+    table = measured.tables["probes"]
     assert (table.height, table["rtt_ms"].null_count()) == (50_700, 50_000)
     assert not table["out_of_order"].any()
     assert table["unix_ns"].diff().drop_nulls().max() <= 10_001_000
@@ -99,9 +99,9 @@ def test_16_bit_numbers_are_unwrapped_over_long_outages(tmp_path):
 def test_clock_jumps_are_counted_and_not_corrected(tmp_path):
     seqs = list(range(1, 301))
     times = [n / 10 + (3600 if n > 100 else 0) - (1800 if n > 200 else 0) for n in seqs]
-    found = read(tmp_path, lines_of_ping(times, seqs))
-    assert found.clock_jumps == 2
-    table = found.tables["probes"]
+    measured = read(tmp_path, lines_of_ping(times, seqs))
+    assert measured.clock_jumps == 2
+    table = measured.tables["probes"]
     assert (table.height, table["rtt_ms"].null_count()) == (300, 0)
     assert table["unix_ns"].is_sorted()
 
@@ -114,11 +114,11 @@ def test_several_targets_are_series_of_their_own(tmp_path):
 
 def test_a_log_without_its_beginning_and_end_is_read(tmp_path):
     text = PING.split(b"\n", 2)[2][:300]
-    found = read(tmp_path, text)
-    table = found.tables["probes"]
+    measured = read(tmp_path, text)
+    table = measured.tables["probes"]
     assert table["target"].unique().to_list() == ["192.0.2.1"]
     assert table["seq"].to_list()[0] == 3  # earlier probes are unknown
-    assert any("is cut off; left out" in note for note in found.notes)
+    assert any("is truncated; left out" in note for note in measured.notes)
 
 
 def test_a_log_with_some_timestamps_missing_is_refused(tmp_path):
@@ -132,13 +132,13 @@ def test_too_many_missing_probes_are_refused(tmp_path):
 
 
 def test_fping_by_host(tmp_path):
-    found = read(tmp_path, FPING)
-    one = found.tables["probes"].filter(target="192.0.2.1")
+    measured = read(tmp_path, FPING)
+    one = measured.tables["probes"].filter(target="192.0.2.1")
     assert (one["rtt_ms"].to_list(), one["duplicate"].to_list()) == (
         [40.0, None, 40.0, 41.0],
         [False, False, False, True],
     )
-    other = found.tables["probes"].filter(target="host.b")
+    other = measured.tables["probes"].filter(target="host.b")
     assert (other.height, other["rtt_ms"].null_count()) == (3, 2)  # by its own count
     for name in ("fping list", "fping JSON"):
         table = read(tmp_path, TEXTS[name][0], ReadHints(every_s=1.0)).tables["probes"].filter(target="192.0.2.1")
@@ -157,12 +157,12 @@ def test_irtt_and_iperf3(tmp_path):
 
 
 def test_atlas_and_traceroutes_are_what_path_segments_reads(tmp_path):
-    found = read(tmp_path, ATLAS)
-    probes = found.tables["probes"]
+    measured = read(tmp_path, ATLAS)
+    probes = measured.tables["probes"]
     assert (probes["rtt_ms"].to_list(), probes["site"].unique().to_list()) == ([40.5, None, 41.5, 42.5], ["probe-7"])
     assert probes["duplicate"].to_list() == [False, False, False, True]
-    assert "1 results of kind dns are left out" in found.notes
-    segments = path_segments(found.tables["hops"])
+    assert "1 results of kind dns are left out" in measured.notes
+    segments = path_segments(measured.tables["hops"])
     assert segments.traces["bent_pipe"].to_list() == [True]
     (tmp_path / "t").write_bytes(TRACEROUTE)
     hops = assemble_tables([read_file(tmp_path / "t")], "home")["hops"]
@@ -176,8 +176,8 @@ def test_atlas_and_traceroutes_are_what_path_segments_reads(tmp_path):
 
 
 def test_tables_state_their_units(tmp_path):
-    found = read(tmp_path, CSV)
-    table = found.tables["probes"]
+    measured = read(tmp_path, CSV)
+    table = measured.tables["probes"]
     start = 1_778_403_600
     assert [(ns / 1e9 - start) for ns in table["unix_ns"].to_list()] == [0.5, 1.5, 2.5, 3.5]  # the third was missing
     assert table["rtt_ms"].to_list() == [40.5, None, None, 41.5]
@@ -199,10 +199,10 @@ def test_an_index_column_is_ignored(tmp_path, name, mark):
     """As `DataFrame.to_csv` of pandas and `write.csv` of R write one."""
     rows = [f"{n}{mark}{START_S + n}{mark}{'' if n == 2 else 40.5}{mark}{n + 1}" for n in range(4)]
     text = "\n".join([mark.join([name, "unix_s", "rtt_ms", "seq"]), *rows, ""])
-    found = read(tmp_path, text.encode())
-    assert found.tables["probes"]["rtt_ms"].to_list() == [40.5, 40.5, None, 40.5]
-    assert since(found.tables["probes"]) == [0, 1, 2, 3]
-    assert any("columns ignored" in note for note in found.notes)
+    measured = read(tmp_path, text.encode())
+    assert measured.tables["probes"]["rtt_ms"].to_list() == [40.5, 40.5, None, 40.5]
+    assert since(measured.tables["probes"]) == [0, 1, 2, 3]
+    assert any("columns ignored" in note for note in measured.notes)
     # An instant, whose rows are parsed differently.
     words = f"{name},timestamp,rtt_ms\n0,2026-05-10 09:00:00,40\n1,2026-05-10 09:00:01,lost\n"
     assert read(tmp_path, words.encode()).tables["probes"]["rtt_ms"].to_list() == [40.0, None]
@@ -217,8 +217,8 @@ def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):
         seq += numbered or not lost
         rows.append(f"{at_s:.3f}\t{seq}\t{-1 if lost else 40.0}\n")
         at_s += 5.1 if lost else 0.2
-    found = read(tmp_path, "".join(rows).encode())
-    assert found.clock_jumps == 0
+    measured = read(tmp_path, "".join(rows).encode())
+    assert measured.clock_jumps == 0
     # Without a timeout the same step is one.
     kept = [row for row in rows if not row.endswith("-1\n")]
     assert read(tmp_path, "".join(kept).encode()).clock_jumps == (0 if numbered else 1)
@@ -227,19 +227,19 @@ def test_timeouts_in_a_row_are_no_clock_jumps(tmp_path, timeouts, numbered):
 def test_reply_times_are_converted_to_send_times(tmp_path):
     replies = ReadHints(times="reply")
     # By their replies the second was first.
-    found = read(tmp_path, b"time_ms,seq,rtt_ms\n30,2,20\n50,1,50\n60,3,40\n", replies)
-    table = found.tables["probes"]
+    measured = read(tmp_path, b"time_ms,seq,rtt_ms\n30,2,20\n50,1,50\n60,3,40\n", replies)
+    table = measured.tables["probes"]
     assert table.select("seq", "unix_ns").rows() == [(1, 0), (2, 10_000_000), (3, 20_000_000)]
     assert table["out_of_order"].to_list() == [True, False, False]
-    assert found.clock_jumps == 0
-    assert any("the RTTs are subtracted" in note for note in found.notes)
+    assert measured.clock_jumps == 0
+    assert any("the RTTs are subtracted" in note for note in measured.notes)
     # Of a lost one nothing came: its time stays. Words send a table another way than plain numbers.
     for lost in ("-1", "lost"):
         text = f"unix_ms,rtt_ms\n{START_S}030,20\n{START_S}050,50\n{START_S}060,{lost}\n"
-        found = read(tmp_path, text.encode(), replies)
-        assert since(found.tables["probes"]) == [0.01, 0.0, 0.06]
-        assert found.clock_jumps == 0
-    # Without a clock the first may have been sent before the beginning; nothing is before 1970.
+        measured = read(tmp_path, text.encode(), replies)
+        assert since(measured.tables["probes"]) == [0.01, 0.0, 0.06]
+        assert measured.clock_jumps == 0
+    # Without a clock the first may have been sent before the start; nothing is before 1970.
     early = read(tmp_path, b"t_s,rtt_ms\n0,40\n1,50\n", replies).tables["probes"]
     assert early["unix_ns"].to_list() == [0, 990_000_000]
     pl.DataFrame({"unix_ns": [START_S * NS], "rtt_ms": [50.0]}).write_parquet(tmp_path / "p.parquet")
@@ -309,8 +309,8 @@ def test_a_moving_terminal_keeps_its_track(tmp_path):
 
 
 def test_locations_are_events_as_in_a_recording(tmp_path):
-    found = read(tmp_path, TEXTS["locations"][0]).tables["dish_events"]
-    assert found.select("t_unix_ns", "kind", "text").rows() == [
+    measured = read(tmp_path, TEXTS["locations"][0]).tables["dish_events"]
+    assert measured.select("t_unix_ns", "kind", "text").rows() == [
         (0, "location", "54.323900,10.162000,45.5"),
         (NS, "location", "-37.850000,145.110000,0.0"),
     ]
@@ -321,8 +321,8 @@ def test_locations_are_events_as_in_a_recording(tmp_path):
 
 
 def test_outages_of_the_event_log_are_read_once_with_a_note_on_others(tmp_path):
-    found = read(tmp_path, EVENT_LOG)
-    events = found.tables["dish_events"].sort("start_unix_ns")
+    measured = read(tmp_path, EVENT_LOG)
+    events = measured.tables["dish_events"].sort("start_unix_ns")
     assert events.select("cause", "duration_s", "did_switch").rows() == [
         ("NO_DOWNLINK", 0.6, None),
         ("OBSTRUCTED", 0.5, False),
@@ -330,11 +330,11 @@ def test_outages_of_the_event_log_are_read_once_with_a_note_on_others(tmp_path):
     ]
     assert events["start_unix_ns"][0] == 1715210000 * NS
     # The log's time is that of the newest answer, which the samples have no time of.
-    assert found.clock == "utc"
-    assert found.tables["dish_samples"]["t_unix_ns"].max() == 1715210300 * NS
-    assert "dated by its event log" in found.notes[0]
-    assert "without a usable time left out: 1" in found.notes[1]
-    assert "left out: 1 EVENT_REASON_UT_ALERT_ETH_NO_LINK" in found.notes[2]
+    assert measured.clock == "utc"
+    assert measured.tables["dish_samples"]["t_unix_ns"].max() == 1715210300 * NS
+    assert "dated by its event log" in measured.notes[0]
+    assert "without a usable time left out: 1" in measured.notes[1]
+    assert "left out: 1 EVENT_REASON_UT_ALERT_ETH_NO_LINK" in measured.notes[2]
     dated = read(tmp_path, EVENT_LOG, ReadHints(start_unix_ns=parse_utc("2024-05-08T00:00:00Z")))
     assert dated.tables["dish_samples"]["t_unix_ns"].min() == parse_utc("2024-05-08T00:00:00Z")
 
@@ -358,10 +358,10 @@ def test_a_folder_is_read_and_skipped_files_are_listed(tmp_path):
     (folder / "empty").write_bytes(b"")
     (folder / ".hidden").write_bytes(b"x")
     seen = []
-    found = import_files([tmp_path / "in"], tmp_path / "out", site="home", on_progress=seen.append)
-    assert [path.name for path, _ in found.skipped] == ["empty", "notes.md"]
-    assert found.run.tables == ["probes"]
-    assert found.run.summary["lost"] == 4
+    imported = import_files([tmp_path / "in"], tmp_path / "out", site="home", on_progress=seen.append)
+    assert [path.name for path, _ in imported.skipped] == ["empty", "notes.md"]
+    assert imported.run.tables == ["probes"]
+    assert imported.run.summary["lost"] == 4
     assert seen[-1] <= 1
     assert seen == sorted(seen)
     (folder / "ping.log").unlink()
@@ -388,8 +388,8 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
 def test_real_pings_have_the_figures_of_their_source(file, expected):
     probes = read_file(require_data(file)).measurement.tables["probes"]
     known = probes["rtt_ms"].drop_nulls()
-    found = [known.min(), *(known.quantile(q) for q in (0.5, 0.95, 0.99)), known.max()]
-    assert found == pytest.approx(expected, rel=0.006)
+    results = [known.min(), *(known.quantile(q) for q in (0.5, 0.95, 0.99)), known.max()]
+    assert results == pytest.approx(expected, rel=0.006)
 
 
 def test_real_files_have_the_figures_of_their_source(tmp_path):

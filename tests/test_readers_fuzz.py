@@ -19,7 +19,7 @@ from bentpipe.measurements.runs.store import Source
 
 @st.composite
 def mutated(draw, text):
-    """`text` with some bytes cut out, put in twice or replaced, or cut off: near enough to get past the first look."""
+    """`text` with some bytes cut out, put in twice, replaced or truncated: near enough to get past the first look."""
     data = bytearray(text)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
@@ -39,9 +39,9 @@ def test_the_texts_are_good(name: str, tmp_path: Path) -> None:
     text, expected = TEXTS[name]
     assert recognise(text, name) == expected
     (tmp_path / "good").write_bytes(text)
-    found = read_file(tmp_path / "good", hints=READ_HINTS)
-    assert found.measurement.tables
-    assemble_tables([found], "home")
+    measured = read_file(tmp_path / "good", hints=READ_HINTS)
+    assert measured.measurement.tables
+    assemble_tables([measured], "home")
 
 
 def test_every_format_has_a_text() -> None:
@@ -94,8 +94,8 @@ def test_a_file_cut_anywhere_is_refused_or_read(name: str, tmp_path: Path) -> No
 
 
 def test_non_finite_values_never_get_into_a_table() -> None:
-    found = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
-    table = assemble_tables([Part(Source(name="x", format="y"), found)], "home")["links"]
+    measured = Measurement({"links": pl.DataFrame({"t_s": [1.0], "delay_ms": [math.nan]})})
+    table = assemble_tables([Part(Source(name="x", format="y"), measured)], "home")["links"]
     assert table["delay_ms"].to_list() == [None]
 
 
@@ -109,8 +109,8 @@ def test_half_of_a_surrogate_pair_is_refused_or_passed_over(name: str, tmp_path:
     text, expected = TEXTS[name]
     strings = list(re.finditer(rb'"[^"\n]*"', text))
     # Every name and value of a small text, and as many of a large one.
-    for found in strings[:: max(1, len(strings) // 60)]:
-        for new in (rb'"\ud800"', b'"' + found.group()[1:-1] + rb'\udc00"'):
-            (tmp_path / "half").write_bytes(text[: found.start()] + new + text[found.end() :])
+    for result in strings[:: max(1, len(strings) // 60)]:
+        for new in (rb'"\ud800"', b'"' + result.group()[1:-1] + rb'\udc00"'):
+            (tmp_path / "half").write_bytes(text[: result.start()] + new + text[result.end() :])
             outcome = harmless(tmp_path / "half", expected)
             assert not isinstance(outcome, str) or outcome.isprintable()

@@ -48,9 +48,9 @@ def test_concatenated_iperf3_tests_are_separated(tmp_path, name, between):
 
 
 def test_an_iperf3_test_that_failed_among_others_is_named(tmp_path):
-    found = read(tmp_path, IPERF3 + FAILED + IPERF3)
-    assert found.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
-    assert "test 2 failed and is left out: 'refused'" in found.notes
+    measured = read(tmp_path, IPERF3 + FAILED + IPERF3)
+    assert measured.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
+    assert "test 2 failed and is left out: 'refused'" in measured.notes
     with pytest.raises(UserError, match="none of its 2 tests has an interval"):
         read(tmp_path, FAILED.replace(b'"start"', b'"start":{"connected":[]},"a"') + FAILED)
 
@@ -59,11 +59,11 @@ def test_an_iperf3_test_that_could_not_connect_is_separate(tmp_path):
     """A stream of one that failed has no `start`."""
     failed = b'{"event":"error","data":"unable to connect"}\n{"event":"end","data":{}}\n'
     once = read(tmp_path, STREAM)
-    found = read(tmp_path, STREAM.rstrip() + b"\n" + failed + STREAM)
-    assert found.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
-    assert "test 2 failed and is left out: 'unable to connect'" in found.notes
-    assert not any(note.startswith("test 1: iperf3 reported") for note in found.notes)
-    assert found.tables["samples"].filter(pl.col("test") == 0).equals(once.tables["samples"])
+    measured = read(tmp_path, STREAM.rstrip() + b"\n" + failed + STREAM)
+    assert measured.tables["samples"]["test"].unique().sort().to_list() == [0, 2]
+    assert "test 2 failed and is left out: 'unable to connect'" in measured.notes
+    assert not any(note.startswith("test 1: iperf3 reported") for note in measured.notes)
+    assert measured.tables["samples"].filter(pl.col("test") == 0).equals(once.tables["samples"])
 
 
 def test_concatenated_irtt_tests_are_read(tmp_path):
@@ -72,11 +72,11 @@ def test_concatenated_irtt_tests_are_read(tmp_path):
     for trip in later["round_trips"]:
         sent = trip["timestamps"]["client"]["send"]
         sent["wall"] += 60 * 10**9
-    found = read(tmp_path, IRTT + json.dumps(later).encode())
+    measured = read(tmp_path, IRTT + json.dumps(later).encode())
     probes = once.tables["probes"]
-    assert found.tables["probes"].height == 2 * probes.height
-    assert found.tables["probes"]["unix_ns"][probes.height :].to_list() == (probes["unix_ns"] + 60 * 10**9).to_list()
-    assert found.clock_jumps == once.clock_jumps
+    assert measured.tables["probes"].height == 2 * probes.height
+    assert measured.tables["probes"]["unix_ns"][probes.height :].to_list() == (probes["unix_ns"] + 60 * 10**9).to_list()
+    assert measured.clock_jumps == once.clock_jumps
     assert read(tmp_path, json.dumps(later).encode() + IRTT).clock_jumps == once.clock_jumps + 1
 
 
@@ -99,8 +99,8 @@ def test_atlas_results_are_read_in_any_grouping(tmp_path, between):
     texts = [json.dumps(result, indent=1).encode() for result in results]
     whole = read(tmp_path, ATLAS).tables
     for text in (between.join(texts), between.join([ATLAS[:0], *(b"[" + text + b"]" for text in texts)])):
-        found = read(tmp_path, text).tables
-        assert all(found[name].equals(whole[name]) for name in whole)
+        measured = read(tmp_path, text).tables
+        assert all(measured[name].equals(whole[name]) for name in whole)
 
 
 def test_atlas_results_without_a_type_are_recognised_by_content(tmp_path):
@@ -109,8 +109,8 @@ def test_atlas_results_without_a_type_are_recognised_by_content(tmp_path):
     for result in results:
         if result.pop("type") == "ping":
             result |= {"sent": 3, "rcvd": 2}
-    found = read(tmp_path, json.dumps(results).encode()).tables
-    assert all(found[name].equals(whole[name]) for name in whole)
+    measured = read(tmp_path, json.dumps(results).encode()).tables
+    assert all(measured[name].equals(whole[name]) for name in whole)
 
 
 @pytest.mark.parametrize("hint", [b"sep=,\r\n", b"SEP=,\n"])

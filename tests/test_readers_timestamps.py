@@ -50,8 +50,8 @@ def test_send_times_and_reply_times_are_distinguished(rhythm, seed):
     sent, rtt, lost = probing(rhythm, seed)
     for at, expected in ((sent, False), (sent + rtt, True)):
         rows = pings(at, rtt, lost)
-        found = classify(rows["unix_ns"].to_numpy(), rows["rtt_ms"].fill_null(np.nan).to_numpy())
-        assert found.are_reply_times is expected, found
+        times = classify(rows["unix_ns"].to_numpy(), rows["rtt_ms"].fill_null(np.nan).to_numpy())
+        assert times.are_reply_times is expected, times
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -97,9 +97,9 @@ def test_the_series_with_most_replies_decide(tmp_path):
         sent, rtt, lost = probing(rhythm, number)
         parts.append(pings(sent + rtt, rtt, lost).with_columns(pl.lit(f"pop{number}").alias("target")))
     pl.concat(parts).write_csv(tmp_path / "pings.csv")
-    found = read_file(tmp_path / "pings.csv").measurement
-    assert any("timestamps are reply times" in note for note in found.notes)
-    assert not any("overtaken by later ones, but" in note for note in found.notes)
+    measured = read_file(tmp_path / "pings.csv").measurement
+    assert any("timestamps are reply times" in note for note in measured.notes)
+    assert not any("overtaken by later ones, but" in note for note in measured.notes)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_the_series_with_most_replies_decide(tmp_path):
 )
 def test_reply_times_of_campaigns_are_detected(file):
     path = require_data(file)
-    found = read_file(path).measurement
-    assert any("timestamps are reply times" in note for note in found.notes)
-    assert found.clock_jumps == 0
+    measured = read_file(path).measurement
+    assert any("timestamps are reply times" in note for note in measured.notes)
+    assert measured.clock_jumps == 0
     made = profile_from_pings(read_file(path, hints=ReadHints(times="probe")).measurement.tables["probes"], FromPings())
     was, now = (
         ping_stats(made.probes.table()),

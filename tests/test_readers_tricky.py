@@ -64,16 +64,16 @@ def test_restarted_numbers_are_a_new_series(tmp_path, tool, runs, pause_s):
     for many in runs:
         text += "".join(line(first + i, begin_s + i * 0.1, 40.0 + i % 5) for i in range(many))
         begin_s += many * 0.1 + pause_s
-    found = read(tmp_path, text)
-    assert counts(found.tables["probes"]) == (sum(runs), 0, 0)
-    assert any(note.startswith("sequence numbers restart") for note in found.notes)
+    measured = read(tmp_path, text)
+    assert counts(measured.tables["probes"]) == (sum(runs), 0, 0)
+    assert any(note.startswith("sequence numbers restart") for note in measured.notes)
 
 
 def test_a_probe_in_two_series_is_counted_once(tmp_path):
     # The clock was set back by three years for one line; then the last probe is printed again.
     jumped = [(1, 0.0), (2, 1.0), (4, 3.0), (4, -9e7), (4, 3.0)]
-    found = read(tmp_path, PRINTS["csv"][0] + "".join(row(number, sent_s) for number, sent_s in jumped))
-    probes = found.tables["probes"]
+    measured = read(tmp_path, PRINTS["csv"][0] + "".join(row(number, sent_s) for number, sent_s in jumped))
+    probes = measured.tables["probes"]
     assert counts(probes) == (4, 1, 2)
     of_four = probes.filter(~pl.col("duplicate"), pl.col("seq") == 4)
     assert not of_four["unix_ns"].is_duplicated().any()
@@ -89,10 +89,10 @@ def test_an_outage_and_a_restart_are_distinguished_by_time(tmp_path):
 
 
 def test_a_clock_set_back_before_a_restart_is_a_jump(tmp_path):
-    found = read(
+    measured = read(
         tmp_path, "".join(reply(i + 1, i) for i in range(50)) + "".join(reply(i + 1, i - 9e3) for i in range(50))
     )
-    assert (counts(found.tables["probes"]), found.clock_jumps) == ((100, 0, 0), 1)
+    assert (counts(measured.tables["probes"]), measured.clock_jumps) == ((100, 0, 0), 1)
 
 
 def test_a_run_without_a_reply_is_lost(tmp_path):
@@ -109,9 +109,9 @@ def test_late_and_duplicate_replies_begin_no_series(tmp_path):
     text = "".join(reply(n, n / 10, rtts.get(n, 40.0)) for n in order[:6])
     text += reply(1, 0.1, 560.0).replace(" ms\n", " ms (DUP!)\n")
     text += "".join(reply(n, n / 10, rtts.get(n, 40.0)) for n in order[7:])
-    found = read(tmp_path, text)
-    assert counts(found.tables["probes"]) == (10, 0, 2)
-    assert not any("numbers restart" in note for note in found.notes)
+    measured = read(tmp_path, text)
+    assert counts(measured.tables["probes"]) == (10, 0, 2)
+    assert not any("numbers restart" in note for note in measured.notes)
 
 
 @settings(max_examples=80)
@@ -133,15 +133,15 @@ def test_restarts_are_detected_at_their_lines(data):
         sent += [line[0] for line in lines]
         rtt += [line[1] for line in lines]
         at = int(max(t + r * 1e6 for t, r, _ in lines)) + data.draw(st.integers(5 * 10**7, 10**12))
-    found = restarts(np.array(seq), np.array(sent, np.int64), np.array(rtt), wraps=True, exact=True, every_s=None)
-    assert found == begins[1:]
+    starts = restarts(np.array(seq), np.array(sent, np.int64), np.array(rtt), wraps=True, exact=True, every_s=None)
+    assert starts == begins[1:]
 
 
 def test_two_targets_in_a_log_are_two_series(tmp_path):
     lines = [(reply(i + 1, i / 10), reply(i + 1, i / 10 + 0.05, 90.0, "b.example (203.0.113.9)")) for i in range(300)]
-    found = read(tmp_path, "".join(a + b for a, b in lines))
+    measured = read(tmp_path, "".join(a + b for a, b in lines))
     for target, rtt_ms in (("192.0.2.1", 40.0), ("203.0.113.9", 90.0)):
-        probes = found.tables["probes"].filter(target=target)
+        probes = measured.tables["probes"].filter(target=target)
         assert (*counts(probes), probes["rtt_ms"].unique().to_list()) == (300, 0, 0, [rtt_ms])
     # Two that print into one file, with their headings; the shorter ends first.
     ends = "\n--- {} ping statistics ---\n{n} packets transmitted, {n} received, 0% packet loss, time 9ms\n"
@@ -211,8 +211,8 @@ def test_files_with_the_same_name_are_separate_sources(tmp_path):
 
 
 def test_streams_of_a_test_are_added_though_they_begin_apart(tmp_path):
-    found = read(tmp_path, json.dumps(rates(25e6, streams=4))).tables["samples"]
-    (one,) = capacities_from_tables(filled("samples", found).with_columns(source=pl.lit("x")), None)
+    measured = read(tmp_path, json.dumps(rates(25e6, streams=4))).tables["samples"]
+    (one,) = capacities_from_tables(filled("samples", measured).with_columns(source=pl.lit("x")), None)
     assert one.down is not None
     assert one.down.value[one.down.valid].tolist() == pytest.approx([1e8] * 10)
 
@@ -242,8 +242,8 @@ def test_a_test_that_failed_has_no_rate(tmp_path):
     ],
 )
 def test_bytes_and_bits_are_distinguished(tmp_path, name, bps):
-    found = read(tmp_path, f"unix_s,{name}\n{START_S},100\n{START_S + 1},110\n").tables["samples"]
-    assert found["goodput_bps"].to_list() == pytest.approx([100 * bps, 110 * bps])
+    measured = read(tmp_path, f"unix_s,{name}\n{START_S},100\n{START_S + 1},110\n").tables["samples"]
+    assert measured["goodput_bps"].to_list() == pytest.approx([100 * bps, 110 * bps])
 
 
 def test_an_ambiguous_unit_is_refused(tmp_path):
@@ -282,10 +282,10 @@ def test_files_without_timestamps_are_put_in_sequence(tmp_path):
         (tmp_path / "in" / name).write_bytes(TRACEROUTE)
     mtr = json.loads(TEXTS["mtr"][0])
     (tmp_path / "in" / "d.json").write_text(json.dumps(mtr))
-    found = import_files([tmp_path / "in"], tmp_path / "out", hints=ReadHints(start_unix_ns=START_S * NS))
-    hops = found.run.hops
+    imported = import_files([tmp_path / "in"], tmp_path / "out", hints=ReadHints(start_unix_ns=START_S * NS))
+    hops = imported.run.hops
     assert hops["unix_ns"].unique().sort().to_list() == [(START_S + n) * NS for n in range(4)]
-    assert any("after the preceding file" in note for note in found.parts[1].source.notes)
+    assert any("after the preceding file" in note for note in imported.parts[1].source.notes)
     (tmp_path / "polls").mkdir()
     for n in range(3):
         (tmp_path / "polls" / f"status-{n}.json").write_bytes(STATUS)
@@ -316,9 +316,9 @@ def test_names_of_newer_firmware_are_kept(tmp_path):
 
 
 def test_unobserved_sky_is_not_obstructed(tmp_path):
-    found = read(tmp_path, TEXTS["Parquet of maps"][0])
-    assert found.tables["dish_maps"].select("pixel", "quality").row(0) == ([1, 3], [1.0, 1.0])
-    assert "not observed" in found.notes[0]
+    measured = read(tmp_path, TEXTS["Parquet of maps"][0])
+    assert measured.tables["dish_maps"].select("pixel", "quality").row(0) == ([1, 3], [1.0, 1.0])
+    assert "not observed" in measured.notes[0]
 
 
 def test_maps_are_decoded_in_batches(tmp_path, monkeypatch):
@@ -328,10 +328,10 @@ def test_maps_are_decoded_in_batches(tmp_path, monkeypatch):
     rows = {"timestamp": [float(START_S + n) for n in range(7)], "obstruction_map": maps, "frame_type": [1] * 7}
     for at_once in (2, 256):
         monkeypatch.setattr("bentpipe.measurements.dish.dumps.tables._BATCH", at_once)
-        found = read(tmp_path, parquet_bytes(rows)).tables["dish_maps"]
-        assert found["pixel"].to_list() == [[n for n, q in enumerate(one) if q > 0] for one in maps]
-        assert found["quality"].to_list() == [[q for q in one if q > 0] for one in maps]
-        assert found["t_unix_ns"].to_list() == [(START_S + n) * NS for n in range(7)]
+        measured = read(tmp_path, parquet_bytes(rows)).tables["dish_maps"]
+        assert measured["pixel"].to_list() == [[n for n, q in enumerate(one) if q > 0] for one in maps]
+        assert measured["quality"].to_list() == [[q for q in one if q > 0] for one in maps]
+        assert measured["t_unix_ns"].to_list() == [(START_S + n) * NS for n in range(7)]
     rows["obstruction_map"] = [["clear"] * 25] * 7
     with pytest.raises(UserError, match="obstruction_map: "):
         read(tmp_path, parquet_bytes(rows))
@@ -353,10 +353,10 @@ def test_instants_in_parquet(tmp_path, table, zone, unit):
     times = pl.Series(name, [START_S * NS, START_S * NS + NS // 2]).cast(pl.Datetime("ns", "UTC"))
     times = times.dt.replace_time_zone(None) if zone is None else times.dt.convert_time_zone(zone)
     rows = pl.DataFrame({name: times.dt.cast_time_unit(unit), **columns})
-    found = read(tmp_path, parquet_bytes(rows))
+    measured = read(tmp_path, parquet_bytes(rows))
     when = "unix_ns" if table == "probes" else "t_unix_ns"
-    assert found.tables[table][when].to_list() == [START_S * NS, START_S * NS + NS // 2]
-    assert ("its times have no zone: taken for UTC" in found.notes) == (zone is None)
+    assert measured.tables[table][when].to_list() == [START_S * NS, START_S * NS + NS // 2]
+    assert ("its times have no zone: taken for UTC" in measured.notes) == (zone is None)
 
 
 @pytest.mark.parametrize("table", PARQUETS)
@@ -398,9 +398,9 @@ def test_the_same_measurement_is_not_stored_twice(tmp_path):
     ],
 )
 def test_truncated_last_lines_are_left_out(tmp_path, text, table, rows):
-    found = read(tmp_path, text[:-2])
-    assert found.tables[table].height == rows
-    assert any("is cut off (nothing ends it); left out" in note for note in found.notes)
+    measured = read(tmp_path, text[:-2])
+    assert measured.tables[table].height == rows
+    assert any("is truncated (nothing ends it); left out" in note for note in measured.notes)
 
 
 @pytest.mark.parametrize(
@@ -427,9 +427,9 @@ def test_times_are_all_of_one_kind(tmp_path, heading, times, message, more):
 def test_unsent_packets_are_not_losses(tmp_path):
     ping = {"type": "ping", "prb_id": 1, "msm_id": 2, "timestamp": START_S, "dst_addr": "192.0.2.1", "result": []}
     ping["result"] = [{"error": "sendto failed: Network is unreachable"}, {"rtt": 40.0}, {"x": "*"}]
-    found = read(tmp_path, json.dumps([ping]))
-    assert found.tables["probes"]["rtt_ms"].to_list() == [40.0, None]
-    assert any(note.startswith("1 packets were never sent") for note in found.notes)
+    measured = read(tmp_path, json.dumps([ping]))
+    assert measured.tables["probes"]["rtt_ms"].to_list() == [40.0, None]
+    assert any(note.startswith("1 packets were never sent") for note in measured.notes)
 
 
 def test_impossible_values_of_iperf3_are_null(tmp_path):
@@ -439,9 +439,9 @@ def test_impossible_values_of_iperf3_are_null(tmp_path):
         return json.dumps(document)
 
     for change, column in (({"lost_packets": -1}, "lost_packets"), ({"jitter_ms": 6.1e8}, "jitter_ms")):
-        found = read(tmp_path, changed(change))
-        assert found.tables["samples"].height == 10
-        assert any(f"{column} of 1 interval(s)" in note for note in found.notes)
+        measured = read(tmp_path, changed(change))
+        assert measured.tables["samples"].height == 10
+        assert any(f"{column} of 1 interval(s)" in note for note in measured.notes)
     late = rates(1e6)
     for interval in late["intervals"][:2]:
         interval["streams"][0]["omitted"] = True
@@ -454,9 +454,9 @@ def test_impossible_values_of_iperf3_are_null(tmp_path):
     old = rates(1e6)
     for interval in old["intervals"]:
         del interval["streams"][0]["sender"]
-    found = read(tmp_path, json.dumps(old))
-    assert found.tables["samples"]["direction"].unique().to_list() == ["down"]
-    assert any("an old version" in note for note in found.notes)
+    measured = read(tmp_path, json.dumps(old))
+    assert measured.tables["samples"]["direction"].unique().to_list() == ["down"]
+    assert any("an old version" in note for note in measured.notes)
 
 
 def test_duplicates_of_a_table_are_no_probes(tmp_path):
@@ -466,9 +466,9 @@ def test_duplicates_of_a_table_are_no_probes(tmp_path):
 
 
 def test_download_durations_are_ignored_and_delays_may_be_negative(tmp_path):
-    found = read(tmp_path, f"unix_s,rtt_ms,download_s\n{START_S},40,12.5\n")
-    assert "down_ms" not in found.tables["probes"].columns
-    assert "columns ignored: download_s" in found.notes
+    measured = read(tmp_path, f"unix_s,rtt_ms,download_s\n{START_S},40,12.5\n")
+    assert "down_ms" not in measured.tables["probes"].columns
+    assert "columns ignored: download_s" in measured.notes
     table = read(tmp_path, f"unix_s,rtt_ms,up_ms,down_ms\n{START_S},40,-1,41\n{START_S + 1},-1,-1,-1\n").tables[
         "probes"
     ]
@@ -485,9 +485,9 @@ def test_a_database_in_use_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(UserError, match=r"dish\.sqlite-wal \(WAL mode\); make a copy .*VACUUM INTO"):
         read_file(path)
     base.close()  # which writes all of it
-    found = read_file(path).measurement
-    assert found.tables["dish_samples"]["pop_ping_latency_ms"].to_list() == [26.5]
-    assert "in WAL mode" in found.notes[0]
+    measured = read_file(path).measurement
+    assert measured.tables["dish_samples"]["pop_ping_latency_ms"].to_list() == [26.5]
+    assert "in WAL mode" in measured.notes[0]
 
 
 def test_ping_in_another_language_is_refused_with_a_remedy(tmp_path):

@@ -66,7 +66,7 @@ def test_a_permanent_outage_is_a_sentence_without_figures(tmp_path, monkeypatch)
         path = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=5.0, name="ocean")
     race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert "ocean is an outage from the beginning of every run to its end, so there are no results" in text
+    assert "ocean is an outage from the start of every run to its end, so there are no results" in text
     assert "<dt>Outages in a run</dt><dd>1, 5.0 s in all</dd>" in text
     assert "<img" not in text
     assert "<h3>Results</h3>" not in text

@@ -38,9 +38,9 @@ def test_the_rows_of_a_run_make_its_tables(app):
     (run,) = race(
         [dumbbell()], ["cubic+bbr"], out=None, app=app, traffic="peak", duration_s=6.0, on_rows=parts.append
     ).runs
-    found = tables_of(parse_rows(b"".join(parts)))
-    assert len(found["samples"]) > 50
-    for name, rows in found.items():
+    tables = tables_of(parse_rows(b"".join(parts)))
+    assert len(tables["samples"]) > 50
+    for name, rows in tables.items():
         table = run.applications() if name == "applications" else getattr(run, name)()
         if name == "applications" and app == "bulk":
             assert rows == []
@@ -126,8 +126,8 @@ def test_rows_of_a_python_controller_come_from_its_process(tmp_path):
     )
     parts = []
     (run,) = race([dumbbell()], [f"{file}:Mine"], out=None, duration_s=4.0, on_rows=parts.append).runs
-    found = tables_of(parse_rows(b"".join(parts)))
-    assert plain(run.samples(), found["samples"][0]) == found["samples"]
+    tables = tables_of(parse_rows(b"".join(parts)))
+    assert plain(run.samples(), tables["samples"][0]) == tables["samples"]
 
 
 def test_dropped_rows_are_counted_in_a_row():
@@ -143,10 +143,10 @@ def test_dropped_rows_are_counted_in_a_row():
     for _ in range(4):
         rows.add(EVENT)
     rows.end("the machine stalled")
-    found = list(parse_rows(b"".join(taken)))
-    assert [row.type for row in found] == ["event", "dropped", "event", "end"]
-    assert (found[1].rows, found[3].valid, found[3].why_invalid) == (2, False, "the machine stalled")
-    assert all(row.run == KEY for row in found)
+    values = list(parse_rows(b"".join(taken)))
+    assert [row.type for row in values] == ["event", "dropped", "event", "end"]
+    assert (values[1].rows, values[3].valid, values[3].why_invalid) == (2, False, "the machine stalled")
+    assert all(row.run == KEY for row in values)
 
 
 def test_a_slow_function_in_its_thread_does_not_block(monkeypatch):
@@ -163,10 +163,10 @@ def test_a_slow_function_in_its_thread_does_not_block(monkeypatch):
             rows.add(EVENT)
         go.set()
         rows.end(None)
-    found = list(parse_rows(b"".join(taken)))
-    dropped = sum(row.rows for row in found if isinstance(row, DroppedRow))
+    values = list(parse_rows(b"".join(taken)))
+    dropped = sum(row.rows for row in values if isinstance(row, DroppedRow))
     assert 6 <= dropped <= 8
-    assert sum(row.type == "event" for row in found) + dropped == 10
+    assert sum(row.type == "event" for row in values) + dropped == 10
 
 
 def test_the_error_of_a_function_in_its_thread_is_raised_at_the_end():

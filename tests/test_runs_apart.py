@@ -8,7 +8,7 @@ from object_profiles import dumbbell
 import bentpipe as bp
 from bentpipe.report.content import parts
 from bentpipe.report.place import Place
-from bentpipe.runs.apart import original_name, told_apart
+from bentpipe.runs.apart import distinguish, original_name
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def sets():
 
 def test_experiments_are_named_by_their_differences(sets):
     runs = [run.stored for each in sets for run in each]
-    names = [run.experiment for run in told_apart(runs)]
+    names = [run.experiment for run in distinguish(runs)]
     assert names == [
         "race-down · the Profile's queues",
         "race-down · fq_codel",
@@ -29,11 +29,11 @@ def test_experiments_are_named_by_their_differences(sets):
         "race-down-peak",
     ]
     assert [original_name(name) for name in names] == [run.experiment for run in runs]
-    assert [run.experiment for run in told_apart(runs[:1])] == ["race-down"]
+    assert [run.experiment for run in distinguish(runs[:1])] == ["race-down"]
     controllers = bp.Experiment(dumbbell(duration=2), ["cubic", "reno+bbr"], seeds=2).simulate()
-    assert {run.experiment for run in told_apart(run.stored for run in controllers)} == {"race-down"}
+    assert {run.experiment for run in distinguish(run.stored for run in controllers)} == {"race-down"}
     faster = bp.Experiment(bp.Profile.preset("dumbbell:rate=50mbit", duration=2, name="dumbbell"), "cubic").simulate()
-    names = [run.experiment for run in told_apart([runs[0], faster[0].stored])]
+    names = [run.experiment for run in distinguish([runs[0], faster[0].stored])]
     assert len(set(names)) == 2
     assert all(name.startswith("race-down · Profile ") for name in names)
 
@@ -42,7 +42,7 @@ def test_a_report_has_a_part_for_each(sets, tmp_path):
     both = bp.RunSet([run for each in sets[:2] for run in each])
     page = html.unescape(both.report(tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "Download: server to terminal (fq_codel)" in page
-    named = {run.experiment: run for run in told_apart(run.stored for run in both)}
+    named = {run.experiment: run for run in distinguish(run.stored for run in both)}
     content = parts(Place(tmp_path / "page.html", None), list(named.values()))
     assert sorted(part.experiment for part in content) == sorted(named)
     for part in content:

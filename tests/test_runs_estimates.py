@@ -21,14 +21,14 @@ def test_t_quantiles_agree_with_scipy(degrees):
 def test_an_interval_holds_the_true_mean_95_times_in_100():
     # Binomial(4000, 0.95) has a standard deviation of 0.34 %: 1.4 % is four of them.
     rng = np.random.default_rng(1)
-    found = [estimate(list(sample), floor=-math.inf) for sample in rng.normal(7.0, 2.0, size=(4000, 4))]
-    hit = np.mean([e.low <= 7.0 <= e.high for e in found])
+    results = [estimate(list(sample), floor=-math.inf) for sample in rng.normal(7.0, 2.0, size=(4000, 4))]
+    hit = np.mean([e.low <= 7.0 <= e.high for e in results])
     assert abs(hit - 0.95) < 0.014
 
 
 def test_one_run_has_no_interval():
-    found = estimate([3.0])
-    assert (found.n, found.mean, found.median, found.low, found.high) == (1, 3.0, 3.0, None, None)
+    estimated = estimate([3.0])
+    assert (estimated.n, estimated.mean, estimated.median, estimated.low, estimated.high) == (1, 3.0, 3.0, None, None)
 
 
 def test_an_interval_is_truncated_at_the_smallest_possible_value():
@@ -66,5 +66,5 @@ def test_jain_of_equal_flows_and_of_one_that_has_everything():
 
 
 def test_equal_runs_have_no_interval():
-    found = estimate([3.0, 3.0, 3.0])
-    assert (found.n, found.mean, found.low, found.high) == (3, 3.0, None, None)
+    estimated = estimate([3.0, 3.0, 3.0])
+    assert (estimated.n, estimated.mean, estimated.low, estimated.high) == (3, 3.0, None, None)

@@ -62,8 +62,8 @@ def test_every_table_has_its_columns(tmp_path, name):
     row = dict.fromkeys(columns) | ({when: START} if when else {})
     table = pl.DataFrame([row], schema=dict(columns))
     run = write_measured(tmp_path, {name: table}, [SOURCE])
-    found = run.dish[name.removeprefix("dish_")] if name.startswith("dish_") else getattr(run, name)
-    assert found.schema == pl.Schema(dict(columns))
+    result = run.dish[name.removeprefix("dish_")] if name.startswith("dish_") else getattr(run, name)
+    assert result.schema == pl.Schema(dict(columns))
     assert run.start_unix_ns == (START if when else 0)
 
 
@@ -74,19 +74,19 @@ def test_counts_describe_the_table_and_repair_nothing():
         "out_of_order": [False, False, False, True, False, False, False],
     }
     table = probes(times, [10.0, 20.0, 25.0, None, 30.0, 40.0, None], **flags)
-    found = count_probes(table.with_columns(pl.lit(None, pl.Int64).alias("seq")))
-    assert (found["probes"], found["lost"], found["duplicates"], found["out_of_order"]) == (6, 2, 1, 1)
-    assert (found["gaps"], found["longest_gap_s"]) == (1, pytest.approx(1.0))
-    assert found["silence_s"] == pytest.approx(1.0)
+    counts = count_probes(table.with_columns(pl.lit(None, pl.Int64).alias("seq")))
+    assert (counts["probes"], counts["lost"], counts["duplicates"], counts["out_of_order"]) == (6, 2, 1, 1)
+    assert (counts["gaps"], counts["longest_gap_s"]) == (1, pytest.approx(1.0))
+    assert counts["silence_s"] == pytest.approx(1.0)
     # Interpolated, as an analysis of the same probes has them.
-    assert found["rtt_ms"] == pytest.approx({"min": 10.0, "median": 25.0, "p95": 38.5, "p99": 39.7, "max": 40.0})
+    assert counts["rtt_ms"] == pytest.approx({"min": 10.0, "median": 25.0, "p95": 38.5, "p99": 39.7, "max": 40.0})
 
 
 def test_series_are_counted_apart():
     one = probes([0.0, 0.1, 0.2], [1.0, 1.0, 1.0], duplicate=[False] * 3, out_of_order=[False] * 3)
     two = one.with_columns(pl.lit("far").alias("target"), pl.col("unix_ns") + 100 * 10**9)
-    found = count_probes(pl.concat([one, two]))
-    assert (found["gaps"], found["probes"]) == (0, 6)
+    counts = count_probes(pl.concat([one, two]))
+    assert (counts["gaps"], counts["probes"]) == (0, 6)
 
 
 def test_a_measurement_is_never_written_over(tmp_path):

@@ -154,7 +154,7 @@ def test_a_damaged_run_is_left_out_with_a_warning(run, tmp_path):
     shutil.copytree(run.path, other)
     (other / "run.json").write_bytes(b"{")
     with pytest.warns(DamagedRunWarning, match="left out: .*run.json: not JSON"):
-        assert [found.path for found in find_runs(tmp_path)] == [run.path]
+        assert [result.path for result in find_runs(tmp_path)] == [run.path]
 
 
 def test_a_folder_without_runs_is_reported(tmp_path):
@@ -167,7 +167,7 @@ def test_a_folder_without_runs_is_reported(tmp_path):
 def test_a_partial_run_is_ignored(run):
     half = run.path.with_name(f"{PARTIAL}x")
     shutil.copytree(run.path, half)
-    assert [found.path for found in find_runs(run.path.parents[3])] == [run.path]
+    assert [result.path for result in find_runs(run.path.parents[3])] == [run.path]
 
 
 def test_a_failed_write_leaves_the_earlier_run_unchanged(run):

@@ -56,8 +56,8 @@ READERS = {
 
 
 def test_every_packaged_file_is_read_by_a_test():
-    found = [p.name for p in resources.files("bentpipe.scenarios").iterdir() if p.name.endswith(".toml")]
-    assert sorted(found) == sorted(f for f in FILES if "/" not in f)
+    names = [p.name for p in resources.files("bentpipe.scenarios").iterdir() if p.name.endswith(".toml")]
+    assert sorted(names) == sorted(f for f in FILES if "/" not in f)
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -103,9 +103,9 @@ gateways = [{ name = "Nairobi", country = "KE", lat_deg = -1.29, lon_deg = 36.82
 def test_a_user_gateway_list_is_read_with_its_hash(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text(OWN_GATEWAYS, encoding="utf-8-sig")
-    found = read_gateways(path)
-    assert [gateway.label for gateway in found.gateways] == ["Nairobi KE"]
-    assert (found.file, found.sha256) == ("own.toml", hashlib.sha256(path.read_bytes()).hexdigest())
+    gateways = read_gateways(path)
+    assert [gateway.label for gateway in gateways.gateways] == ["Nairobi KE"]
+    assert (gateways.file, gateways.sha256) == ("own.toml", hashlib.sha256(path.read_bytes()).hexdigest())
     assert load_gateways().file is None
 
 

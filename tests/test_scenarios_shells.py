@@ -120,7 +120,7 @@ def flown(altitude_km, inclination_deg):
     elements = json.loads(gzip.decompress(require_data("omm_starlink/starlink_gp_2024-05-21.json.gz").read_bytes()))
     days = [datetime.fromisoformat(e["EPOCH"]).replace(tzinfo=UTC).timestamp() / 86400 for e in elements]
     epoch_day = sorted(days)[len(days) // 2]
-    found = []
+    results = []
     for e, day in zip(elements, days, strict=True):
         n, i = e["MEAN_MOTION"], math.radians(e["INCLINATION"])
         a_km = (WGS72_MU_KM3_S2 / (n * 2 * math.pi / 86400) ** 2) ** (1 / 3)
@@ -131,8 +131,8 @@ def flown(altitude_km, inclination_deg):
             raan = e["RA_OF_ASC_NODE"] - 1.5 * k * math.cos(i) * (epoch_day - day)
             latitude = e["ARG_OF_PERICENTER"] + e["MEAN_ANOMALY"]
             latitude += (n * 360 + 0.75 * k * (5 * math.cos(i) ** 2 - 1)) * (epoch_day - day)
-            found.append((raan, latitude))
-    return found
+            results.append((raan, latitude))
+    return results
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def looks(every=1, clear=15, seconds=300, late_ns=0):
 
 def right(answers, seconds=300):
     known = truth(seconds)
-    found = [a.norad_id == known[a.slot_start_unix_ns] for a in answers if a.slot_start_unix_ns in known]
-    return sum(found) / len(known)
+    agrees = [a.norad_id == known[a.slot_start_unix_ns] for a in answers if a.slot_start_unix_ns in known]
+    return sum(agrees) / len(known)
 
 
 @pytest.mark.parametrize(("every", "clear"), [(1, 15), (1, 0), (5, 15), (15, 90)])
@@ -159,9 +159,9 @@ def test_quaternions_turn_maps_of_a_moving_terminal():
     second = np.stack([np.sin(heading), -np.cos(heading), np.zeros(300)], axis=1)
     frame = np.stack([(ground * second).sum(1), -(ground * first).sum(1), ground[:, 2]], axis=1)
     row, column = vectors_to_pixels(frame, (SIDE, SIDE), 80.0)
-    found = painted_from_pixels(times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), (SIDE, SIDE))
+    painting = painted_from_pixels(times, row.clip(0, SIDE - 1), column.clip(0, SIDE - 1), (SIDE, SIDE))
     attitudes = Attitudes(times - SECOND // 2, quaternion)
-    answers, orientation = by_map(found, "FRAME_UT", satellites(), PLACE, attitudes=attitudes)
+    answers, orientation = by_map(painting, "FRAME_UT", satellites(), PLACE, attitudes=attitudes)
     assert orientation is None
     assert right(answers) >= 0.9
 
@@ -201,19 +201,19 @@ def test_invalid_maps_are_handled(rows):
     for at, shape, value, seed in rows:
         quality = np.where(np.random.default_rng(seed).random(shape) < 0.5, value, -1.0).astype(np.float32)
         maps.append((START + at, quality))
-    found = painted(maps)
-    for slot in found.slots:
+    painting = painted(maps)
+    for slot in painting.slots:
         assert (slot.start_unix_ns - START) % SLOT == 0
         assert len(slot.row) == len(slot.column) == len(slot.begin_s) == len(slot.end_s) > 0
         assert all(begin < end <= begin + 30 for begin, end in zip(slot.begin_s, slot.end_s, strict=True))
-    answers, _ = by_map(found, "FRAME_EARTH", satellites(), PLACE)
+    answers, _ = by_map(painting, "FRAME_EARTH", satellites(), PLACE)
     assert all(np.isfinite(a.confidence) and 0 <= a.confidence <= 1 for a in answers)
 
 
 def test_a_burst_of_pixels_is_ignored():
     before = np.full((SIDE, SIDE), -1.0, dtype=np.float32)
-    found = painted([(START, before), (START + SECOND, np.ones_like(before))])
-    assert (found.slots, found.bursts) == ([], 1)
+    painting = painted([(START, before), (START + SECOND, np.ones_like(before))])
+    assert (painting.slots, painting.bursts) == ([], 1)
 
 
 def test_clearing_is_distinguished_from_vanishing_pixels():
@@ -223,8 +223,8 @@ def test_clearing_is_distinguished_from_vanishing_pixels():
     lost[40, 45] = -1
     cleared = np.full_like(one, -1.0)
     cleared[41, 40] = 1
-    found = painted([(START + k * SECOND, m) for k, m in enumerate([one, lost, one, cleared])])
-    assert list(zip(found.slots[0].row, found.slots[0].column, strict=True)) == [(40, 45), (41, 40)]
+    painting = painted([(START + k * SECOND, m) for k, m in enumerate([one, lost, one, cleared])])
+    assert list(zip(painting.slots[0].row, painting.slots[0].column, strict=True)) == [(40, 45), (41, 40)]
 
 
 def test_posteriors_are_probabilities():
@@ -282,10 +282,10 @@ def test_the_command_reads_a_recording(recording):
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     known = {key: value for key, value in truth().items() if key < START + 120 * SECOND}
-    found = [
+    results = [
         row["norad_id"] == known[parse_utc(row["slot_start"])] for row in rows if parse_utc(row["slot_start"]) in known
     ]
-    assert sum(found) >= 7
+    assert sum(results) >= 7
     assert {"slot_start", "norad_id", "confidence", "runner_up"} <= set(rows[0])
     table = run(
         app, ["serving", str(recording / "dish"), "--elements", str(recording / "elements.tle"), "--site", SITE]
@@ -439,9 +439,11 @@ def test_maps_with_parquet_timestamps(others, tmp_path, zone):
     instants = (pl.col("timestamp") * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
     instants = instants.dt.replace_time_zone(None) if zone is None else instants.dt.convert_time_zone(zone)
     table.with_columns(instants.alias("timestamp")).write_parquet(tmp_path / "obstruction_map-A.parquet")
-    found, wanted = read_maps(tmp_path), read_maps(others)
-    assert [slot.start_unix_ns for slot in found.painted.slots] == [slot.start_unix_ns for slot in wanted.painted.slots]
-    assert found.warnings == (("its times have no zone: taken for UTC",) if zone is None else ())
+    result, wanted = read_maps(tmp_path), read_maps(others)
+    assert [slot.start_unix_ns for slot in result.painted.slots] == [
+        slot.start_unix_ns for slot in wanted.painted.slots
+    ]
+    assert result.warnings == (("its times have no zone: taken for UTC",) if zone is None else ())
 
 
 @settings(max_examples=150)
@@ -457,12 +459,12 @@ def test_any_bytes_give_maps_or_a_one_line_error(others, tmp_path_factory, data)
     new = data.draw(st.binary(max_size=12))
     (folder / name).write_bytes(good[:at] + new + good[at + data.draw(st.integers(0, 40)) :])
     try:
-        found = read_maps(folder / name if name in tables else folder)
+        maps = read_maps(folder / name if name in tables else folder)
     except UserError as error:
         if "\n" in str(error):
             pytest.fail(f"more than a line: {error}")
     else:
-        assert all(slot.row for slot in found.painted.slots)
+        assert all(slot.row for slot in maps.painted.slots)
 
 
 def test_labels_are_read_by_slot(tmp_path):

@@ -73,10 +73,10 @@ def test_shares_are_equivalent_only_if_both_one_sided_tests_reject():
     rng = np.random.default_rng(1)
     tight = list(0.6 + 0.01 * rng.standard_normal(10))
     near = [x + 0.02 + 0.01 * rng.standard_normal() for x in tight]
-    found = share_test(tight, near)
-    assert found is not None
-    assert found.equivalent
-    assert found.difference == pytest.approx(np.mean(tight) - np.mean(near))
+    test = share_test(tight, near)
+    assert test is not None
+    assert test.equivalent
+    assert test.difference == pytest.approx(np.mean(tight) - np.mean(near))
     # Without further seeds, and with many, about the same as SciPy's own paired test, once from each side.
     many = 0.6 + 0.05 * rng.standard_normal(100)
     others = many + 0.03 + 0.08 * rng.standard_normal(100)
@@ -103,13 +103,13 @@ def test_shares_are_equivalent_only_if_both_one_sided_tests_reject():
 def test_more_simulated_seeds_add_power_to_the_shares_test_at_the_same_level(follows):
     """Worlds 5 points apart are called equal as often as the level says, equal ones more often than by pairs."""
 
-    def found(apart: float, drawn: int, rng: np.random.Generator) -> bool:
+    def rejects(apart: float, drawn: int, rng: np.random.Generator) -> bool:
         ours = 0.6 + 0.08 * rng.standard_normal(drawn)
         theirs = 0.6 - apart + follows * (ours[:20] - 0.6) + 0.08 * math.sqrt(1 - follows**2) * rng.standard_normal(20)
         return share_test(ours[:20].tolist(), theirs.tolist(), ours[20:].tolist()).equivalent
 
     def often(apart: float, drawn: int) -> float:
-        return sum(found(apart, drawn, np.random.default_rng(seed)) for seed in range(800)) / 800
+        return sum(rejects(apart, drawn, np.random.default_rng(seed)) for seed in range(800)) / 800
 
     assert often(SHARE_MARGIN, 200) < 0.0221 + 3 * math.sqrt(0.0221 / 800)
     assert often(0.0, 200) >= often(0.0, 20)
@@ -120,12 +120,12 @@ def test_more_simulated_seeds_add_power_to_the_shares_test_at_the_same_level(fol
 def test_figures_agree_with_their_run(tmp_path):
     paths, _ = make_paths(20.0, None, tmp_path / "trace")
     (run,) = race([paths["fibre"]], ["cubic"], out=tmp_path / "a", duration_s=20.0, phase_s=0.0).runs
-    found = figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
-    assert found.goodput_bps == pytest.approx(run.flows[0]["goodput_bps"], rel=0.01)
-    assert found.shares == (1.0,)
-    assert found.lateness_ms is None
+    figures = figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
+    assert figures.goodput_bps == pytest.approx(run.flows[0]["goodput_bps"], rel=0.01)
+    assert figures.shares == (1.0,)
+    assert figures.lateness_ms is None
     # Half of 19.5 ms, and what waits in a queue of as much again.
-    assert 9.75 < found.delay_ms < 9.75 + 19.5 + 0.1
+    assert 9.75 < figures.delay_ms < 9.75 + 19.5 + 0.1
     (computed,) = race([paths["leo-computed"]], ["bbr"], out=tmp_path / "b", duration_s=20.0, phase_s=0.0).runs
     over_hops = figures_of(computed, computed.samples(), computed.links(), computed.events(), warmup_s=10.0).delay_ms
     span_s = np.arange(5.0, 20.0, 0.1)
@@ -156,14 +156,14 @@ def test_figures_are_sums_over_hops_after_the_warm_up():
         (14.0, -1, "down", "hop 1", 0.0, 0),  # nothing came through
     ]
     links = pl.DataFrame(rows, ["t_s", "flow", "direction", "hop", "delay_mean_ms", "delay_n"], orient="row")
-    found = figures_of(run, samples, links, pl.DataFrame({"kind": ["stolen"], "t_s": [12.0]}), warmup_s=10.0)
-    assert found.goodput_bps == 10_000 * 1448 * 8 / 20
-    assert found.shares == (0.75, 0.25)
-    assert found.retransmit_rate == 100 / 10_100
-    assert found.delay_ms == (100 * 20 + 300 * 30 + 400 * 5) / 400
-    assert found.seconds == {12: (100 * 20 + 100 * 5, 100), 13: (300 * 30 + 300 * 5, 300)}
-    assert found.calm == frozenset()
-    assert found.delay_in_ms({13}) == 35.0
+    figures = figures_of(run, samples, links, pl.DataFrame({"kind": ["stolen"], "t_s": [12.0]}), warmup_s=10.0)
+    assert figures.goodput_bps == 10_000 * 1448 * 8 / 20
+    assert figures.shares == (0.75, 0.25)
+    assert figures.retransmit_rate == 100 / 10_100
+    assert figures.delay_ms == (100 * 20 + 300 * 30 + 400 * 5) / 400
+    assert figures.seconds == {12: (100 * 20 + 100 * 5, 100), 13: (300 * 30 + 300 * 5, 300)}
+    assert figures.calm == frozenset()
+    assert figures.delay_in_ms({13}) == 35.0
 
 
 def test_an_incomplete_run_is_refused_in_one_line(tmp_path):
@@ -209,12 +209,12 @@ def test_bbr_queues_more_in_seconds_with_stolen_time(tmp_path):
 
     calm, halting = path("calm", Points.constant(0.00975)), path("halting", Points.of(t_s, delay_s))
     runs = race([calm, halting], ["bbr", "cubic"], out=tmp_path, phase_s=0.0, duration_s=span_s).runs
-    found = {
+    results = {
         (run.label, run.scheme): figures_of(run, run.samples(), run.links(), run.events(), warmup_s=10.0)
         for run in runs
     }
     bbr, simulated, cubic, other = (
-        found[key] for key in (("halting", "bbr"), ("calm", "bbr"), ("halting", "cubic"), ("calm", "cubic"))
+        results[key] for key in (("halting", "bbr"), ("calm", "bbr"), ("halting", "cubic"), ("calm", "cubic"))
     )
     bbr = replace(bbr, stolen=frozenset(int(np.ceil(at)) for at in at_s), lateness_ms=(0.1, 0.5))
     halts, behind = bbr.stolen, {second + 1 for second in bbr.stolen}
@@ -302,11 +302,11 @@ def test_a_kernel_with_large_scatter_leaves_a_difference_undecided():
         return judge(cell, first, theirs_too, more=others, repeated=world(theirs, later, again or n))
 
     # The kernel scatters so that it would not be shown equal to itself; a simulator that is off could look like it.
-    for found in (verdict(11, 10.5, 10.5, later=6), verdict(14, 20, 20), verdict(3, 20, 20, "cubic+bbr", n=20)):
-        (quantity,) = found.outside
-        itself = against_itself(found, quantity)
-        assert itself.hides > itself.limit == found.limit(quantity)
-        assert (explained_by(found), undecided(found), found.within) == (None, (quantity,), False)
+    for result in (verdict(11, 10.5, 10.5, later=6), verdict(14, 20, 20), verdict(3, 20, 20, "cubic+bbr", n=20)):
+        (quantity,) = result.outside
+        itself = against_itself(result, quantity)
+        assert itself.hides > itself.limit == result.limit(quantity)
+        assert (explained_by(result), undecided(result), result.within) == (None, (quantity,), False)
     # With the numbers that `FULL` has in the end: as many seeds, and the first of them once more.
     many, repeated, drawn = FULL.pairs[-1], FULL.repeated, FULL.simulated
     assert not verdict(3, 2, 2, "cubic+bbr", n=many, again=repeated, more=drawn).outside
@@ -314,7 +314,7 @@ def test_a_kernel_with_large_scatter_leaves_a_difference_undecided():
     assert (last.outside, undecided(last)) == (("shares",), ("shares",))
     more = verdict(3, 15, 15, "cubic+bbr", n=160)
     assert not undecided(more), "more seeds are the way out"
-    for case, found in {
+    for case, result in {
         "few runs are a reason for more of them": verdict(14, 20, 20, n=4),
         "a simulator that scatters where the kernel does not is a finding": verdict(14, 60, 3),
         "one that scatters more is not excused by that": verdict(14, 80, 20),
@@ -324,9 +324,9 @@ def test_a_kernel_with_large_scatter_leaves_a_difference_undecided():
         "shares far apart": verdict(20, 15, 15, "cubic+bbr", n=20),
         "a kernel that was another the second time": verdict(-11, 0.1, 0.1, later=-20),
     }.items():
-        assert found.outside, case
-        assert explained_by(found) is None, case
-        assert not undecided(found), case
+        assert result.outside, case
+        assert explained_by(result) is None, case
+        assert not undecided(result), case
     assert against_itself(judge(Cell("fibre", "reno"), side((1, 1, 1, 0)), side((1, 1, 1, 0))), "goodput") is None
 
 
@@ -361,12 +361,12 @@ def test_a_cell_in_doubt_gets_another_look_and_then_repeated_kernel_runs(tmp_pat
     monkeypatch.setattr(sim_vs_kernel, "side", sides)
     monkeypatch.setattr(sim_vs_kernel, "write_page", lambda out, cells, worlds, notes: out)
     shares = []
-    found = sim_vs_kernel.compare(tmp_path, FULL, on_progress=shares.append)
+    comparison = sim_vs_kernel.compare(tmp_path, FULL, on_progress=shares.append)
     assert [(cell, seeds) for cell, seeds, _ in looks[24:]] == [(by_luck, 10), (wrong, 10)]
     assert {length for cell, _, length in looks if cell.alone and cell.profile != "leo-measured"} == {85}
     assert {length for cell, _, length in looks if not cell.alone and cell.profile != "leo-measured"} == {45}
     assert repeated == [wrong]
-    outside = [cell for cell in found.cells() if not cell["within"]]
+    outside = [cell for cell in comparison.cells() if not cell["within"]]
     assert [(cell["profile"], cell["flows"], cell["explained_by"]) for cell in outside] == [
         ("leo-computed", "reno", None)
     ]

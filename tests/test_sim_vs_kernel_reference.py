@@ -55,19 +55,19 @@ def file(tmp_path, monkeypatch):
 
 
 def test_stored_results_are_read_back(file):
-    found = read(file)
-    assert (found.cell, found.why_invalid, found.days) == (PAIR, None, ("2026-11-23",))
-    assert found.figures == Side((FIGURES, FIGURES))
-    assert found.repeated == Side((FIGURES,))
-    assert found.made_on == (VERSIONS,)
-    assert found.met == (met(run(0)), met(run(1)))
+    stored = read(file)
+    assert (stored.cell, stored.why_invalid, stored.days) == (PAIR, None, ("2026-11-23",))
+    assert stored.figures == Side((FIGURES, FIGURES))
+    assert stored.repeated == Side((FIGURES,))
+    assert stored.made_on == (VERSIONS,)
+    assert stored.met == (met(run(0)), met(run(1)))
 
 
 def test_further_looks_are_appended(file, tmp_path, monkeypatch):
     assert extend(file, PAIR, [run(2), run(3)], HOST) == 4
-    found = read(file)
-    assert [json.loads(one)[2] for one in found.met] == [0, 1, 2, 3]
-    assert found.repeated == Side((FIGURES,))
+    stored = read(file)
+    assert [json.loads(one)[2] for one in stored.met] == [0, 1, 2, 3]
+    assert stored.repeated == Side((FIGURES,))
     with pytest.raises(ValueError, match=r"seeds \[3\] do not follow the 4"):
         extend(file, PAIR, [run(3)], HOST)
     with pytest.raises(UserError, match=r"its kernel has .*2304.*, this one .*4352"):
@@ -111,8 +111,8 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(file, data):
     new.write_text(text[:begin] + data.draw(st.text('{}[]",:0123456789.-ae\n', max_size=4)) + text[end:])
     # Whole, or refused in one line: either way it comes back.
     with suppress(UserError):
-        found = read(new)
-        assert len(found.met) == len(found.figures.runs) <= len(whole.met) + 1
+        stored = read(new)
+        assert len(stored.met) == len(stored.figures.runs) <= len(whole.met) + 1
 
 
 @pytest.mark.parametrize(

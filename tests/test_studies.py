@@ -58,11 +58,11 @@ def test_a_study_writes_figures_table_and_page(toy, tmp_path):
 
 
 def test_a_study_is_printed_as_a_table_and_as_json(toy, tmp_path):
-    printed = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
-    assert printed.exit_code == 0, printed.output
-    assert "> 100" in printed.stdout
-    assert "0.50" in printed.stdout
-    assert f"figure: {tmp_path}/toy-figure-1.png" in printed.stderr
+    output = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path)])
+    assert output.exit_code == 0, output.output
+    assert "> 100" in output.stdout
+    assert "0.50" in output.stdout
+    assert f"figure: {tmp_path}/toy-figure-1.png" in output.stderr
     machine = CLI.invoke(app, ["study", "run", "toy", "-o", str(tmp_path), "--json"])
     document = json.loads(machine.stdout)
     assert {"study", "rows", "verdicts"} <= set(document)

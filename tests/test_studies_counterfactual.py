@@ -25,8 +25,8 @@ def test_a_counterfactual_path_has_the_stated_loss(lost, every_s, within):
         for seed in range(2)
     ]
     for direction in ("up", "down"):
-        found = sum(PathView(path).loss(direction).mean() for path in paths) / len(paths)
-        assert found == pytest.approx(lost, rel=within)
+        result = sum(PathView(path).loss(direction).mean() for path in paths) / len(paths)
+        assert result == pytest.approx(lost, rel=within)
     steps = PathView(paths[0]).loss("down").value
     inside = lost if every_s is None else default_parameters()["loss"]["probability_inside"]
     assert set(steps.round(6)) == {0.0, inside}

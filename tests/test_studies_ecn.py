@@ -22,12 +22,12 @@ def outcome(goodput_mbps, queueing_ms, share=0.5):
 
 def field(own, plain, marked):
     """Each queue gives the same: without ECN `plain`, with it `marked`."""
-    found = {}
+    results = {}
     for direction, queue in product(study.DIRECTIONS, [study.OWN, *study.NAMES.values()]):
         for scheme in study._schemes(queue):
             outcomes = own if queue == study.OWN else marked if "ecn=" in scheme else plain
-            found[direction, queue, scheme] = outcomes
-    return found
+            results[direction, queue, scheme] = outcomes
+    return results
 
 
 def measured(run):
@@ -35,8 +35,8 @@ def measured(run):
     return study.marked(run) | {"rtt_ms": rtt_ms.drop_nulls().mean()}
 
 
-def holds(found, text):
-    chosen = [verdict.holds for verdict in study._verdicts(found, "here") if text in verdict.statement]
+def holds(runs_of, text):
+    chosen = [verdict.holds for verdict in study._verdicts(runs_of, "here") if text in verdict.statement]
     assert chosen
     return chosen
 
@@ -45,15 +45,15 @@ def test_a_queue_with_half_the_delay_and_equal_goodput_is_reported_so():
     own = [outcome(100, 80), outcome(90, 60), outcome(110, 70)]
     plain = [outcome(80, 6), outcome(70, 5), outcome(85, 7)]
     marked = [outcome(99, 5), outcome(88, 6), outcome(109, 5)]
-    found = field(own, plain, marked)
-    assert all(holds(found, "halves the queueing delay"))
-    assert all(holds(found, "marks give more goodput than drops"))
-    assert all(holds(found, "loss-based control does as BBR does"))
+    field_runs = field(own, plain, marked)
+    assert all(holds(field_runs, "halves the queueing delay"))
+    assert all(holds(field_runs, "marks give more goodput than drops"))
+    assert all(holds(field_runs, "loss-based control does as BBR does"))
     assert set(holds(field(own, plain, plain), "halves the queueing delay")) == {False}  # it costs goodput
     assert set(holds(field(own, plain, plain), "marks give more")) == {None}  # neither more nor less
     unsure = [outcome(80, 60), outcome(130, 5), outcome(85, 30)]
     assert set(holds(field(own, plain, unsure), "halves the queueing delay")) == {None}
-    rows = study._rows(found, "here")
+    rows = study._rows(field_runs, "here")
     assert len({row.quantity for row in rows}) == len(rows)
     assert all(row.published is None and row.ours is not None for row in rows)
 
@@ -73,10 +73,10 @@ def test_queueing_delay_excludes_the_delay_of_a_lone_packet(tmp_path, queue, mos
         [path], ["cubic:ecn=classic"], direction="up", duration_s=10.0, phase_s=0.0, queues=[queue], measure=measured
     )
     (run,) = run_sweep(jobs, out=tmp_path).whole()
-    found = study._outcome(run, lone_ms(path, "up"))
+    result = study._outcome(run, lone_ms(path, "up"))
     waited_ms = run.measures["rtt_ms"] - 40.0
-    assert found.retransmitted >= 0
-    assert found.queueing_ms == pytest.approx(waited_ms, rel=0.35, abs=2.0)
-    assert most_ms is None or found.queueing_ms < most_ms
-    assert (found.marks > 0) == (most_ms is not None)
-    assert found.after_handover in (0.0, None)
+    assert result.retransmitted >= 0
+    assert result.queueing_ms == pytest.approx(waited_ms, rel=0.35, abs=2.0)
+    assert most_ms is None or result.queueing_ms < most_ms
+    assert (result.marks > 0) == (most_ms is not None)
+    assert result.after_handover in (0.0, None)

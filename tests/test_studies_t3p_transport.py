@@ -48,9 +48,9 @@ def test_the_papers_statistic_pools_all_seconds():
     runs = []
     for i, level in enumerate((1e6, 9e6)):  # by tests 2.5 on geometric average, of all seconds together 4.6
         runs += [run("bbr2", str(i), level, 40.0), run("other", str(i), level * (1.25, 5.0)[i], 42.0)]
-    found = pooled(runs, "other", "bbr2")
-    assert found.gain.value == pytest.approx((1.25 * 1 + 5 * 9) / 10)
-    assert found.rtt_p95.value == pytest.approx(1.05)
+    result = pooled(runs, "other", "bbr2")
+    assert result.gain.value == pytest.approx((1.25 * 1 + 5 * 9) / 10)
+    assert result.rtt_p95.value == pytest.approx(1.05)
     assert score(runs, "other", "bbr2").gain.mean == pytest.approx(2.5)
     assert pooled(runs, "absent", "bbr2").gain is None
     assert Span(2.1, 2.0, 2.2, 25).meets(2.15, 1.25) is True

@@ -237,10 +237,10 @@ class FakeFuture:
         return self.statuses[0]
 
     def result(self, timeout):
-        found = self.results.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        outcome = self.results.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def add_done_callback(self, _):
         self.callbacks += 1
@@ -248,9 +248,9 @@ class FakeFuture:
 
 def fake_cluster(jobs, future, status="running"):
     pytest.importorskip("distributed")
-    found = clustering._Cluster(SimpleNamespace(status=status), "tcp://there:8786", jobs)
-    found._out[future.key] = (0, future)
-    return found
+    cluster = clustering._Cluster(SimpleNamespace(status=status), "tcp://there:8786", jobs)
+    cluster._out[future.key] = (0, future)
+    return cluster
 
 
 def test_a_result_lost_with_its_worker_is_awaited_again(jobs):

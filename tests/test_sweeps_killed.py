@@ -72,12 +72,12 @@ def test_a_killed_scheduler_is_one_line_and_the_next_call_runs_the_rest(tmp_path
         try:
             wait_for(lambda: len(results()) >= 3 or None, sweep)  # its head, and two Runs
             dask.scheduler.kill()
-            printed, errors = sweep.communicate(timeout=60)
+            output, errors = sweep.communicate(timeout=60)
         finally:
             sweep.kill()
             sweep.wait()
     kept = results()
-    assert (sweep.returncode, printed) == (1, "")
+    assert (sweep.returncode, output) == (1, "")
     error = json.loads(errors)["error"]
     assert (error["code"], error["message"]) == (
         "cluster_gone",

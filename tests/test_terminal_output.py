@@ -35,20 +35,20 @@ def command(*arguments, stdout=subprocess.PIPE):
 
 @given(st.text())
 def test_printable_text_has_no_control_characters_and_encodes(text):
-    found = printable(text)
-    assert not CONTROLS.search(found)
-    found.encode()
-    assert printable(found) == found
-    assert len(found) == len(text)
+    escaped = printable(text)
+    assert not CONTROLS.search(escaped)
+    escaped.encode()
+    assert printable(escaped) == escaped
+    assert len(escaped) == len(text)
 
 
 @given(st.dictionaries(st.text(), st.text() | st.floats(allow_nan=False, allow_infinity=False)))
 def test_json_keeps_what_it_escapes(capsys, value):
     capsys.readouterr()
     console.print_json(value)
-    printed = capsys.readouterr().out
-    assert not CONTROLS.search(printed)
-    assert json.loads(printed) == value
+    output = capsys.readouterr().out
+    assert not CONTROLS.search(output)
+    assert json.loads(output) == value
 
 
 def test_a_profile_whose_name_is_hostile(tmp_path):

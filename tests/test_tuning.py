@@ -23,29 +23,29 @@ def lossy():
 
 def test_a_higher_loss_threshold_gains_on_a_lossy_path_and_the_winner_is_scored_again(lossy, tmp_path):
     grid = parse_grid("bbr2", ["loss_thresh=0.02,0.2", "probe_rtt_win_ms=5000"])
-    found = tune([lossy], grid, out=tmp_path, duration_s=12, seeds=2, most_inflation=5.0)
-    same, better = found.cells
+    tuned = tune([lossy], grid, out=tmp_path, duration_s=12, seeds=2, most_inflation=5.0)
+    same, better = tuned.cells
     assert same.score.gain.mean == pytest.approx(1.0)  # the default's own values
     assert better.score.gain.mean > 1.1
-    assert found.best == better
-    assert found.fresh is not None
-    assert found.fresh.gain != better.score.gain
-    assert "the gain may be chance" in found.fresh_on  # of a static path there is no other draw
+    assert tuned.best == better
+    assert tuned.fresh is not None
+    assert tuned.fresh.gain != better.score.gain
+    assert "the gain may be chance" in tuned.fresh_on  # of a static path there is no other draw
     assert tune([lossy], grid, out=tmp_path, duration_s=12, seeds=2, most_inflation=0.0).best is None
-    texts = [text.get_text() for text in plot_heatmaps(found, title="t").axes[0].texts]
+    texts = [text.get_text() for text in plot_heatmaps(tuned, title="t").axes[0].texts]
     gain = better.score.gain
     low, high = (f"{100 * (end - 1):+.0f}" for end in (gain.low, gain.high))
     assert any(text.endswith(f"{low} … {high}") for text in texts)
-    assert found.to_dict()["best"]["point"] == {"loss_thresh": "0.2", "probe_rtt_win_ms": "5000"}
+    assert tuned.to_dict()["best"]["point"] == {"loss_thresh": "0.2", "probe_rtt_win_ms": "5000"}
 
 
 def test_the_best_point_is_scored_again_on_held_out_profiles(lossy, tmp_path):
     kept = preset_profile("dumbbell:rate=5mbit,rtt=40ms,queue=1bdp,loss=0.01", duration_s=14)
     grid = parse_grid("bbr2", ["loss_thresh=0.2"])
-    found = tune([lossy], grid, out=tmp_path, duration_s=12, most_inflation=5.0, fresh_paths=[kept])
-    assert found.fresh_on.startswith("1 other Profile")
-    assert found.to_dict()["fresh"]["on"] == found.fresh_on
-    assert found.fresh.goodput_bps > found.best.score.goodput_bps  # a path that loses less
+    tuned = tune([lossy], grid, out=tmp_path, duration_s=12, most_inflation=5.0, fresh_paths=[kept])
+    assert tuned.fresh_on.startswith("1 other Profile")
+    assert tuned.to_dict()["fresh"]["on"] == tuned.fresh_on
+    assert tuned.fresh.goodput_bps > tuned.best.score.goodput_bps  # a path that loses less
     with pytest.raises(UserError, match=r"fresh_paths: .* is among the Profiles"):
         tune([lossy], grid, out=tmp_path, duration_s=12, fresh_paths=[lossy])
 
@@ -107,10 +107,10 @@ def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_
     """The seed on which it failed is the hard one."""
     runs = [swept_run("d", f"p{k}", seed, 1e6 if seed == 0 else 0.1e6) for k in range(4) for seed in range(2)]
     runs += [swept_run("x", f"p{k}", 0, 1.1e6) for k in range(4)]
-    found = score(runs, "x", "d")
-    assert found.missing == 4
-    assert found.gain.mean == pytest.approx(1.1)
-    cell = SimpleNamespace(score=found)
+    scored = score(runs, "x", "d")
+    assert scored.missing == 4
+    assert scored.gain.mean == pytest.approx(1.1)
+    cell = SimpleNamespace(score=scored)
     assert search.best_of([cell], 0.1) is None
     by_default = [one for one in runs if one.scheme == "x" or one.seed == 0]
     assert score([*by_default, swept_run("x", "p0", 1, 0.2e6)], "x", "d").missing == 0, "the default failed, not it"
@@ -120,13 +120,13 @@ def test_a_point_is_scored_on_what_both_finished_and_one_that_failed_is_not_the_
 
 
 def test_groups_are_read_with_their_tunables():
-    found = parse_groups("8xcubic,2xbbr2:loss_thresh=0.08,probe_rtt_win_ms=4000,reno")
-    assert [(each.count, each.scheme) for each in found] == [
+    groups = parse_groups("8xcubic,2xbbr2:loss_thresh=0.08,probe_rtt_win_ms=4000,reno")
+    assert [(each.count, each.scheme) for each in groups] == [
         (8, "cubic"),
         (2, "bbr2:loss_thresh=0.08,probe_rtt_win_ms=4000"),
         (1, "reno"),
     ]
-    assert scheme_of_groups(found[1:]).count("+") == 2
+    assert scheme_of_groups(groups[1:]).count("+") == 2
     for text, message in (
         ("0xcubic,reno", "0 flows"),
         ("cubic", "one flow"),
@@ -139,11 +139,11 @@ def test_groups_are_read_with_their_tunables():
 
 def test_equal_flows_share_evenly_and_more_so_over_longer_times(tmp_path):
     path = preset_profile("dumbbell:rate=10mbit,rtt=40ms,queue=1bdp", duration_s=60)
-    found = fairness([path], [Group(2, "reno"), Group(2, "reno")], out=tmp_path)
-    assert sum(each.mean for each in found.shares) == pytest.approx(1.0)
-    assert found.scales[-1].jain.mean >= found.scales[0].jain.mean
-    assert found.scales[0].jain.mean <= 1.0
-    assert found.ratios[0].size == 50
-    assert np.isfinite(np.median(found.ratios[0]))
-    assert plot_fairness({"reno": found}, title="t").axes
-    assert found.to_dict()["groups"][0]["fair_share"] == 0.5
+    shares = fairness([path], [Group(2, "reno"), Group(2, "reno")], out=tmp_path)
+    assert sum(each.mean for each in shares.shares) == pytest.approx(1.0)
+    assert shares.scales[-1].jain.mean >= shares.scales[0].jain.mean
+    assert shares.scales[0].jain.mean <= 1.0
+    assert shares.ratios[0].size == 50
+    assert np.isfinite(np.median(shares.ratios[0]))
+    assert plot_fairness({"reno": shares}, title="t").axes
+    assert shares.to_dict()["groups"][0]["fair_share"] == 0.5

@@ -20,11 +20,11 @@ def test_json_says_on_what_it_was_made():
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe", "validate", "slots", "--json"], capture_output=True, text=True, check=True
     )
-    printed = json.loads(done.stdout)
-    assert [claim["claim"] for claim in printed["claims"]] == ["slots"]
-    assert printed["made_on"] == made_on()
-    assert printed["made_on"]["kernel"].split()[0] in {"Linux", "Darwin"}
-    assert printed["made_on"]["processors"] >= 1
+    output = json.loads(done.stdout)
+    assert [claim["claim"] for claim in output["claims"]] == ["slots"]
+    assert output["made_on"] == made_on()
+    assert output["made_on"]["kernel"].split()[0] in {"Linux", "Darwin"}
+    assert output["made_on"]["processors"] >= 1
 
 
 def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):

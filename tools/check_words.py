@@ -1,7 +1,7 @@
 """Refuse retired words: `make check` runs this over every tracked text file but CHANGELOG.md.
 
-Each entry says what to write instead (docs/glossary.md). Python names are checked in the syntax tree, so that a word
-may still stand in a string that another program prints.
+Each entry says what to write instead (docs/glossary.md). Names are checked apart from texts, in Python in the syntax
+tree, so that a word may still stand in a string that another program prints.
 """
 
 from __future__ import annotations
@@ -35,11 +35,39 @@ RETIRED = {
     r"\bfigures that are kept\b": "stored reference results",
     r"\bno try made valid\b": "invalid because …",
     r"\blength of a path\b": "base RTT",
+    r"\bhouses?\b|\bhears?\b": "plugin registry, Python controller",
+    r"\bpaths? (moves?|moved|(is|are) changed|closes?|closed)\b": "handover, reconfiguration, outage, interruption",
+    r"\bheld (the |a )?flows? back\b": "limiting factor",
+    r"\bin a full queue\b": "tail drop",
+    r"\bon[ _]the[ _]way\b": "random loss, in flight",
+    r"\bcut off\b": "handover drop; of a file: truncated",
+    r"\bfates\b": "drawn from the seed; one fate is an event's effect on packets",
+    r"\bwithout one,": "default: …",
+    r"\bthe beginning\b": "warm-up, start-up phase, start",
 }
 """Pattern → what to write instead."""
 
-NAMES = frozenset({"said", "told", "asked", "heard", "what", "such", "those"})
+NAMES = frozenset({"said", "told", "asked", "heard", "found", "printed", "what", "such", "those"})
 """Words that name nothing: neither a function, a class, an argument nor a variable may be called so."""
+
+PARTS = frozenset({"said", "told", "asked", "heard", "found"})
+"""Those of `NAMES` that may not be a part of a name either: `told_apart`."""
+
+FIELDS = frozenset({"found"})
+"""Those of `NAMES` that a field or an argument may have: an error's `found` and `expected`, the result of a search."""
+
+TEST = re.compile(r"#\[test\]\s*(?:#\[[^\n]*\]\s*)*fn \w+")
+"""The head of a test in Rust; its name is a sentence."""
+
+BOUND = re.compile(
+    r"\b(?:fn|struct|enum|mod|const|static|type|trait)\s+(\w+)"  # items
+    r"|\b(?:let|for|ref|mut)\s+(?:mut\s+)?\(?(\w+)"  # variables
+    r"|(?:^\s*(?:pub(?:\([^)]*\))? )?|[(,|] ?)(?:mut )?([a-z_]\w*)\s*:(?!:)",  # fields and arguments
+    re.MULTILINE,
+)
+"""Names that Rust code binds."""
+
+BETTER = "a noun for data, a verb for a function"
 
 SKIPPED = ("CHANGELOG.md", "Cargo.lock", "tools/check_words.py", "requirements/")
 SUFFIXES = {".py", ".pyi", ".rs", ".md", ".toml", ".html", ".css", ".sh", ".yml"}
@@ -63,10 +91,26 @@ def retired_in(text: str) -> list[tuple[int, str, str]]:
     ]
 
 
+def is_bad(name: str, *, is_field: bool = False) -> bool:
+    """Whether a name is one of `NAMES`, or has one of `PARTS`."""
+    plain = name.strip("_").lower()
+    if is_field and plain in FIELDS:
+        return False
+    return plain in NAMES or bool(PARTS.intersection(plain.split("_")))
+
+
 def bad_names_in(source: str) -> list[tuple[int, str, str]]:
-    """The same for names that a Python file binds."""
+    """The same for names that a Python file binds; the names of tests are sentences."""
     bad = []
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    fields = {
+        statement.target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             name, line = node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -75,9 +119,19 @@ def bad_names_in(source: str) -> list[tuple[int, str, str]]:
             name, line = node.id, node.lineno
         else:
             continue
-        if name.strip("_").lower() in NAMES:
-            bad.append((line, name, "a noun for data, a verb for a function"))
+        if not name.startswith("test_") and is_bad(name, is_field=isinstance(node, ast.arg) or node in fields):
+            bad.append((line, name, BETTER))
     return bad
+
+
+def bad_rust_names_in(source: str) -> list[tuple[int, str, str]]:
+    """The same for names that a Rust file binds."""
+    code = re.sub(r"//[^\n]*", "", TEST.sub(lambda head: "\n" * head.group().count("\n"), source))
+    names = ((match.start(match.lastindex or 0), match[match.lastindex or 0]) for match in BOUND.finditer(code))
+    return [(code.count("\n", 0, start) + 1, name, BETTER) for start, name in names if is_bad(name)]
+
+
+NAME_CHECKS = {".py": bad_names_in, ".pyi": bad_names_in, ".rs": bad_rust_names_in}
 
 
 def main() -> int:
@@ -87,7 +141,7 @@ def main() -> int:
         if not path.is_file():
             continue
         text = path.read_text()
-        finds = retired_in(text) + (bad_names_in(text) if path.suffix == ".py" else [])
+        finds = retired_in(text) + (NAME_CHECKS[path.suffix](text) if path.suffix in NAME_CHECKS else [])
         for line, word, instead in finds:
             print(f"{path.relative_to(ROOT)}:{line}: {word!r}; write: {instead}")
         count += len(finds)

@@ -120,7 +120,7 @@ def _check_size(read_at: Callable[[int, int], bytes], file_bytes: int, bound: Bo
     try:
         size = parquet_size(read_at, file_bytes)
     except IndexError:
-        raise ValueError("its footer is cut off") from None
+        raise ValueError("its footer is truncated") from None
     for count, most, unit in (
         (size.rows, max(bound.rows, int(bound.rows_per_byte * file_bytes)), "rows"),
         (size.values, max(bound.values, int(bound.rows_per_byte * file_bytes)), "values in a column"),

@@ -124,7 +124,7 @@ def read_unpacked(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes
     """Read the whole file, unpacked if it is gzip, up to `limit` bytes, whatever size the file claims.
 
     Raises:
-        UserError: As `read_bytes`; or the gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
+        UserError: As `read_bytes`; or the gzip file is damaged, truncated, or unpacks to more than `limit` [bytes].
     """
     return unpacked(read_bytes(path, limit), path, limit)
 
@@ -143,7 +143,7 @@ def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
     """Return the bytes of a file, unpacked if they are gzip; `path` names it in messages.
 
     Raises:
-        UserError: The gzip file is damaged, cut off, or unpacks to more than `limit` [bytes].
+        UserError: The gzip file is damaged, truncated, or unpacks to more than `limit` [bytes].
     """
     if not data.startswith(GZIP_MAGIC):
         return data
@@ -159,7 +159,7 @@ def unpacked(data: bytes, path: str | os.PathLike[str], limit: int = MAX_BYTES) 
         if total > limit:
             raise UserError(f"{path}: unpacks to more than {limit} bytes; expected at most that")
         if not unpacker.eof:
-            raise UserError(f"{path}: the gzip file is cut off; get the file again")
+            raise UserError(f"{path}: the gzip file is truncated; get the file again")
         parts.append(part)
         data = unpacker.unused_data.lstrip(b"\0")
     return b"".join(parts)

@@ -118,7 +118,7 @@ class App:
     ```
 
     The simulator calls the methods in `APP_HOOKS` that a class defines; a class with any other ``on_…`` method is
-    refused. Times are seconds since the beginning of the Run. A stream is a number that this end knows a connection by.
+    refused. Times are seconds since the start of the Run. A stream is a number that this end knows a connection by.
 
     - ``on_started(now_s)``: the flow starts.
     - ``on_opened(now_s, stream)``: a connection is established, opened by this end or by the other.

@@ -56,8 +56,8 @@ def energy(model: Sequence[Summary], real: Sequence[Summary]) -> Floats:
     cross = _bounded(distances(model, real), scale)
     mean_cross = np.array([np.nan if np.isnan(row).all() else np.nanmean(row) for row in cross])
     within = _mean_pair(_bounded(distances(model, model), scale)) + _mean_pair(_bounded(distances(real, real), scale))
-    found: Floats = 2 * mean_cross - within
-    return found
+    distance: Floats = 2 * mean_cross - within
+    return distance
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ def fit(target: Target, start: Params, steps: int, on_step: Callable[[int, float
     for step in range(steps):
         moved = rng.random(origin.size) < 0.5
         x = best_x + width * rng.standard_normal(origin.size) * moved
-        found = cost(x)
-        if found < best:
-            best_x, best, width = x, found, width * 1.3
+        new_cost = cost(x)
+        if new_cost < best:
+            best_x, best, width = x, new_cost, width * 1.3
         else:
             width = max(0.03, width * 0.93)  # about one success in five keeps the width
         on_step(step, best)

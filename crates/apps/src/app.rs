@@ -74,6 +74,6 @@ pub trait App: Send {
         Interest::default()
     }
 
-    /// Handle an event at `now`, a time since the beginning of the run, and add what follows from it to `actions`.
+    /// Handle an event at `now`, a time since the start of the run, and add what follows from it to `actions`.
     fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions);
 }

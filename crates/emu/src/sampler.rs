@@ -153,7 +153,7 @@ impl Sampler {
         self.ends.iter().map(Diag::unreadable).sum()
     }
 
-    /// Whether all close events have arrived: no socket has gone without one, and no flow lacks a sample.
+    /// Whether all close events have arrived: every closed socket has one, and no flow lacks a sample.
     #[must_use]
     pub fn has_all_closes(&self) -> bool {
         let is_pending = |flow: &Flow| flow.connections.endpoints().any(Endpoint::is_missing_close);

@@ -156,7 +156,7 @@ impl Link {
 }
 
 impl Ends {
-    /// Move what the end at the beginning of `direction` has to send.
+    /// Move what the end at the start of `direction` has to send.
     fn run(&mut self, direction: usize, now: Time, chains: &mut [Chain; 2], out: &mut impl FnMut(usize, Port, Packet)) {
         while let Some((port, packet)) = self.elements[direction].pop(now) {
             match port {

@@ -151,7 +151,7 @@ fn a_packet_sent_at_the_instant_of_a_handover_is_not_overtaken() {
     assert_eq!(order, [(Outcome::Delivered, 0), (Outcome::Delivered, 1)]);
 }
 
-fn fates() -> impl Strategy<Value = Fate> {
+fn any_fate() -> impl Strategy<Value = Fate> {
     let queue = prop_oneof![
         Just(QueueFate::Keep),
         Just(QueueFate::Drop),
@@ -206,7 +206,7 @@ proptest! {
 
     #[test]
     fn every_packet_leaves_exactly_once(
-        fate in fates(), limit in queues(), loss in 0_u64..200_000_000, gap in 0_u64..60,
+        fate in any_fate(), limit in queues(), loss in 0_u64..200_000_000, gap in 0_u64..60,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, gap, limit, loss);
@@ -277,7 +277,7 @@ proptest! {
     /// A driver that wakes up late changes no result: decisions depend on logical time alone.
     #[test]
     fn lateness_changes_nothing(
-        fate in fates(), limit in queues(), late in 1_u64..5 * MS,
+        fate in any_fate(), limit in queues(), late in 1_u64..5 * MS,
         sends in prop::collection::vec((0_u64..90 * MS, 60_u32..1500), 1..200),
     ) {
         let p = two_hop_handover(fate, 10, limit, 50_000_000);
@@ -293,7 +293,7 @@ proptest! {
     /// Only ECT packets are marked, each at most once. Every mark is counted for its flow at the hop that made it.
     #[test]
     fn marks_are_counted_once_and_only_on_ect_packets(
-        fate in fates(), queue in queues(), sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
+        fate in any_fate(), queue in queues(), sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..400),
     ) {
         let p = two_hop_handover(fate, 10, queue, 50_000_000);
         let mut network = network_of(&[&p]);
@@ -313,7 +313,7 @@ proptest! {
     /// The stages of a packet add up to its time in the network, and recording them changes no result.
     #[test]
     fn stages_add_up_to_the_time_inside(
-        fate in fates(), limit in queues(), gap in 0_u64..60, late in 0_u64..5 * MS,
+        fate in any_fate(), limit in queues(), gap in 0_u64..60, late in 0_u64..5 * MS,
         sends in prop::collection::vec((0_u64..300 * MS, 60_u32..1500), 1..300),
     ) {
         let p = two_hop_handover(fate, gap, limit, 50_000_000);

@@ -125,7 +125,7 @@ impl CrossTraffic {
     }
 }
 
-/// An endless sequence of transfers: start (since the beginning of the run) and size.
+/// An endless sequence of transfers: start (since the start of the run) and size.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     stream: Stream,

@@ -136,7 +136,7 @@ pub struct FlowSpec {
     /// Options of the controller.
     #[serde(default)]
     pub options: OptionValues,
-    /// Start [ns since the beginning of the run].
+    /// Start [ns since the start of the run].
     pub start_ns: Time,
     /// When it stops sending [ns]; `None`: at the end of the run, or when its application is done.
     #[serde(default)]

@@ -21,7 +21,7 @@ pub struct PingSpec {
     pub every_ns: Nanos,
     /// Size of a request and of its reply, IP header included [bytes].
     pub bytes: u32,
-    /// When the first is sent [ns since the beginning of the run].
+    /// When the first is sent [ns since the start of the run].
     #[serde(default)]
     pub start_ns: Time,
     /// Time from which none is sent [ns]; `None`: the end of the run.

@@ -1,7 +1,7 @@
 //! Applications written in Python (`bentpipe.plugin.App`). The simulator's events go to the object's methods; the actions that these collect are
 //! read back.
 //!
-//! An event cannot return an error in the simulator. As for controllers, the first failure is stored, and the application hears no more.
+//! An event cannot return an error in the simulator. As for controllers, the first failure is stored, and the application is not called again.
 
 use crate::plugin::{Failure, describe};
 use bentpipe_apps::server::Server;

@@ -81,7 +81,7 @@ pub struct Stream {
     /// Messages that arrive, with the position of their end; and when the first byte of the first of them arrived.
     inbox: VecDeque<(u64, Message)>,
     first_byte: Option<Time>,
-    /// Numbers of the other end's messages, arrived or on the way, that this end has not answered yet.
+    /// Numbers of the other end's messages, arrived or in flight, that this end has not answered yet.
     unanswered: VecDeque<u64>,
     /// End of the last message in the inbox, bytes received, and bytes that this end wrote.
     inbox_end: u64,
@@ -90,8 +90,8 @@ pub struct Stream {
     /// Number of bytes received from which on there may be an event.
     event_from: u64,
     /// Whether the application was told that the connection is open, and that the other end closed it.
-    told_open: bool,
-    told_closed: bool,
+    has_reported_open: bool,
+    has_reported_closed: bool,
     /// Whether everything written must still be acknowledged, or accepted by the send buffer.
     awaits_delivery: bool,
     awaits_room: bool,
@@ -112,8 +112,8 @@ impl Stream {
             received: 0,
             written: 0,
             event_from: if interest.readable { 0 } else { u64::MAX },
-            told_open: false,
-            told_closed: false,
+            has_reported_open: false,
+            has_reported_closed: false,
             awaits_delivery: false,
             awaits_room: false,
         }
@@ -122,7 +122,7 @@ impl Stream {
     /// Create the view of an end without an application.
     #[must_use]
     pub fn without_app() -> Self {
-        Self { told_open: true, told_closed: true, ..Self::new(None, Interest::default()) }
+        Self { has_reported_open: true, has_reported_closed: true, ..Self::new(None, Interest::default()) }
     }
 
     /// Record that this end wrote a message. Returns whether it is an answer: it has the number of a message that requests one.
@@ -161,15 +161,15 @@ impl Stream {
         transport.delivered().0 > self.event_from
             || self.awaits_delivery
             || self.awaits_room
-            || (!self.told_open && transport.is_established())
-            || (!self.told_closed && transport.is_closed())
+            || (!self.has_reported_open && transport.is_established())
+            || (!self.has_reported_closed && transport.is_closed())
     }
 
     /// Return the next event; `None`: there is no more. The driver has given the stream its number.
     pub fn next_event(&mut self, now: Time, transport: &Tcp) -> Option<Event> {
         let stream = self.id?;
-        if !self.told_open && transport.is_established() {
-            self.told_open = true;
+        if !self.has_reported_open && transport.is_established() {
+            self.has_reported_open = true;
             return Some(Event::Opened(stream));
         }
         let delivered = transport.delivered();
@@ -198,8 +198,8 @@ impl Stream {
             self.awaits_room = false;
             return Some(Event::Writable(stream));
         }
-        if !self.told_closed && transport.is_closed() {
-            self.told_closed = true;
+        if !self.has_reported_closed && transport.is_closed() {
+            self.has_reported_closed = true;
             return Some(Event::Closed(stream));
         }
         None

@@ -43,7 +43,7 @@ pub enum SimError {
         app: String,
         /// What it did.
         problem: String,
-        /// Time since the beginning of the run [s].
+        /// Time since the start of the run [s].
         at_s: f64,
         /// What it may do.
         expected: &'static str,
@@ -87,7 +87,7 @@ impl SimError {
         Self::AppController { flow, app: name_of(app), error: Box::new(error) }
     }
 
-    /// The error of a flow whose application asked for something impossible at `at`, a time since the beginning of the run.
+    /// The error of a flow whose application asked for something impossible at `at`, a time since the start of the run.
     #[must_use]
     pub fn app(flow: usize, app: &AppSpec, at: Time, problem: String, expected: &'static str) -> Self {
         Self::App { flow, app: name_of(app), problem, at_s: at.since(Time::ZERO).as_secs_f64(), expected }

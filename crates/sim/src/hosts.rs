@@ -68,7 +68,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Time since the beginning of the run.
+    /// Time since the start of the run.
     fn run_time(&self) -> Time {
         Time(self.now.since(self.start).0)
     }

@@ -122,7 +122,7 @@ fn an_offset_starts_the_run_later_in_the_profile() {
     later.offset_ns = Nanos::from_secs(6);
     let data = run(later, &path);
     assert!(!data.tables.events.kind.iter().any(|k| k == "handover"));
-    // The second satellite's 30 Mbit/s from the beginning.
+    // The second satellite's 30 Mbit/s from the start.
     assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
 }
 

@@ -179,10 +179,10 @@ def _analyze(one: Series, shortest_s: float, longest_s: float) -> Handovers:
         return _none(one, spacing, "replies cover too little of it for a search")
     _, clock = min(windows, key=lambda window: (window[1].p_value, -window[1].strength))
     p_value = min(1.0, clock.p_value * len(windows))
-    found = p_value <= SIGNIFICANCE
+    is_significant = p_value <= SIGNIFICANCE
     searched = (shortest_s, longest_s)
     table_of_windows = _window_table(one, windows)
-    if not found:
+    if not is_significant:
         reason = (
             f"no period from {shortest_s:g} to {longest_s:g} s stands out: p = {p_value:.2g}, above {SIGNIFICANCE:g}"
         )

@@ -317,7 +317,7 @@ def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) ->
     from bentpipe.cli.console import hint, note, print_json, table, warn
     from bentpipe.experiments.load_tests import named_test
     from bentpipe.runs import summary
-    from bentpipe.runs.apart import told_apart
+    from bentpipe.runs.apart import distinguish
     from bentpipe.runs.latency import latencies
     from bentpipe.runs.text import latency_tables, plural, result_tables
 
@@ -326,7 +326,7 @@ def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) ->
         print_json(result.to_dict())
     elif has_table:
         # The flows of a test differ in direction and time: its table has them together, load by load.
-        of_flows = told_apart(run for run in result.runs if named_test(run.experiment) is None)
+        of_flows = distinguish(run for run in result.runs if named_test(run.experiment) is None)
         tables = result_tables(summary.summarise(of_flows), summary.left_out(of_flows))
         for results in (*tables, *latency_tables(latencies(result.runs))):
             table(results.title, results.columns, results.rows)

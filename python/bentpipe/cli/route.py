@@ -47,7 +47,7 @@ def route(
     if start is None and elements is None:
         note(f"no --start given: routes begin at {DEFAULT_START_UTC}")
     with progress("finding routes") as advance:
-        routes_found = routes.route(
+        paths = routes.route(
             parse_place(origin),
             parse_place(to),
             start_unix_ns=start_unix_ns,
@@ -60,12 +60,11 @@ def route(
             on_progress=advance,
         )
     if as_json:
-        print_json(routes_found.to_rows())
+        print_json(paths.to_rows())
     elif as_csv:
-        say(routes_found.to_csv(), end="")
+        say(paths.to_csv(), end="")
     else:
         rows = [
-            [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))]
-            for row in routes_found.to_rows()
+            [row["t_s"], row["rtt_ms"], row["hops"], " ".join(map(str, row["satellites"]))] for row in paths.to_rows()
         ]
         table("", ["t_s", "rtt_ms", "hops", "satellites"], rows)

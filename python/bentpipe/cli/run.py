@@ -169,7 +169,7 @@ def run(
     With throughput, queue and RTT while it runs:
         bentpipe run P.parquet --live --server "iperf3 -s" -- iperf3 -c server -t 60 > iperf3.txt
 
-    To the Internet, over a Profile made on the way (`bentpipe profile make` has more options):
+    To the Internet, over a Profile that the command makes (`bentpipe profile make` has more options):
         bentpipe run --site louvain --to london -- curl -o page.html https://example.org/
     """
     from bentpipe.cli.console import note
@@ -236,7 +236,7 @@ def shell(
     Example:
         bentpipe shell P.parquet --server "python3 -m http.server"
 
-    Over a Profile made on the way:
+    Over a Profile that the command makes:
         bentpipe shell --site louvain --to london
     """
     from bentpipe.cli.console import note

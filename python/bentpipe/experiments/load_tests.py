@@ -48,11 +48,11 @@ def with_test(experiment: ex.Experiment, test: str, scheme: str) -> ex.Experimen
     Raises:
         UserError: The test is unknown, the Run is too short for its loads, or the scheme has several controllers.
     """
-    found = find_load_test(test, "test")
-    idle_ns = round(found.idle_s * ex.NS_PER_S)
-    _check(found, scheme, experiment.duration_ns, idle_ns)
+    load_test = find_load_test(test, "test")
+    idle_ns = round(load_test.idle_s * ex.NS_PER_S)
+    _check(load_test, scheme, experiment.duration_ns, idle_ns)
     profile = experiment.profiles[0].role
-    load_ns = (experiment.duration_ns - 2 * idle_ns) // len(found.loads)
+    load_ns = (experiment.duration_ns - 2 * idle_ns) // len(load_test.loads)
     ((controller, options),), (ecn,) = flows_of(scheme), ecn_of(scheme)
     flows = [
         ex.Flow(
@@ -64,10 +64,10 @@ def with_test(experiment: ex.Experiment, test: str, scheme: str) -> ex.Experimen
             start_ns=idle_ns + number * load_ns,
             stop_ns=idle_ns + (number + 1) * load_ns,
         )
-        for number, load in enumerate(found.loads)
+        for number, load in enumerate(load_test.loads)
         for direction in load.directions
     ]
-    pings = ex.Pings(profile=profile, every_ns=round(found.ping_every_ms * 1e6), bytes=found.ping_bytes)
+    pings = ex.Pings(profile=profile, every_ns=round(load_test.ping_every_ms * 1e6), bytes=load_test.ping_bytes)
     return experiment.replace(flows=tuple(flows), pings=(pings,), warmup_ns=ex.default_warmup_ns(load_ns))
 
 

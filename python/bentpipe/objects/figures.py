@@ -12,7 +12,7 @@ from bentpipe.plots.load_test import plot_load_test
 from bentpipe.plots.overview import plot_overview
 from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report.selection import shown_seed
-from bentpipe.runs.apart import told_apart
+from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.summary import left_out
 
@@ -40,7 +40,7 @@ class RunPlots:
 
     def __init__(self, runs: Sequence[store.Run]) -> None:
         """Take the Runs of `bentpipe.runs`."""
-        self._runs = told_apart(by_command(runs))
+        self._runs = distinguish(by_command(runs))
 
     def timeline(self, *, profile: Profile | str | None = None, seed: int | None = None, ax: AxesLike = None) -> Figure:
         """Plot goodput and capacity, window, RTT and queue of each controller alone, over time.

@@ -12,7 +12,7 @@ from bentpipe.objects.latency import PING_COLUMNS, latency_table, ping_columns
 from bentpipe.objects.profile import Profile, is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
-from bentpipe.runs.apart import told_apart
+from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.failed import by_scheme, read_failed
@@ -261,7 +261,7 @@ class RunSet:
         """
         import polars as pl
 
-        stored = told_apart(by_command(run.stored for run in self._runs))
+        stored = distinguish(by_command(run.stored for run in self._runs))
         pinged = latencies(stored)
         failed: dict[Kind, int] = {}
         for run in self.failed:
@@ -296,7 +296,7 @@ class RunSet:
             >>> runs.latency()["load"].to_list()
             ['idle', 'both']
         """
-        return latency_table(latencies(told_apart(by_command(run.stored for run in self._runs))))
+        return latency_table(latencies(distinguish(by_command(run.stored for run in self._runs))))
 
     def to_polars(self) -> pl.DataFrame:
         """Return one row for each flow of every Run: its identity and figures."""
@@ -386,7 +386,7 @@ class RunSet:
         from bentpipe.objects import html
         from bentpipe.runs.text import result_tables
 
-        stored = told_apart(by_command(run.stored for run in self._runs))
+        stored = distinguish(by_command(run.stored for run in self._runs))
         try:
             summaries = summarise(stored)
         except UserError as error:  # a notebook shows any set

@@ -67,7 +67,7 @@ def plot_latency(cdfs: pl.DataFrame, *, ax: AxesLike = None) -> Figure:
 def plot_handovers(series: Series, result: Handovers, *, ax: AxesLike = None) -> Figure:
     """Plot RTTs over some slots with their edges, and all slots folded (Huston 2024, figures 3 and 4).
 
-    Without detected slots: the beginning of the series, with the reason as title; the second axes stay empty.
+    Without detected slots: the start of the series, with the reason as title; the second axes stay empty.
 
     Args:
         series: The analyzed series.

@@ -17,7 +17,7 @@ from bentpipe.report.repeat import repeat_commands
 from bentpipe.report.selection import sorted_runs, spread
 from bentpipe.report.tables import START_UP_COLUMNS
 from bentpipe.runs import text
-from bentpipe.runs.apart import told_apart
+from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.failed import read_failed
 from bentpipe.runs.memory import MemoryRun
@@ -53,7 +53,7 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
         ReportInterruptedError: Ctrl-C. An earlier page, if there was one, is unchanged.
     """
     out = Path(out)
-    runs = sorted_runs(told_apart(by_command(find_runs(out))))
+    runs = sorted_runs(distinguish(by_command(find_runs(out))))
     try:
         return _write(Place.in_folder(out), runs, partial(content.parts, failed=read_failed(out)), on_progress)
     except KeyboardInterrupt as stop:
@@ -83,7 +83,7 @@ def write_page(
     place = Place(page, folders.pop() if len(folders) == 1 else None)
     is_selection = place.folder is not None and bool(run_folders(place.folder) - {run.path for run in runs})
     page_content = partial(content.parts, failed=failed, unfinished=unfinished, is_selection=is_selection)
-    return _write(place, sorted_runs(told_apart(by_command(runs))), page_content, on_progress)
+    return _write(place, sorted_runs(distinguish(by_command(runs))), page_content, on_progress)
 
 
 def _write(

@@ -32,7 +32,7 @@ PHASES = {
     "drawn": "drawn from the seed",
     "given": "given",
     "wall_clock": "at the machine's second of the minute",
-    "beginning": "at the beginning",
+    "beginning": "at the start",
 }
 """Values of a Run's `phase`, in words."""
 

@@ -55,9 +55,7 @@ def directions(runs: Sequence[Run]) -> list[Direction]:
 def sentences(label: str, runs: Sequence[Run]) -> list[str]:
     """Return warnings about the path that a reader needs before its figures."""
     if is_permanent_outage(runs):
-        return [
-            f"{label} is an outage from the beginning of every run to its end, so there are no results and no figures."
-        ]
+        return [f"{label} is an outage from the start of every run to its end, so there are no results and no figures."]
     if has_capacity(runs):
         return []
     return [
@@ -100,7 +98,7 @@ def queues(runs: Sequence[Run]) -> str:
 
 
 def is_permanent_outage(runs: Sequence[Run]) -> bool:
-    """Tell whether the path is an outage from the beginning of every Run to its end."""
+    """Tell whether the path is an outage from the start of every Run to its end."""
     paths = _raced_paths(runs)
     return bool(paths) and all(path.no_path_s() >= path.duration_s - ROUNDING_S for path in paths)
 

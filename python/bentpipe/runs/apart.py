@@ -15,7 +15,7 @@ SEPARATOR = " · "
 """Between the name of an Experiment and its settings that differ from others of that name."""
 
 
-def told_apart(runs: Iterable[Run]) -> list[Run]:
+def distinguish(runs: Iterable[Run]) -> list[Run]:
     """Add to the Experiment's name the settings in which Experiments of that name differ, but for seed and scheme.
 
     They are world, duration, queues, cross traffic, host timing, hosts, the applications and times of flows, and the
@@ -31,12 +31,12 @@ def told_apart(runs: Iterable[Run]) -> list[Run]:
 
 
 def original_name(experiment: str) -> str:
-    """Return the name of an Experiment without the settings that `told_apart` added."""
+    """Return the name of an Experiment without the settings that `distinguish` added."""
     return experiment.partition(SEPARATOR)[0]
 
 
 def settings_of(experiment: str) -> str:
-    """Return the settings that `told_apart` added to the name; empty: none."""
+    """Return the settings that `distinguish` added to the name; empty: none."""
     return experiment.partition(SEPARATOR)[2]
 
 

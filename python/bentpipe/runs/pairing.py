@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.runs.apart import told_apart
+from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
@@ -105,7 +105,7 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         UserError: No Run has a partner (the paths differ), no pair has figures, or two Runs of one race have the same
             partner.
     """
-    first, second = (told_apart(by_command(runs)) for runs in (first, second))
+    first, second = (distinguish(by_command(runs)) for runs in (first, second))
     valid = [[run for run in runs if run.record.valid] for runs in (first, second)]
     mine, theirs = (_by_path(runs) for runs in valid)
     both = [key for key in mine if key in theirs]

@@ -58,7 +58,7 @@ class PathHeader(Record):
     profile: str
     """Name of the Profile."""
     start_unix_ns: int
-    """Wall clock of the Profile at the beginning of the Run [ns since 1970]."""
+    """Wall clock of the Profile at the start of the Run [ns since 1970]."""
     hops: Items[str]
     """Names of the hops, from the terminal on."""
 
@@ -99,7 +99,7 @@ class FlowRow(_Row):
     controller: str
     """Congestion controller of its sender."""
     start_s: float
-    """When it starts, since the beginning of the Run [s]."""
+    """When it starts, since the start of the Run [s]."""
 
 
 class SampleRow(_Row):
@@ -108,7 +108,7 @@ class SampleRow(_Row):
     type: Literal["sample"] = "sample"
     """Type of the row."""
     t_s: float
-    """Time since the beginning of the Run [s]."""
+    """Time since the start of the Run [s]."""
     flow: int
     """Number of the flow."""
     goodput_bytes: int

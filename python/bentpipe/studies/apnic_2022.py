@@ -342,18 +342,18 @@ def _leo_rows(published: Mapping[str, Published], of: Mapping[str, _Stages], bas
 
 def _figures(values: Mapping[str, Sequence[float]]) -> str:
     return "; ".join(
-        f"{name} {values_text([value / 1e6 for value in found], 'Mbit/s')}" for name, found in values.items()
+        f"{name} {values_text([value / 1e6 for value in sample], 'Mbit/s')}" for name, sample in values.items()
     )
 
 
 def _bbr_most(values: Mapping[str, Sequence[float]]) -> list[Claim]:
-    return [Claim(f"bbr over {name}", values["bbr"], found) for name, found in values.items() if name != "bbr"]
+    return [Claim(f"bbr over {name}", values["bbr"], sample) for name, sample in values.items() if name != "bbr"]
 
 
 def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[Verdict]:
     fibre = {name: one.both() for name, one in stages["fibre"].items()}
     alike = [
-        min(found[i] for found in fibre.values()) >= ALIKE * max(found[i] for found in fibre.values())
+        min(sample[i] for sample in fibre.values()) >= ALIKE * max(sample[i] for sample in fibre.values())
         for i in range(len(fibre["bbr"]))
     ]
     fair = {name: one.fairness() for name, one in stages["fibre"].items()}
@@ -371,7 +371,7 @@ def _verdicts(stages: Mapping[str, Mapping[str, _Stages]], basis: str) -> list[V
             fairer,
             "figures 7 and 8",
             basis,
-            "; ".join(f"{name} {values_text(found, '')}" for name, found in fair.items()) + " (smaller over larger)",
+            "; ".join(f"{name} {values_text(sample, '')}" for name, sample in fair.items()) + " (smaller over larger)",
         ),
         *_geo_verdicts(stages["geo"], basis),
         *_leo_verdicts(stages["leo"], basis),

@@ -63,7 +63,7 @@ class Score:
 def take_paths(table: Table, duration_s: float, quick: int | None = None) -> list[Path]:
     """Make the Profiles of a study's `paths` (each ``SITE TO START SEED``); only the first `quick` if given."""
     texts = table.texts("paths")
-    found = []
+    paths = []
     for text in texts[:quick]:
         site, to, start, seed = text.split()
         with warnings.catch_warnings():
@@ -72,8 +72,8 @@ def take_paths(table: Table, duration_s: float, quick: int | None = None) -> lis
             profile = make_profile(
                 site, to, start_unix_ns=parse_utc(start), duration_s=duration_s + _SPARE_S, seed=int(seed)
             )
-        found.append(Path(f"{site}-{to}-{seed}", profile))
-    return found
+        paths.append(Path(f"{site}-{to}-{seed}", profile))
+    return paths
 
 
 def preset_path(written: str, duration_s: float) -> Path:
@@ -113,12 +113,12 @@ def race_field(
         on_progress=lambda progress: request.on_progress(begins + (ends - begins) * progress.share),
     )
     runs = iter(swept.whole())
-    found = {}
+    scores = {}
     for path in paths:
         lone = lone_ms(path.profile, path.direction)
         for scheme in schemes:
-            found[path.name, scheme] = [_score(next(runs), lone, warmup_s) for _ in range(seeds)]
-    return found
+            scores[path.name, scheme] = [_score(next(runs), lone, warmup_s) for _ in range(seeds)]
+    return scores
 
 
 def first_flows_delay(outcome: Outcome) -> dict[str, Any]:

@@ -73,24 +73,24 @@ class Part:
 
 def joint_basis(parts: Sequence[Part]) -> str:
     """Return the basis of a value from several parts."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for part in parts:
         kind, _, where = part.basis.partition(": ")
-        found.setdefault(kind, []).append(where)
-    return "; ".join(f"{kind}: {', '.join(dict.fromkeys(places))}" for kind, places in found.items())
+        by_kind.setdefault(kind, []).append(where)
+    return "; ".join(f"{kind}: {', '.join(dict.fromkeys(places))}" for kind, places in by_kind.items())
 
 
 def load_campaigns() -> list[Campaign]:
     """Read the known campaigns of ``scenarios/studies/campaigns.toml``."""
     where = "studies/campaigns.toml"
     table = Table.parse(packaged_text(where), where)
-    found = []
+    campaigns = []
     for entry in table.named_tables("campaigns").values():
         site, target = (entry.text(key) if entry.has(key) else None for key in ("site", "target"))
-        found.append(Campaign(entry.text("file"), _TABLES[entry.choice("table", _TABLES)], site, target))
+        campaigns.append(Campaign(entry.text("file"), _TABLES[entry.choice("table", _TABLES)], site, target))
         entry.done()
     table.done()
-    return found
+    return campaigns
 
 
 def probe_series(data: Path | None) -> list[Part]:

@@ -23,9 +23,9 @@ def load_terminals() -> Mapping[str, Place]:
     """Return the paper's terminals by their key in ``scenarios/studies/t3p.toml``."""
     where = "studies/t3p.toml"
     table = Table.parse(packaged_text(where), where)
-    found = {key: take_place(key, entry) for key, entry in table.named_tables("sites").items()}
+    terminals = {key: take_place(key, entry) for key, entry in table.named_tables("sites").items()}
     table.done()
-    return found
+    return terminals
 
 
 def near_server(terminal: Place, name: str = GOOGLE_DNS) -> Place:
@@ -39,7 +39,7 @@ def simulated_probes(
 ) -> dict[str, Part]:
     """Simulate pings to `GOOGLE_DNS` from some terminals, by key; each terminal has its own seed."""
     terminals = load_terminals()
-    found = {}
+    parts = {}
     for number, key in enumerate(keys):
 
         def advance(done: float, before: int = number) -> None:
@@ -48,5 +48,5 @@ def simulated_probes(
         site = terminals[key]
         seed = 1000 * (1 + list(terminals).index(key))
         pings = simulated_pings(site, near_server(site), windows, EVERY_S, seed, advance)
-        found[key] = Part(site.name, f"simulated: every {EVERY_S:g} s, {windows.text}", pings)
-    return found
+        parts[key] = Part(site.name, f"simulated: every {EVERY_S:g} s, {windows.text}", pings)
+    return parts

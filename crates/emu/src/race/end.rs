@@ -164,7 +164,7 @@ impl End {
         Ok(())
     }
 
-    /// Time since the beginning of the run.
+    /// Time since the start of the run.
     fn run_time(&self, now: Time) -> Time {
         Time(now.since(self.setting.begin).0)
     }

@@ -122,7 +122,7 @@ fn a_queue_migrates_to_a_link_with_ends() {
 fn a_packet_that_an_end_drops_is_one_of_its_own_direction() {
     let (mut network, answers) = (handover(), Lateness::default());
     network.set_ends(0, Direction::BOTH.map(|direction| Passing::boxed(direction, direction == Direction::Up, &answers))).unwrap();
-    // Odd bodies go down, and the end at the beginning of the direction up receives them.
+    // Odd bodies go down, and the end at the start of the direction up receives them.
     let out = outcomes(&mut network, &[0, 2, 4]);
     assert_eq!(bodies(&out, Outcome::Delivered), [0, 2, 4]);
     assert_eq!(bodies(&out, Outcome::Dropped(DropCause::Loss)), [1, 3, 5]);

@@ -211,7 +211,7 @@ fn queue_fates() -> impl Strategy<Value = QueueFate> {
     prop_oneof![Just(QueueFate::Keep), Just(QueueFate::Drop), Just(migrate(1).queue)]
 }
 
-fn fates() -> impl Strategy<Value = Fate> {
+fn any_fate() -> impl Strategy<Value = Fate> {
     let flight = prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)];
     let order = prop_oneof![Just(OrderFate::Allow), Just(OrderFate::Clamp)];
     (queue_fates(), flight, order).prop_map(|(queue, in_flight, order)| Fate { queue, in_flight, order })
@@ -223,7 +223,7 @@ proptest! {
     /// Whatever strikes a shared link, and whoever is handed over, each packet leaves once; and lateness changes nothing.
     #[test]
     fn every_packet_leaves_a_shared_link_once(
-        handover in fates(), strike in fates(), at_ms in 1_u64..100, interruption_ms in 0_u64..60, queue in queues(), late in 1_u64..5 * MS,
+        handover in any_fate(), strike in any_fate(), at_ms in 1_u64..100, interruption_ms in 0_u64..60, queue in queues(), late in 1_u64..5 * MS,
         sends in prop::collection::vec((0_u64..150 * MS, 0_u32..2, prop::sample::select(Direction::BOTH.to_vec())), 1..300),
     ) {
         let mut sends = sends;

@@ -284,7 +284,7 @@ pub struct LossParams {
     /// σ of its logarithm. Source: the same.
     pub length_log_sigma: f64,
     /// Probability that a packet inside an episode is lost. On downloads over three quarters of loss events are of several packets (Michel et al.,
-    /// IMC 2022): with independent losses that share is this probability, less what an episode's ends cut off.
+    /// IMC 2022): with independent losses that share is this probability, less the share that falls beyond an episode's ends.
     pub probability_inside: f64,
 }
 

@@ -130,7 +130,7 @@ fn clean_name(raw: &str, norad_id: u64) -> String {
     if name.is_empty() { format!("NORAD {norad_id}") } else { name.to_owned() }
 }
 
-/// Return the beginning of a line for an error message. It is cut before decoding, since a line may be as long as the file.
+/// Return the start of a line for an error message. It is cut before decoding, since a line may be as long as the file.
 fn excerpt(line: &[u8]) -> String {
     shown(String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_CHARS + 4)]).trim_end())
 }

@@ -24,7 +24,7 @@ pub(super) fn read(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError
         omm.on_event(&event)?;
     }
     if omm.record.is_some() {
-        return Err(omm.syntax("the file ends inside <omm>; it is cut off".to_owned()));
+        return Err(omm.syntax("the file ends inside <omm>; it is truncated".to_owned()));
     }
     Ok(omm.elements)
 }

@@ -157,7 +157,7 @@ fn real_catalogues_are_read_completely() {
     }
 }
 
-/// Error messages show only the beginning of a long field, in every format.
+/// Error messages show only the start of a long field, in every format.
 #[test]
 fn long_fields_are_cut_in_error_messages() {
     let long = "9".repeat(100_000);

@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError
             return Err(OrbitError::TleLayout {
                 place: place(line.number),
                 problem: "the file ends after a line 1".to_owned(),
-                expected: "a line 2 after it; the file is cut off",
+                expected: "a line 2 after it; the file is truncated",
             });
         };
         if !second.text.starts_with(b"2 ") {
@@ -78,7 +78,7 @@ pub(super) fn read(bytes: &[u8], file: &str) -> Result<Vec<Elements>, OrbitError
         return Err(OrbitError::TleLayout {
             place: Place { file: file.to_owned(), line: Some(name.number), record: Some(elements.len() + 1) },
             problem: format!("the file ends after the name {:?}", excerpt(name.text)),
-            expected: "lines 1 and 2 after it; the file is cut off",
+            expected: "lines 1 and 2 after it; the file is truncated",
         });
     }
     Ok(elements)
@@ -95,7 +95,7 @@ fn checked(line: &Line<'_>, tle_line: u8, place: Place) -> Result<[u8; COLUMNS],
     let Some(columns) = text.first_chunk::<COLUMNS>() else {
         return layout(
             format!("TLE line {tle_line} has {} characters: {:?}", text.len(), excerpt(text)),
-            "69 characters; the line is cut off",
+            "69 characters; the line is truncated",
         );
     };
     if text.get(COLUMNS).is_some_and(|&b| b != b' ') {

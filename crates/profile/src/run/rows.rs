@@ -83,7 +83,7 @@ pub struct PathHeader {
     pub role: String,
     /// Name of the Profile.
     pub profile: String,
-    /// Wall clock of the Profile at the beginning of the Run [ns since 1970].
+    /// Wall clock of the Profile at the start of the Run [ns since 1970].
     pub start_unix_ns: i64,
     /// Names of the hops, from the terminal on.
     pub hops: Vec<String>,
@@ -100,7 +100,7 @@ pub struct FlowRow<'a> {
     pub direction: &'a str,
     /// Congestion controller of its sender.
     pub controller: &'a str,
-    /// When it starts, since the beginning of the Run [s].
+    /// When it starts, since the start of the Run [s].
     pub start_s: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The tables of a Run: columns, as they are written to Parquet. Names end in their units. Counters are cumulative: they count from the beginning of
-//! the run. Times are in seconds since the beginning of the run.
+//! The tables of a Run: columns, as they are written to Parquet. Names end in their units. Counters are cumulative: they count from the start of
+//! the run. Times are in seconds since the start of the run.
 
 use crate::event::{Event, EventKind};
 use crate::network::NetworkSpec;
@@ -106,7 +106,7 @@ table! {
     Samples,
     /// A row of [`Samples`].
     SampleRow {
-        /// Time of the sample, since the beginning of the run [s].
+        /// Time of the sample, since the start of the run [s].
         t_s: F64(f64),
         /// Number of the flow, in the order of the Experiment, from 0.
         flow: U64(u64),
@@ -156,7 +156,7 @@ table! {
     Links,
     /// A row of [`Links`].
     LinkRow {
-        /// End of the window, since the beginning of the run [s].
+        /// End of the window, since the start of the run [s].
         t_s: F64(f64),
         /// Role of the Profile in the Experiment.
         profile: Text(String),
@@ -206,7 +206,7 @@ table! {
     Events,
     /// A row of [`Events`].
     EventRow {
-        /// Time of the event, since the beginning of the run [s].
+        /// Time of the event, since the start of the run [s].
         t_s: F64(f64),
         /// Number of the flow; -1: the path.
         flow: I64(i64),
@@ -228,7 +228,7 @@ table! {
         kind: Text(String),
         /// Number of the item in its flow.
         id: U64(u64),
-        /// When it began, since the beginning of the run [s]; NaN: unknown.
+        /// When it began, since the start of the run [s]; NaN: unknown.
         start_s: F64(f64),
         /// When its first byte arrived [s]; NaN: not known, or not complete.
         first_byte_s: F64(f64),

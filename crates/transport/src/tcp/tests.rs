@@ -11,8 +11,8 @@ const ONE_WAY: Nanos = Nanos::from_millis(20);
 /// Two ends with a path between them that delays every packet equally, unless a test decides otherwise.
 struct Pair {
     ends: [Tcp; 2],
-    /// Packets on the way by the time of their arrival, for the end that receives them.
-    on_the_way: [BTreeMap<(Time, usize), TcpPacket>; 2],
+    /// Packets in flight by the time of their arrival, for the end that receives them.
+    in_flight: [BTreeMap<(Time, usize), TcpPacket>; 2],
     now: Time,
     /// Packets sent, with the end that sent them.
     sent: Vec<(usize, TcpPacket)>,
@@ -34,7 +34,7 @@ impl Pair {
         let ends = [Tcp::opening(sender(), receiver()), Tcp::accepting(receiver())];
         let mut pair = Self {
             ends,
-            on_the_way: Default::default(),
+            in_flight: Default::default(),
             now: Time(1_000_000_000),
             sent: Vec::new(),
             fate: Box::new(|_, _| Fate::Deliver),
@@ -74,7 +74,7 @@ impl Pair {
                     Fate::Deliver | Fate::Mark => vec![Nanos::ZERO],
                 };
                 for extra in arrivals {
-                    self.on_the_way[1 - end].insert((self.now + ONE_WAY + extra, self.sent.len()), packet);
+                    self.in_flight[1 - end].insert((self.now + ONE_WAY + extra, self.sent.len()), packet);
                 }
             }
         }
@@ -85,13 +85,13 @@ impl Pair {
         let begin = self.now;
         self.transmit();
         while !done(self) {
-            let arrivals = self.on_the_way.iter().filter_map(|packets| packets.keys().next().map(|first| first.0));
+            let arrivals = self.in_flight.iter().filter_map(|packets| packets.keys().next().map(|first| first.0));
             let wakes = self.ends.iter().filter_map(Endpoint::wake_at);
             self.now = arrivals.chain(wakes).min().expect("something is due");
             assert!(self.now.since(begin) < self.limit, "it never happens");
             for end in 0..2 {
                 let mut batch = Vec::new();
-                while let Some(first) = self.on_the_way[end].first_entry().filter(|first| first.key().0 <= self.now) {
+                while let Some(first) = self.in_flight[end].first_entry().filter(|first| first.key().0 <= self.now) {
                     batch.push(Arrival { packet: first.remove(), ce: false });
                 }
                 self.ends[end].on_packets(self.now, &batch, &[]);
@@ -107,9 +107,9 @@ impl Pair {
 
     /// Write a request and, when it has arrived, a response. Returns the time until the whole response has arrived.
     fn request(&mut self, request: u64, response: u64) -> Nanos {
-        let (asked, answered) = (self.ends[1].delivered().0 + request, self.ends[0].delivered().0 + response);
+        let (requested, answered) = (self.ends[1].delivered().0 + request, self.ends[0].delivered().0 + response);
         self.ends[0].write(self.now, Bytes(request));
-        let there = self.run_until(|pair| pair.ends[1].delivered().0 == asked);
+        let there = self.run_until(|pair| pair.ends[1].delivered().0 == requested);
         if !self.ends[1].has_sender() {
             self.ends[1].set_sender(sender());
         }
@@ -157,9 +157,9 @@ fn a_delayed_acknowledgement_ends_the_interactive_mode() {
     }
     let before = pair.counts(1)[2];
     for _ in 0..2 {
-        let asked = pair.ends[1].delivered().0 + 200;
+        let requested = pair.ends[1].delivered().0 + 200;
         pair.ends[0].write(pair.now, Bytes(200));
-        pair.run_until(|pair| pair.ends[1].delivered().0 == asked);
+        pair.run_until(|pair| pair.ends[1].delivered().0 == requested);
         let unanswered = pair.ends[0].acked().0 + 200;
         pair.run_until(|pair| pair.ends[0].acked().0 == unanswered);
     }
@@ -184,7 +184,7 @@ fn nothing_is_sent_after_the_stop() {
     let mut pair = Pair::new();
     pair.ends[0].stop_at(pair.now + Nanos::from_millis(100));
     pair.ends[0].write(pair.now, Bytes::MAX);
-    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+    pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty));
     assert!(pair.now.since(Time(1_000_000_000)) < Nanos::from_millis(200));
     assert!(pair.ends[1].delivered().0 > 10_000);
 }
@@ -235,7 +235,7 @@ fn a_syn_after_the_handshake_is_acknowledged_and_changes_nothing() {
     pair.run_until(|pair| pair.ends[0].is_established());
     pair.request(200, 5_000);
     let before = pair.counts(1);
-    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+    pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty));
     pair.run_until(|pair| pair.counts(1)[2] > before[2]);
     assert_eq!(pair.sent_by(1).filter(|packet| matches!(packet, TcpPacket::Ack(ack) if ack.syn)).count(), 1);
     assert!(
@@ -249,7 +249,7 @@ fn a_syn_after_the_handshake_is_acknowledged_and_changes_nothing() {
 fn no_syn_ack_is_retransmitted_after_the_stop() {
     let mut pair = lose_of_client(&[1]);
     pair.ends[1].stop_at(pair.now + Nanos::from_millis(500));
-    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty) && !pair.sent.is_empty());
+    pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty) && !pair.sent.is_empty());
     assert_eq!(pair.ends[1].wake_at(), None);
 }
 
@@ -258,7 +258,7 @@ fn a_response_echoes_the_clock_of_its_request() {
     let mut pair = Pair::new();
     pair.run_until(|pair| pair.ends[0].is_established());
     pair.request(200, 5_000);
-    pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+    pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty));
     pair.now = pair.now + Nanos::from_millis(150);
     let requested_at = pair.now;
     pair.request(200, 5_000);
@@ -269,7 +269,7 @@ fn a_response_echoes_the_clock_of_its_request() {
     assert_eq!(echoes[echoes.len() - 4..], [requested_at; 4]);
 }
 
-/// A pair whose packets all, from the first SYN to the last FIN, share a path's fates.
+/// A pair whose packets all, from the first SYN to the last FIN, share the path's random draws.
 fn over(path: Path) -> Pair {
     let fate = move |end: usize, number| path.fate(0xE0 + end as u64, number, if end == 0 { path.loss } else { path.ack_loss });
     Pair { limit: Nanos::from_secs(1_000_000), ..Pair::with_fates(fate) }
@@ -298,7 +298,7 @@ proptest! {
         pair.run_until(|pair| pair.ends.iter().all(|end| end.is_closed() && end.is_done()));
         prop_assert_eq!(pair.ends.each_ref().map(Tcp::delivered), [Bytes(server), Bytes(client)]);
         prop_assert_eq!(pair.ends.each_ref().map(Tcp::acked), [Bytes(client), Bytes(server)]);
-        pair.run_until(|pair| pair.on_the_way.iter().all(BTreeMap::is_empty));
+        pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty));
         prop_assert_eq!(pair.ends.each_ref().map(Tcp::delivered), [Bytes(server), Bytes(client)]);
     }
 }

@@ -203,10 +203,13 @@ def _device(started: Mapping[str, Any] | None) -> Check:
 def _controllers() -> Check:
     available = _sysctl("tcp_available_congestion_control").split()
     missing = [name for name in _EXPECTED if name not in available]
-    found = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
+    listed = ", ".join(available) + (f"; no {', '.join(missing)}" if missing else "")
     more = "" if {"bbr", "hybla"} <= set(available) else "; as root `modprobe -a tcp_bbr tcp_hybla` may give more"
     return Check(
-        "controllers", not missing, found, f"`race --on-kernel --cc` takes those of them that `bentpipe cc` lists{more}"
+        "controllers",
+        not missing,
+        listed,
+        f"`race --on-kernel --cc` takes those of them that `bentpipe cc` lists{more}",
     )
 
 

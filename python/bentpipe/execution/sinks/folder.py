@@ -82,7 +82,7 @@ class FolderSink:
         return written
 
     def add(self, number: int, kept: store.Run) -> None:
-        """Do nothing: `keep` has stored the Run, so it counts even if its pool is stopped before the caller hears."""
+        """Do nothing: `keep` has stored the Run, so it counts even if its pool is stopped before the caller gets it."""
 
     def fail(self, failed: FailedRun) -> None:
         """Do nothing: the result of the execution lists the failed Runs."""

@@ -50,7 +50,7 @@ class MemorySink:
         return kept
 
     def add(self, number: int, kept: Run) -> None:
-        """Do nothing: `keep` holds the Run, so it counts even if its pool is stopped before the caller hears."""
+        """Do nothing: `keep` holds the Run, so it counts even if its pool is stopped before the caller gets it."""
 
     def fail(self, failed: FailedRun) -> None:
         """Do nothing: the result of the execution lists the failed Runs."""

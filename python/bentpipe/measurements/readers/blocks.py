@@ -60,7 +60,7 @@ def without_cut(data: bytes) -> tuple[bytes, str | None]:
 
 def cut_note(line: int) -> str:
     """Return the note on a truncated last line."""
-    return f"line {line} is cut off (nothing ends it); left out"
+    return f"line {line} is truncated (nothing ends it); left out"
 
 
 class Growing:

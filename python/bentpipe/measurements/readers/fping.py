@@ -77,7 +77,7 @@ def measure(pieces: Iterator[bytes], where: str, hints: ReadHints) -> Measuremen
             elif match := _COUNTS.match(line):
                 sent[match[1]] = (*sent.get(match[1], ()), int(match[2]))
             elif count == first and not piece.endswith(b"\n"):  # truncated: no newline
-                notes.append(f"line {count} is cut off; left out")
+                notes.append(f"line {count} is truncated; left out")
             elif not _ASIDE.match(line):
                 raise UserError(f"{shown(line)} is not a line of fping", where=place)
         tables += [table, pl.DataFrame(events, schema=_SCHEMA, orient="row")]

@@ -157,7 +157,7 @@ def parse(blocks: Iterable[bytes], where: str) -> tuple[list[Target], list[str]]
             elif (ends is not None and _take_statistics(ends, line, place, count)) or _ASIDE.match(line):
                 continue
             elif count == last:  # truncated: no newline
-                notes.append(f"line {count} is cut off; left out")
+                notes.append(f"line {count} is truncated; left out")
             else:
                 foreign = _FOREIGN.match(line) and (" bytes" not in line or _COMMA.search(line))
                 expected = "; expected it in English: LC_ALL=C ping …" if foreign else ""

@@ -59,11 +59,11 @@ def measure(data: bytes, where: str, hints: ReadHints) -> Measurement:
             except UserError:
                 if count < len(lines):
                     raise
-                notes.append(f"line {count} is cut off; left out")
+                notes.append(f"line {count} is truncated; left out")
         elif text.strip() and not text.startswith("traceroute"):
             if count < len(lines):
                 raise UserError(f"{shown(text)} is not a line of traceroute", where=f"{where}:{count}")
-            notes.append(f"line {count} is cut off; left out")
+            notes.append(f"line {count} is truncated; left out")
     if not rows:
         raise UserError("holds no hop", where=where)
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")

@@ -137,7 +137,7 @@ def measure_ping(blocks: Iterable[bytes], where: str, hints: ReadHints) -> Measu
         elif _STATISTICS.match(line) or _ASIDE.match(line):
             continue
         elif not ended:
-            notes.append(f"line {count} is cut off; left out")
+            notes.append(f"line {count} is truncated; left out")
         else:
             raise UserError(
                 f"{shown(line)} is not a line of Windows' ping",
@@ -198,7 +198,7 @@ def measure_tracert(data: bytes, where: str, hints: ReadHints) -> Measurement:
         elif _ROUTE_ASIDE.match(line):
             continue
         elif not ended:
-            notes.append(f"line {count} is cut off; left out")
+            notes.append(f"line {count} is truncated; left out")
         else:
             raise UserError(
                 f"{shown(line)} is not a line of tracert", where=f"{where}:{count}", expected="its English output"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
 
 UNKNOWN_SITE = "here"
-"""The site of measurements without one, neither in the file nor from the user."""
+"""The site of measurements if neither the file nor the user names one."""
 
 
 class Source(Record):

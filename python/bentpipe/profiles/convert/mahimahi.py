@@ -1,6 +1,6 @@
 """Packet-delivery traces of mahimahi's ``mm-link``: one line for each opportunity to send 1500 bytes.
 
-A line is a time in whole milliseconds since the beginning; lines repeat and never decrease; at the last time the
+A line is a time in whole milliseconds since the start; lines repeat and never decrease; at the last time the
 trace starts over (mahimahi-traces README; mm-link(1)). An opportunity at millisecond t stands for what the link sends
 in the millisecond that ends at t, so a trace of the one line ``1`` is 12 Mbit/s.
 """

@@ -90,7 +90,7 @@ def agreement(measured_profile: Measured) -> list[dict[str, Any]]:
     """
     rows = {
         "measured": ping_stats(measured_profile.probes.table()),
-        "given back": simulated_ping_stats(
+        "simulated": simulated_ping_stats(
             measured_profile.profile, regular_times(measured_profile.probes, measured_profile.profile)
         ),
     }

@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Run until UP is left and entered once more. Returns the states on the way and the least long-term bound.
+    /// Run until UP is left and entered once more. Returns the states in between and the least long-term bound.
     fn through_undo(&mut self) -> (Vec<&'static str>, f64) {
         let (mut states, mut min_bound) = (vec![self.state()], f64::INFINITY);
         let end = self.pipe.now + ms(1500);
