@@ -1,6 +1,6 @@
 //! The actions of an application.
 
-use crate::app::{Message, StreamId};
+use crate::message::{Message, StreamId};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Bytes, Time};
 use std::borrow::Cow;

@@ -1,27 +1,8 @@
 //! The trait of an application, and what it sees.
 
 use crate::actions::Actions;
+use crate::message::{Message, StreamId};
 use bentpipe_profile::{Bytes, Time};
-
-/// A stream, which is a connection, as one end knows it. Each end numbers its streams by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StreamId(pub u32);
-
-impl StreamId {
-    /// Number of the first stream that the other end opened; below are those that this end opened.
-    pub const ACCEPTED: u32 = 1 << 31;
-}
-
-/// A message on a stream. Its first bytes are a header with the three numbers; the rest has no meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Size with the header; at least [`bentpipe_profile::app::MESSAGE_HEADER`]. [`Bytes::MAX`]: it never ends.
-    pub bytes: Bytes,
-    /// Number given by the application, such as that of a request.
-    pub id: u64,
-    /// Size of the answer that the sender of the message wants [bytes]; 0: none. An answer is a message on the same stream with the same number.
-    pub answer_bytes: u64,
-}
 
 /// Something that happened at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

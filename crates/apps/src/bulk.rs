@@ -1,7 +1,8 @@
 //! A sender that always has data.
 
 use crate::actions::Actions;
-use crate::app::{App, Event, Message};
+use crate::app::{App, Event};
+use crate::message::Message;
 use bentpipe_profile::{Bytes, Time};
 
 /// One connection that is never out of data.

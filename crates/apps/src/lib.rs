@@ -3,7 +3,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`app`] | the trait, events, messages |
+//! | [`app`] | the trait and events |
+//! | [`message`] | streams and the messages on them |
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
@@ -17,6 +18,7 @@ pub mod actions;
 pub mod app;
 pub mod bulk;
 pub mod items;
+pub mod message;
 pub mod paced;
 pub mod request;
 pub mod server;
@@ -26,7 +28,8 @@ pub mod timers;
 pub mod transfers;
 
 pub use actions::{Action, Actions, ControllerChoice, Item};
-pub use app::{App, Event, Interest, Message, StreamId};
+pub use app::{App, Event, Interest};
+pub use message::{Message, StreamId};
 
 use bentpipe_profile::Streams;
 use bentpipe_profile::app::AppSpec;

@@ -1,7 +1,8 @@
 //! A sender with a constant rate.
 
 use crate::actions::{Actions, Item};
-use crate::app::{App, Event, Message, StreamId};
+use crate::app::{App, Event};
+use crate::message::{Message, StreamId};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// Messages of one size at equal intervals on one connection. Each is an item, so that its delay is known.

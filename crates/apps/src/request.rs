@@ -1,7 +1,8 @@
 //! Requests, one after the other on one connection.
 
 use crate::actions::{Actions, Item};
-use crate::app::{App, Event, Message, StreamId};
+use crate::app::{App, Event};
+use crate::message::{Message, StreamId};
 use bentpipe_profile::{Bytes, Time};
 
 /// The end that requests. The next request follows at once when the response to the last one is complete.

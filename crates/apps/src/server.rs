@@ -1,7 +1,8 @@
 //! The end that receives, and answers what asks for an answer.
 
 use crate::actions::{Actions, Item};
-use crate::app::{App, Event, Message, StreamId};
+use crate::app::{App, Event};
+use crate::message::{Message, StreamId};
 use bentpipe_profile::{Bytes, Nanos, Time};
 use std::collections::{BTreeSet, VecDeque};
 

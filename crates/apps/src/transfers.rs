@@ -1,7 +1,8 @@
 //! Transfers of given sizes, each over a connection of its own.
 
 use crate::actions::{Actions, Item};
-use crate::app::{App, Event, Interest, Message};
+use crate::app::{App, Event, Interest};
+use crate::message::Message;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Bytes, Nanos, Time};
 

@@ -1,13 +1,12 @@
 //! The arguments of a call as words of 8 bytes, little-endian.
 
-use super::format::State;
 use crate::{AckSample, Congestion, LostPacket, PathHint, RateSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
 /// Size of a word.
 pub(super) const WORD: usize = 8;
 /// A value that is absent.
-const NONE: u64 = u64::MAX;
+pub(super) const NONE: u64 = u64::MAX;
 /// Greatest time [ns], size [bytes] and rate [bit/s] that is accepted: 52 days, 4 PB. Chosen here: far above any Run, and no controller's sums overflow.
 pub(super) const LARGEST: u64 = 1 << 52;
 
@@ -32,7 +31,7 @@ impl Words<'_> {
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
-    fn next(&mut self) -> Result<u64, &'static str> {
+    pub(super) fn next(&mut self) -> Result<u64, &'static str> {
         let (first, rest) = self.0.split_at_checked(WORD).ok_or("the record is too short")?;
         self.0 = rest;
         Ok(word(first))
@@ -208,22 +207,5 @@ impl Field for PathHint {
             1 => words.next().map(|value| Self::WallClock(value.cast_signed())),
             _ => Err("a path hint is unknown"),
         }
-    }
-}
-
-impl Field for State {
-    fn put(self, out: &mut Words<'_>) {
-        let known = |size: Bytes| Some(size).filter(|size| *size != Bytes::MAX);
-        known(self.cwnd).put(out);
-        known(self.ssthresh).put(out);
-        self.pacing_rate.put(out);
-    }
-    fn take(words: &mut Reader<'_>) -> Result<Self, &'static str> {
-        // A recorded state is only compared, never used, so it has no bound.
-        Ok(Self {
-            cwnd: Bytes(words.next()?),
-            ssthresh: Bytes(words.next()?),
-            pacing_rate: Some(words.next()?).filter(|rate| *rate != NONE).map(Rate),
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! The file of a hook trace: a header, then a record for each call, all in little-endian words of 8 bytes.
 
-use super::fields::{Field, LARGEST, Reader, WORD, Words, word};
+use super::fields::{Field, LARGEST, NONE, Reader, WORD, Words, word};
 use crate::registry::Config;
 use crate::{AckSample, Congestion, Controller, LostPacket, PathHint};
 use bentpipe_profile::options::OptionValues;
@@ -129,6 +129,23 @@ impl State {
     #[must_use]
     pub fn of(controller: &dyn Controller) -> Self {
         Self { cwnd: controller.cwnd(), ssthresh: controller.ssthresh(), pacing_rate: controller.pacing_rate() }
+    }
+}
+
+impl Field for State {
+    fn put(self, out: &mut Words<'_>) {
+        let known = |size: Bytes| Some(size).filter(|size| *size != Bytes::MAX);
+        known(self.cwnd).put(out);
+        known(self.ssthresh).put(out);
+        self.pacing_rate.put(out);
+    }
+    fn take(words: &mut Reader<'_>) -> Result<Self, &'static str> {
+        // A recorded state is only compared, never used, so it has no bound.
+        Ok(Self {
+            cwnd: Bytes(words.next()?),
+            ssthresh: Bytes(words.next()?),
+            pacing_rate: Some(words.next()?).filter(|rate| *rate != NONE).map(Rate),
+        })
     }
 }
 

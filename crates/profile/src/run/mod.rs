@@ -2,13 +2,12 @@
 
 pub mod latency;
 pub mod rows;
+pub mod sinks;
 pub mod summary;
 pub mod tables;
 
 pub use latency::{LoadSummary, Ping, PingSummary};
 pub use rows::{FlowRow, Header, PathHeader, ROW_FORMAT, Row, RunSink};
+pub use sinks::{PendingEvents, RunTables};
 pub use summary::{AppSummary, CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};
-pub use tables::{
-    ApplicationRow, Applications, CA_STATES, Column, EventRow, Events, LinkRow, Links, NO_ROUTE, PendingEvents, RunTables, SampleRow,
-    Samples,
-};
+pub use tables::{ApplicationRow, Applications, CA_STATES, Column, EventRow, Events, LinkRow, Links, NO_ROUTE, SampleRow, Samples};
