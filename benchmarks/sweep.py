@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.tuning.scores import by_second

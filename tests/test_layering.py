@@ -1,7 +1,9 @@
 """The tree is the architecture: these arrows and no others (ARCHITECTURE.md)."""
 
 import ast
+import graphlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +66,16 @@ def test_crates_use_only_what_the_architecture_draws():
     for name, package in packages.items():
         used = {d["name"] for d in package["dependencies"] if d["name"].startswith("bentpipe-")}
         assert used <= ALLOWED[name], f"{name} uses {used - ALLOWED[name]}"
+
+
+@pytest.mark.parametrize("folder", ["apps/src", "cc/src/hook_trace", "profile/src/run"])
+def test_files_of_a_rust_folder_do_not_use_each_other_in_a_circle(folder):
+    place = ROOT / "crates" / folder
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in place.glob("*.rs")}
+    files = texts.keys() - {"mod", "lib", "tests", "testing"}
+    path = re.compile(rf"\b(?:crate|super)::(?:{place.name}::)?(\w+)::")
+    uses = {name: files.intersection(path.findall(texts[name])) - {name} for name in files}
+    graphlib.TopologicalSorter(uses).prepare()  # raises CycleError, which names the circle
 
 
 def test_core_crates_know_nothing_of_python():

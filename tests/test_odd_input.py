@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from bentpipe.analysis.files import scan_file
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.plan import MOST_RUNS
 from bentpipe.execution.racing import race
-from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.files import atomic_write
 from bentpipe.measurements.probing.recording import held
 from bentpipe.measurements.readers.measurement import ReadHints

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import ControllerError, UserError
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.racing import race
 from bentpipe.execution.sinks.table import SweepWarning
-from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.plugins import python_plugins, simulate
 from bentpipe.experiments.schemes import parse_schemes

@@ -7,7 +7,7 @@ from itertools import product
 import polars as pl
 import pytest
 
-from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments import schemes
 from bentpipe.profiles.presets import preset_profile

@@ -14,11 +14,11 @@ from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import cluster as clustering
 from bentpipe.execution.cluster import ClusterError
 from bentpipe.execution.engine import RunsInterruptedError
+from bentpipe.execution.job import experiment_jobs, race_jobs
 from bentpipe.execution.pools import Finished, Tick
 from bentpipe.execution.racing import race
 from bentpipe.execution.sinks.table import SweepWarning
 from bentpipe.execution.sweeps import table as tables
-from bentpipe.execution.sweeps.job import experiment_jobs, race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
 from bentpipe.profiles.measured.make import profile_from_pings

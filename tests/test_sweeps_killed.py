@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.execution import cluster as clustering
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sinks.table import SweepWarning
-from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.execution.sweeps.table import NAME, read_results
 from bentpipe.plots import style

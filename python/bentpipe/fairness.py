@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.errors import UserError, shown
-from bentpipe.execution.sweeps.job import Outcome, race_jobs
+from bentpipe.execution.job import Outcome, race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.schemes import parse_scheme, parse_schemes
 from bentpipe.runs.estimates import Estimate, estimate, jain_index

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from distributed import Client, Future
 
-    from bentpipe.execution.sweeps.job import Job
+    from bentpipe.execution.job import Job
     from bentpipe.runs.work import Base
 
 CONNECT_S = 10.0

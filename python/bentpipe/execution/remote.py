@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bentpipe.execution.sweeps.job import Job
+    from bentpipe.execution.job import Job
 
 
 @dataclass(frozen=True)

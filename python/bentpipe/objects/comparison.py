@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, shown
 from bentpipe.objects import arguments
-from bentpipe.objects.profile import Profile, is_over, no_such_profile
+from bentpipe.objects.profile import Profile
+from bentpipe.objects.profile_selection import is_over, no_such_profile
 from bentpipe.objects.run_set import RunSet
 from bentpipe.report import compare
 from bentpipe.runs.pairing import pair_up

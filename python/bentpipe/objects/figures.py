@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.objects import arguments
-from bentpipe.objects.profile import is_over, no_such_profile
+from bentpipe.objects.profile_selection import is_over, no_such_profile
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.load_test import plot_load_test
 from bentpipe.plots.overview import plot_overview

@@ -9,7 +9,8 @@ from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.objects import arguments
 from bentpipe.objects.latency import PING_COLUMNS, latency_table, ping_columns
-from bentpipe.objects.profile import Profile, is_over
+from bentpipe.objects.profile import Profile
+from bentpipe.objects.profile_selection import is_over
 from bentpipe.objects.run import Run
 from bentpipe.runs import record, store
 from bentpipe.runs.apart import distinguish

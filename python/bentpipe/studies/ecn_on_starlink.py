@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.execution.sweeps.job import Job, race_jobs
-from bentpipe.execution.sweeps.job import Outcome as Finished
+from bentpipe.execution.job import Job, race_jobs
+from bentpipe.execution.job import Outcome as Finished
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs

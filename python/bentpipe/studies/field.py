@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe.execution.sweeps.job import Outcome, experiment_jobs
+from bentpipe.execution.job import Outcome, experiment_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bentpipe.execution.job import Job, Outcome, experiment_jobs
 from bentpipe.execution.sinks.table import SweptRun
-from bentpipe.execution.sweeps.job import Job, Outcome, experiment_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.experiment import NS_PER_S, Experiment
 from bentpipe.profiles.presets import preset_profile

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.plots.heatmap import plot_heatmaps
 from bentpipe.plots.tuning_curve import Curve, plot_gain_curve

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bentpipe.errors import UserError
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sinks.table import SweptRun
-from bentpipe.execution.sweeps.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness

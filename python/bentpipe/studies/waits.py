@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
-    from bentpipe.execution.sweeps.job import Outcome
+    from bentpipe.execution.job import Outcome
     from bentpipe.experiments.experiment import Direction
 
 #: Time between samples of a lone packet's delay [s]: below the 20 ms of the delay's random wander.

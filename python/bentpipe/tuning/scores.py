@@ -13,8 +13,8 @@ from bentpipe.runs.estimates import Estimate, paired_ratio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from bentpipe.execution.job import Outcome
     from bentpipe.execution.sinks.table import SweptRun
-    from bentpipe.execution.sweeps.job import Outcome
 
 FEWEST_PROFILES = 3
 """With at least this many Profiles, each Profile is one observation, else each pair of Profile and seed. Chosen here:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.execution.sweeps.job import race_jobs
+from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.tuning.scores import Score, by_second, score
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
     from bentpipe.execution.engine import Progress
-    from bentpipe.execution.sweeps.job import Job
+    from bentpipe.execution.job import Job
     from bentpipe.experiments.experiment import Direction
     from bentpipe.runs.estimates import Estimate
     from bentpipe.tuning.grid import Grid

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
 from bentpipe.execution.engine import Stored, simulate
-from bentpipe.execution.sweeps.job import Outcome
+from bentpipe.execution.job import Outcome
 from bentpipe.runs import record
 from bentpipe.runs.run_record import RunRecord
 from bentpipe.runs.store import Run
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.execution.drawn import DrawnProfiles
+    from bentpipe.execution.job import Job
     from bentpipe.execution.pools import OnShare
-    from bentpipe.execution.sweeps.job import Job
     from bentpipe.execution.sweeps.table import ResultsTable
     from bentpipe.runs.failed import FailedRun
 

@@ -15,9 +15,9 @@ from bentpipe import lazy
 
 if TYPE_CHECKING:
     from bentpipe.execution.engine import Progress, RunsInterruptedError
+    from bentpipe.execution.job import Job, Outcome, experiment_jobs, race_jobs
     from bentpipe.execution.pools import ClusterError
     from bentpipe.execution.sinks.table import SweepWarning, SweptRun
-    from bentpipe.execution.sweeps.job import Job, Outcome, experiment_jobs, race_jobs
     from bentpipe.execution.sweeps.sweep import SweepResult, run_sweep
     from bentpipe.execution.sweeps.table import DamagedResultWarning, read_results
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "ClusterError": "bentpipe.execution.pools",
     "DamagedResultWarning": "bentpipe.execution.sweeps.table",
-    "Job": "bentpipe.execution.sweeps.job",
-    "Outcome": "bentpipe.execution.sweeps.job",
+    "Job": "bentpipe.execution.job",
+    "Outcome": "bentpipe.execution.job",
     "Progress": "bentpipe.execution.engine",
     "RunsInterruptedError": "bentpipe.execution.engine",
     "SweepResult": "bentpipe.execution.sweeps.sweep",
     "SweepWarning": "bentpipe.execution.sinks.table",
     "SweptRun": "bentpipe.execution.sinks.table",
-    "experiment_jobs": "bentpipe.execution.sweeps.job",
-    "race_jobs": "bentpipe.execution.sweeps.job",
+    "experiment_jobs": "bentpipe.execution.job",
+    "race_jobs": "bentpipe.execution.job",
     "read_results": "bentpipe.execution.sweeps.table",
     "run_sweep": "bentpipe.execution.sweeps.sweep",
 }

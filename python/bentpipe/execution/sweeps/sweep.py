@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.execution.engine import OnProgress
+    from bentpipe.execution.job import Job
     from bentpipe.execution.pools import Event, Reports
-    from bentpipe.execution.sweeps.job import Job
     from bentpipe.runs.failed import FailedRun
 
 
