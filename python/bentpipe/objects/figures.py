@@ -91,7 +91,8 @@ class RunPlots:
         """
         pinged = [run for run in self._over_one(profile) if run.pings and len(set(run.names)) == 1]
         if not pinged:
-            raise UserError("latency: no Run with pings beside flows of one controller; expected Runs of a test")
+            problem = "no Run with pings beside flows of one controller"
+            raise UserError(problem, where="latency", expected="Runs of a test")
         return plot_load_test(self._of_seed(pinged, seed), ax=ax)
 
     def overview(self, *, ax: AxesLike = None) -> Figure:
