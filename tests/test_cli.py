@@ -253,18 +253,12 @@ def test_catalogues_have_names_and_sources(command: str, keys: set[str]) -> None
         assert entry["name"] in plain.stdout
 
 
-@pytest.mark.parametrize("command", ["cc", "sites", "constellations", "presets", "policies"])
-def test_a_catalogue_is_complete_on_a_narrow_terminal_and_in_a_pipe(command: str) -> None:
-    """A pseudo-terminal of 80 columns: words may be broken, none is cut."""
-    piped = bentpipe(command).stdout
+def on_a_terminal(command: list[str], columns: int) -> str:
+    """Run a command on a pseudo-terminal of this width and return what it prints."""
     main, worker = pty.openpty()
-    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    code = "from bentpipe.cli.main import app; app()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, command],
-        stdout=worker,
-        env={key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")} | {"TERM": "dumb"},
-    )
+    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(command, stdout=worker, env=environment | {"TERM": "dumb"})
     os.close(worker)
     output = b""
     with contextlib.suppress(OSError):  # Linux's report of a closed pseudo-terminal
@@ -272,14 +266,22 @@ def test_a_catalogue_is_complete_on_a_narrow_terminal_and_in_a_pipe(command: str
             output += block
     os.close(main)
     assert process.wait() == 0
-    lines = output.decode().splitlines()
+    return output.decode()
+
+
+@pytest.mark.parametrize("command", ["cc", "sites", "constellations", "presets", "policies"])
+def test_a_catalogue_is_complete_on_a_narrow_terminal_and_in_a_pipe(command: str) -> None:
+    """A pseudo-terminal of 80 columns: words may be broken, none is cut."""
+    piped = bentpipe(command).stdout
+    output = on_a_terminal([sys.executable, "-c", "from bentpipe.cli.main import app; app()", command], columns=80)
+    lines = output.splitlines()
     assert max(map(len, lines)) <= 80 or command == "sites"  # whose last line is its source, not a table
     assert "…" not in "".join(lines).replace("20190704-…", "")
     for entry in json.loads(bentpipe(command, "--json").stdout):
-        assert entry["name"] in output.decode()
+        assert entry["name"] in output
         assert entry["description"] in piped  # on one line
         for word in str(entry["description"]).split():
-            assert word in output.decode(), word
+            assert word in output, word
 
 
 @pytest.mark.parametrize(
@@ -402,3 +404,24 @@ def test_a_system_error_about_a_path_is_one_line(capsys, error, message, code):
     output = capsys.readouterr().err
     assert message in output
     assert ("fault" in output) == ("fault" in message)
+
+
+def test_no_number_of_a_table_is_broken_on_a_narrow_terminal() -> None:
+    columns = [
+        "scheme",
+        "goodput [Mbit/s]",
+        "95 % CI",
+        "empty",
+        "retransmitted",
+        "n",
+        "RTT [ms]",
+        "RTT p95 [ms]",
+        "whole",
+    ]
+    row = ["cubic+bbr:min_rtt", 221.5, "89.5–352", "", "7 627", "1 (3 alike)", 73.5, 125.25, "120.75–1 446"]
+    code = f"from bentpipe.cli.console import table; table('a title', {columns!r}, [{row!r}])"
+    output = on_a_terminal([sys.executable, "-c", code], columns=60)
+    for value in [*row[:3], *row[4:]]:
+        assert str(value) in output
+    assert "empty" not in output
+    assert "…" not in output

@@ -7,15 +7,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bentpipe.cli import flags
 from bentpipe.errors import StoppedError, printable
 from bentpipe.files import write_error
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: Characters that end a line. A message that quotes a file must stay on one line.
 _BREAKS = {ord(c): " " for c in "\n\r\v\f\x1b\x85\u2028\u2029"}
@@ -86,28 +89,78 @@ def _as_json(value: Any, indent: int | None) -> str:  # noqa: ANN401 - JSON is a
     return _NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on stdout: with rules on a terminal, as plain columns in a pipe. Numbers are aligned right."""
-    import rich.box
-    from rich.console import Console
-    from rich.table import Table
+FOLDED = 20
+"""Longest word of a table that a narrow terminal does not fold [characters]. Chosen here: schemes are shorter."""
 
-    cells = [[_cell(value) for value in row] for row in rows]
+LEAST = 12
+"""Least width of a folded column, and longest text of several words that is not folded [characters]. Chosen here."""
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table on stdout: with rules on a terminal, as plain columns in a pipe. Numbers are aligned right.
+
+    On a narrow terminal, columns without values are left out, headings are broken at blanks, and long texts are folded.
+    Numbers and short texts are never broken: lines that still do not fit are longer than the terminal.
+    """
+    from rich.console import Console
+
+    cells = [[_escaped(_cell(value)) for value in row] for row in rows]
     # In a pipe, lines must not be broken at an arbitrary width.
     terminal = sys.stdout.isatty()
     console = Console() if terminal else Console(width=10_000, color_system=None)
-    box = rich.box.SIMPLE_HEAD if terminal else None
-    layout = Table(
-        title=_escaped(title) or None, title_justify="left", box=box, pad_edge=terminal, padding=(0, 2, 0, 0)
-    )
-    for place, column in enumerate(columns):
-        numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
-        # "fold" breaks a word that is longer than its column; the default cuts it off.
-        layout.add_column(_escaped(column), justify="right" if numeric else "left", overflow="fold")
-    for row in cells:
-        layout.add_row(*(_escaped(cell) for cell in row))
+    headings = [_escaped(column) for column in columns]
+    layout = _layout(title, headings, cells, terminal=terminal, folded=range(len(columns)))
+    wide = Console(width=10_000, height=25)  # one measures no more than its width
+    if terminal and wide.measure(layout).maximum > console.width:
+        kept = [i for i in range(len(columns)) if not cells or any(row[i] for row in cells)]
+        headings = [_broken(headings[i]) for i in kept]
+        cells = [[row[i] for i in kept] for row in cells]
+        folded = [
+            i
+            for i in range(len(kept))
+            if any(len(row[i]) > (LEAST if " " in row[i] else FOLDED) and not _numeric(row[i]) for row in cells)
+        ]
+        layout = _layout(title, headings, cells, terminal=True, folded=folded)
+        least = [[cell if i not in folded else cell[:LEAST] for i, cell in enumerate(row)] for row in cells]
+        narrow = _layout("", headings, least, terminal=True, folded=())
+        console = Console(width=max(console.width, wide.measure(narrow).maximum), height=console.height)
     with _standard_output():
         console.print(layout)
+
+
+def _broken(heading: str) -> str:
+    """Break a heading at blanks, and in the middle of a long word."""
+    words = re.split(" (?!%)", heading)
+    halves = [
+        (word[: (len(word) + 1) // 2] + "-", word[(len(word) + 1) // 2 :]) if len(word) > LEAST else (word,)
+        for word in words
+    ]
+    return "\n".join(part for half in halves for part in half)
+
+
+def _layout(
+    title: str, headings: Sequence[str], cells: Sequence[Sequence[str]], *, terminal: bool, folded: Collection[int]
+) -> Table:
+    """Lay out a table of escaped texts; the columns `folded` may be narrower than their texts."""
+    import rich.box
+    from rich.table import Table
+
+    box = rich.box.SIMPLE_HEAD if terminal else None
+    layout = Table(
+        title=_escaped(title) or None,
+        title_justify="left",
+        box=box,
+        pad_edge=False,
+        show_edge=not terminal,
+        padding=(0, 1, 0, 0) if terminal else (0, 2, 0, 0),
+    )
+    for place, heading in enumerate(headings):
+        numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
+        # "fold" breaks a word that is longer than its column; the default cuts it off.
+        layout.add_column(heading, justify="right" if numeric else "left", overflow="fold", no_wrap=place not in folded)
+    for row in cells:
+        layout.add_row(*row)
+    return layout
 
 
 @contextlib.contextmanager
