@@ -114,6 +114,21 @@ def test_each_transfer_has_its_connection_and_all_are_one_flow(path):
     assert flow_of(real)["controller"] == "reno"
 
 
+def test_samples_are_of_the_flows_direction_also_where_more_goes_the_other_way(path):
+    simulated, real = both(path, bp.Flow("cubic", app="request:100kb/200bytes,n=10"))
+    for run in (simulated, real):
+        assert flow_of(run)["direction"] == "down"
+        assert run.samples()["goodput_bytes"].max() in (2000, 2001)  # the answers alone; a FIN counts as a byte
+    assert flow_of(real)["goodput_bps"] == pytest.approx(flow_of(simulated)["goodput_bps"], rel=0.2)
+
+
+def test_a_flow_may_stop_while_its_connections_open(path):
+    """Each transfer lasts a few RTTs, so that of these flows some stop in the middle of a handshake."""
+    flows = [bp.Flow("cubic", app="transfers:5kb", stop=1 + i / 97) for i in range(8)]
+    run = bp.Experiment(path, flows=flows, duration=2).emulate(careful=False)[0]
+    assert all(flow["app"]["completed"] > 3 for flow in run.record.summary["flows"])
+
+
 def test_random_starts_are_the_simulators(path):
     simulated, real = both(path, bp.Flow("cubic", app="transfers:20kb,poisson=200ms"))
     starts = [run.applications().sort("id")["start_s"] for run in (simulated, real)]

@@ -71,10 +71,10 @@ class Controller:
         """Handle an ACK. Without `controls_recovery`, it is called only when the window may grow: not in recovery.
 
         `Ack` has `now_s`, `mss_bytes`, `acked_bytes` (newly, cumulatively or selectively), `lost_bytes` (newly),
-        `rtt_s` (None: only retransmissions were acknowledged), `srtt_s`, `min_rtt_s`, `delivery_bps` (of the delivery
-        rate sampler), `delivered_bytes` and `lost_total_bytes` so far, `delivered_at_send_bytes` (for counting rounds),
-        `inflight_bytes` after it and `prior_inflight_bytes` before, `cwnd_limited` (the window limits sending),
-        `app_limited`, `in_recovery`, `ce_marks` so far.
+        `rtt_s` (None: only retransmissions were acknowledged), `srtt_s`, `min_rtt_s` (None: not known yet),
+        `delivery_bps` (of the delivery rate sampler; None: it has no sample), `delivered_bytes` and `lost_total_bytes`
+        so far, `delivered_at_send_bytes` (for counting rounds), `inflight_bytes` after it and `prior_inflight_bytes`
+        before, `cwnd_limited` (the window limits sending), `app_limited`, `in_recovery`, `ce_marks` so far.
         """
         self.cwnd_bytes += ack.acked_bytes
 

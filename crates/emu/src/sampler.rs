@@ -242,7 +242,8 @@ impl Sampler {
         for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.is_updated) {
             flow.is_updated = false;
             if let Some(&number) = numbers.get(key) {
-                give_row(observed, (number, *key), &flow.connections, t_s, self.role.as_deref(), sink);
+                let raced = self.grouping.direction(key);
+                give_row(observed, (number, *key), &flow.connections, raced, t_s, self.role.as_deref(), sink);
                 flow.connections.forget_past();
             }
         }
@@ -253,14 +254,16 @@ fn give_row(
     flows: &mut BTreeMap<u32, ObservedFlow>,
     (number, key): (u32, FlowKey),
     connections: &Connections,
+    raced: Option<Direction>,
     t_s: f64,
     role: Option<&str>,
     sink: &mut dyn RunSink,
 ) {
     let totals = connections.totals();
-    // Where one endpoint is outside the emulation, or gone, the other counts both directions.
+    // A race says in which direction the data go. Of other flows it is that of most bytes: where one endpoint is outside the emulation, or gone,
+    // the other counts both.
     let [up, down] = [totals[0].acked.max(totals[1].received), totals[1].acked.max(totals[0].received)];
-    let direction = if up >= down { Direction::Up } else { Direction::Down };
+    let direction = raced.unwrap_or(if up >= down { Direction::Up } else { Direction::Down });
     let Some(sender) = connections.sender(direction) else { return };
     let (info, sent) = (&sender.info, &totals[direction as usize]);
     let delivered = connections.delivered(direction);

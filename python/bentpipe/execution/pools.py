@@ -10,7 +10,6 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -131,9 +130,8 @@ def on_threads(run: Callable[[int, Reports], R], count: int, threads: int) -> It
                     finished, _ = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 while not messages.empty():
                     yield Message(messages.get())
-                with suppress(queue.Empty):
-                    while True:
-                        yield Rows(rows.get_nowait())
+                for _ in range(rows.qsize()):  # those that follow wait: simulations may be faster than their reader
+                    yield Rows(rows.get())
                 for future in finished:
                     number = waiting.pop(future)
                     shares.pop(number, None)  # not before: the share done may not go down

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.profiles.parquet import read_profile, write_profile
 from bentpipe.runs import store
 
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 def profile_file(out: Path, label: str) -> Path:
-    """Return the file of the Profile with this label."""
+    """Return the file of the Profile with this label.
+
+    Raises:
+        UserError: The label, which may come from a foreign folder, is no name of a file.
+    """
+    if label in {"", ".", ".."} or any(c in label for c in "/\\\0"):
+        raise UserError(shown(label), where="label of a Profile", expected="a name without folders")
     return out / "profiles" / f"{label}.parquet"
 
 

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use socket2::Socket;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -46,10 +46,12 @@ pub struct End {
     listener: Socket,
     streams: BTreeMap<StreamId, Stream>,
     accepted: u32,
-    /// Answers that this end has been asked for and has not written.
-    owed: BTreeSet<(StreamId, u64)>,
+    /// How many answers this end has been asked for and has not written, by stream and number.
+    owed: BTreeMap<(StreamId, u64), u32>,
     setting: Setting,
     chunk: Vec<u8>,
+    /// Whether the flow has stopped.
+    is_stopped: bool,
 }
 
 impl End {
@@ -60,11 +62,11 @@ impl End {
     pub fn new(app: Box<dyn App>, listener: Socket, setting: Setting) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (actions, timers) = (Actions::default(), Timers::default());
-        let (streams, owed) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { app, actions, timers, listener, streams, accepted: 0, owed, setting, chunk: vec![0; CHUNK] })
+        let (streams, owed) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { app, actions, timers, listener, streams, accepted: 0, owed, setting, chunk: vec![0; CHUNK], is_stopped: false })
     }
 
-    /// Run from the flow's start to its stop, and then read what is still on its way.
+    /// Run from the flow's start to its stop, and then read what is still to arrive, until the process ends.
     ///
     /// # Errors
     /// A connection that is refused or reset, or times out; an application that uses a stream that is closed or does not exist.
@@ -81,14 +83,15 @@ impl End {
             let until = self.timers.next().map_or(Time::MAX, |at| self.setting.begin + Nanos(at.0)).min(self.setting.stop);
             self.wait(until.since(now).min(MAX_WAIT))?;
         }
+        self.is_stopped = true;
         for stream in self.streams.values_mut() {
             stream.stop()?;
         }
         self.streams.retain(|_, stream| !stream.is_connecting());
-        while !self.streams.is_empty() {
+        // The other end may still open a connection: without a listener the kernel would reset it.
+        loop {
             self.wait(MAX_WAIT)?;
         }
-        Ok(())
     }
 
     /// Run the timers that are due at `now`. One that is due later waits until the sockets have been served.
@@ -124,7 +127,15 @@ impl End {
         for (id, ready) in numbers.into_iter().zip(&ready[1..]).filter(|(_, ready)| !ready.is_empty()) {
             let now = self.run_time(self.setting.clock.now());
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let read = stream.run(*ready, &mut self.chunk, now)?;
+            let read = match stream.run(*ready, &mut self.chunk, now) {
+                Ok(read) => read,
+                // As in the simulator, a connection that times out carries nothing; after the stop nothing is lost with one.
+                Err(e) if self.is_stopped || e.kind() == ErrorKind::TimedOut => {
+                    self.streams.remove(&id);
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
             if self.setting.receives {
                 self.setting.progress.add_received(read);
             }
@@ -141,7 +152,11 @@ impl End {
         };
         let id = StreamId(StreamId::ACCEPTED + self.accepted);
         self.accepted += 1;
-        self.streams.insert(id, Stream::accept(id, socket, self.app.interest())?);
+        let mut stream = Stream::accept(id, socket, self.app.interest())?;
+        if self.is_stopped {
+            stream.stop()?;
+        }
+        self.streams.insert(id, stream);
         self.handle_events(id)
     }
 
@@ -150,7 +165,10 @@ impl End {
             let now = self.setting.clock.now();
             if let Event::Message { stream, message, .. } = event {
                 if message.answer_bytes > 0 {
-                    self.owed.insert((stream, message.id));
+                    *self.owed.entry((stream, message.id)).or_default() += 1;
+                    if self.streams.get(&stream).is_none_or(Stream::is_closed) {
+                        self.forgive(stream);
+                    }
                 }
                 self.setting.progress.on_arrival(now);
             }
@@ -185,7 +203,10 @@ impl End {
         match action {
             Action::Open { stream, controller } => self.open(stream, controller)?,
             Action::Write(id, message) => self.write(id, message)?,
-            Action::Close(id) => self.streams.get_mut(&id).into_iter().for_each(Stream::close),
+            Action::Close(id) => {
+                self.streams.get_mut(&id).into_iter().for_each(Stream::close);
+                self.forgive(id);
+            }
             Action::SetTimer { at, timer } => self.timers.set(at, timer),
             Action::Record(item) => self.setting.progress.record(item),
             Action::Finish => self.setting.progress.finish(),
@@ -206,6 +227,13 @@ impl End {
         Ok(())
     }
 
+    /// Count the answers that a stream still owes as done: it is closed, and they will not be written.
+    fn forgive(&mut self, id: StreamId) {
+        for (_, count) in self.owed.range_mut((id, 0)..=(id, u64::MAX)) {
+            (0..std::mem::take(count)).for_each(|_| self.setting.progress.on_answered());
+        }
+    }
+
     fn write(&mut self, id: StreamId, message: Message) -> io::Result<()> {
         let is_written = self.streams.get_mut(&id).is_some_and(|stream| stream.push(message));
         if !is_written {
@@ -213,7 +241,8 @@ impl End {
             return Err(io::Error::new(ErrorKind::NotConnected, problem));
         }
         self.setting.progress.on_written(message.answer_bytes > 0);
-        if self.owed.remove(&(id, message.id)) {
+        if let Some(count) = self.owed.get_mut(&(id, message.id)).filter(|count| **count > 0) {
+            *count -= 1;
             self.setting.progress.on_answered();
         }
         Ok(())

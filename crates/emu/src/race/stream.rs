@@ -115,6 +115,12 @@ impl Stream {
         self.is_closed = true;
     }
 
+    /// Whether the application has closed it.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Close it now. What the socket has not accepted is forgotten.
     ///
     /// # Errors

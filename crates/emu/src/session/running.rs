@@ -75,7 +75,7 @@ impl Session {
                 let items = {
                     let mut items = lock(&self.items);
                     items.give_changed(messages);
-                    std::mem::take(&mut items.tables.applications)
+                    items.tables.applications.clone() // the flows may still record: their row numbers must hold
                 };
                 let flows = race_results(&experiment, &progress, &items, &self.context.sampler, self.start);
                 self.finish(messages, stopped, None, Some((*experiment, flows)))

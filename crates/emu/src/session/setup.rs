@@ -78,7 +78,7 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
     let close_events = hosts[0].run(CloseEvents::listen).and_then(|client| Ok([client, hosts[1].run(CloseEvents::listen)?]));
     let grouping = match &spec.workload {
         Workload::Program { .. } => Grouping::default(),
-        Workload::Race { experiment } => Grouping::race(experiment.flows.len()),
+        Workload::Race { experiment } => Grouping::race(experiment.flows.iter().map(|flow| flow.direction).collect()),
     };
     let role = matches!(spec.workload, Workload::Program { .. }).then(|| spec.role.clone());
     let sampler = Sampler::new([hosts[0].run(Diag::open)?, hosts[1].run(Diag::open)?], close_events, grouping.clone(), role);
