@@ -66,7 +66,7 @@ impl End {
         Ok(Self { app, actions, timers, listener, streams, accepted: 0, owed, setting, chunk: vec![0; CHUNK], is_stopped: false })
     }
 
-    /// Run from the flow's start to its stop, and then read what is still to arrive, until the process ends.
+    /// Run from the flow's start to its stop, and then read the rest until the process ends.
     ///
     /// # Errors
     /// A connection that is refused or reset, or times out; an application that uses a stream that is closed or does not exist.
