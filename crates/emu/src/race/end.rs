@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use socket2::Socket;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -229,9 +230,13 @@ impl End {
 
     /// Count the answers that a stream still owes as done: it is closed, and they will not be written.
     fn forgive(&mut self, id: StreamId) {
-        for (_, count) in self.owed.range_mut((id, 0)..=(id, u64::MAX)) {
-            (0..std::mem::take(count)).for_each(|_| self.setting.progress.on_answered());
-        }
+        let progress = &self.setting.progress;
+        self.owed.retain(|(stream, _), count| {
+            if *stream == id {
+                (0..*count).for_each(|_| progress.on_answered());
+            }
+            *stream != id
+        });
     }
 
     fn write(&mut self, id: StreamId, message: Message) -> io::Result<()> {
@@ -241,8 +246,11 @@ impl End {
             return Err(io::Error::new(ErrorKind::NotConnected, problem));
         }
         self.setting.progress.on_written(message.answer_bytes > 0);
-        if let Some(count) = self.owed.get_mut(&(id, message.id)).filter(|count| **count > 0) {
-            *count -= 1;
+        if let Entry::Occupied(mut owed) = self.owed.entry((id, message.id)) {
+            *owed.get_mut() -= 1;
+            if *owed.get() == 0 {
+                owed.remove(); // what is answered takes no memory
+            }
             self.setting.progress.on_answered();
         }
         Ok(())
