@@ -425,11 +425,12 @@ def test_a_program_without_a_flow_is_described_by_its_output(raced):
     (sentence,) = program.sentences("far", [run([], program=ping, program_output={"tool": None})])
     assert sentence == "ping -c 9 'my server' over far had no TCP flow; 18 packets left the path."
     assert program.sentences("far", find_runs(raced)) == []
-    out = raced.parent / "out"
+    out = raced
     again = program.repeat(run([], program={**ping, "server": "irtt server"}), out)
     assert again[:3] == ["bentpipe", "run", str(out / "profiles" / "far.parquet")]
     assert again[3:] == ["--server", "irtt server", "-o", "again", "--", "ping", "-c", "9", "my server"]
     assert program.repeat(run([], program=ping), out)[3:] == ["-o", "again", "--", *ping["command"]]
+    assert program.repeat(run([], program=ping), out / "elsewhere") == []
     options = {
         "at_end": "stop",
         "mtu": 1280,

@@ -17,7 +17,7 @@ from bentpipe.runs.apart import original_name, settings_of
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import FailedRun, by_scheme
 from bentpipe.runs.manifest import read_manifest
-from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.profiles import stored_profile
 from bentpipe.runs.summary import left_out, summarise
 from bentpipe.segments import is_locked
 from bentpipe.times import format_utc
@@ -191,7 +191,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         ("Content hash", profile.base_hash),
     ]
     recipe = origin.get("recipe")
-    file = None if place.folder is None else profile_file(place.folder, label)
+    file = None if place.folder is None else stored_profile(place.folder, label)
     columns, rows = ([], []) if outage else tables.results(summaries, whole, tables.RESULT_COLUMNS)
     return Section(
         title=label,
@@ -212,7 +212,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         buffers=cwnd_note + path.buffers(runs),
         seeds=tables.by_seed(runs) if test is None else SeedTable(),
         runs=[tables.run_line(place, run) for run in every],
-        profile_file=place.link(file) if file is not None and file.is_file() else "",
+        profile_file="" if file is None else place.link(file),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.execution.emulation.spec import Spec
 from bentpipe.plots.style import scheme_name
 from bentpipe.runs import text
-from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.profiles import stored_profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,8 @@ def carried(label: str, summaries: Sequence[SchemeSummary]) -> list[str]:
 def repeat(run: Run, out: Path) -> list[str]:
     """Return the command that repeats a program's Run over the same path, which is in the folder; empty: unknown."""
     program = run.record.program
-    if program is None or not program.command:
+    file = stored_profile(out, run.label)
+    if program is None or not program.command or file is None:
         return []
     options = ["--seed", str(run.seed)] if run.seed else []
     options += ["--offset", f"{run.offset_s:.9g}"] if run.record.phase == "given" else []
@@ -63,7 +64,7 @@ def repeat(run: Run, out: Path) -> list[str]:
     options += ["--server", program.server] if program.server else []
     within_s = program.listen_within_s
     options += ["--listen-within", f"{within_s:g}"] if within_s != Spec.listen_within_s else []
-    return ["bentpipe", "run", str(profile_file(out, run.label)), *options, "-o", "again", "--", *program.command]
+    return ["bentpipe", "run", str(file), *options, "-o", "again", "--", *program.command]
 
 
 def _command(run: Run) -> str:

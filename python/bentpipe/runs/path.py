@@ -12,7 +12,7 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView, changes_hop, is_handover
 from bentpipe.runs.memory import MemoryRun
-from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.profiles import stored_profile
 from bentpipe.runs.work import Base
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ def _stored_view(run: Run) -> PathView | None:
     if len(run.path.parents) < 4:
         return None
     profile = run.record.profiles[0]
-    file = profile_file(run.path.parents[3], profile.label)
-    if not file.is_file():
+    file = stored_profile(run.path.parents[3], profile.label)
+    if file is None:
         return None
     try:
         return _view(file, profile.base_hash, profile.hash, run.seed)

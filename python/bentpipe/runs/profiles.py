@@ -17,14 +17,24 @@ if TYPE_CHECKING:
 
 
 def profile_file(out: Path, label: str) -> Path:
-    """Return the file of the Profile with this label.
+    """Return the file in which to store the Profile with this label.
 
     Raises:
-        UserError: The label, which may come from a foreign folder, is no name of a file.
+        UserError: The label is no name of a file.
     """
-    if label in {"", ".", ".."} or any(c in label for c in "/\\\0"):
+    if not _names_a_file(label):
         raise UserError(shown(label), where="label of a Profile", expected="a name without folders")
     return out / "profiles" / f"{label}.parquet"
+
+
+def stored_profile(out: Path, label: str) -> Path | None:
+    """Return the file of the Profile with this label, which may come from a foreign folder; None: there is none."""
+    file = profile_file(out, label) if _names_a_file(label) else None
+    return file if file is not None and file.is_file() else None
+
+
+def _names_a_file(label: str) -> bool:
+    return label not in {"", ".", ".."} and not any(c in label for c in "/\\\0")
 
 
 def store_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
