@@ -1,6 +1,7 @@
 """The command line: names, exit codes, one line for every error, and no heavy import before it is needed."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,9 +19,9 @@ import typer
 from typer.testing import CliRunner
 
 from bentpipe.cli import flags
-from bentpipe.cli.errors import PACKAGE, report
+from bentpipe.cli.errors import PACKAGE, ReportingGroup, report
 from bentpipe.cli.main import app
-from bentpipe.errors import UserError
+from bentpipe.errors import BentpipeError, StoreError, UserError
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.show import describe
 
@@ -226,6 +227,32 @@ def test_a_closed_pipe_ends_the_command_quietly() -> None:
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
     assert result.stderr == ""
     assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (None, 0, ""),
+        (UserError("3", where="seeds", expected="at least 4"), 2, "error: --seeds: 3; expected at least 4\n"),
+        (StoreError("out: the disk is full"), 1, "error: out: the disk is full\n"),
+    ],
+)
+def test_an_error_after_a_closed_pipe_is_reported(
+    error: BentpipeError | None, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @(group := typer.Typer(cls=ReportingGroup)).command()
+    def write() -> None:
+        try:
+            raise BrokenPipeError(errno.EPIPE, "closed")
+        except BrokenPipeError:
+            if error is None:
+                raise
+            raise error  # noqa: B904 - as an error in a `finally` or `except` has it
+
+    group.callback()(lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        group(["write"])
+    assert (ended.value.code, capsys.readouterr().err) == (code, message)
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,8 @@ class ReportingGroup(TyperGroup):
                 result = super().main(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
             console.flush()
         except BaseException as error:  # noqa: BLE001 - the last resort of the process
-            if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-                # The reader of our output closed the pipe (`| head`); nothing more can be written to it. Typer turns
-                # such an error inside a command into an exit.
+            if _is_broken_pipe(error):
+                # The reader of our output closed the pipe (`| head`); nothing more can be written to it.
                 console.drop_output()
                 sys.exit(0)
             own = arguments[: arguments.index("--")] if "--" in arguments else arguments  # not the program's
@@ -72,6 +71,13 @@ class ReportingGroup(TyperGroup):
         if result == INTERRUPTED:  # Typer turns Ctrl-C into this code without a message
             console.error("interrupted")
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Tell whether this is an error of a broken pipe itself, which Typer turns into an exit, and no later one."""
+    return isinstance(error, BrokenPipeError) or (
+        isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)
+    )
 
 
 def _show_warning(
