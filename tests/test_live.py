@@ -18,8 +18,18 @@ from bentpipe.runs.live import LiveView
 from bentpipe.runs.rows import RunKey, RunLines, parse_rows
 from bentpipe.runs.store import find_runs
 
+BAD = """
+from bentpipe.plugin import Controller
+
+
+class Bad(Controller):
+    def on_ack(self, ack):
+        if ack.now_s > 1:
+            raise ValueError("no")
+"""
+
 COMMAND = [sys.executable, "-c", "from bentpipe.cli.main import app; app()"]
-LINES = RunLines(RunKey(profile="dumbbell", scheme="cubic", seed=0))
+LINES = RunLines(RunKey(experiment="race-down", profile="dumbbell", scheme="cubic", seed=0))
 
 
 @pytest.fixture
@@ -98,6 +108,17 @@ def test_finished_runs_leave_the_view_and_dropped_rows_are_told():
     ended = view.add(row(type="end", valid=True, why_invalid=None))
     assert ended is not None
     assert view.lines() == []
+
+
+def test_runs_of_two_experiments_are_two_and_named_by_them():
+    view, other = LiveView(), RunLines(RunKey(experiment="race-up", profile="dumbbell", scheme="cubic", seed=0))
+    for lines in (LINES, other):
+        for each in (header(), flow(), sample(1.0, 1000, 40.0)):
+            (parsed,) = parse_rows(lines.add(each.model_dump_json(exclude={"run"}).encode()))
+            view.add(parsed)
+    first, second = view.lines()
+    assert first.startswith("cubic, seed 0, on dumbbell at 1.0 s: ")
+    assert second.startswith("cubic, seed 0, on dumbbell, race-up at 1.0 s: ")
 
 
 def test_control_sequences_of_names_do_not_reach_the_terminal():
@@ -190,6 +211,38 @@ def test_a_full_disk_is_one_line(path, tmp_path):
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: /dev/full: cannot be written: the disk is full")
+
+
+def test_a_race_that_is_refused_leaves_the_file_of_rows_unchanged(path, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    refused = ["race", path, "--cc", "cubic", "--duration", 90, "-o", tmp_path / "out", "--rows", file]
+    assert bentpipe(*refused).exit_code == 2
+    assert not file.exists()
+    file.write_text("of an earlier race\n")
+    assert bentpipe(*refused).exit_code == 2
+    assert file.read_text() == "of an earlier race\n"
+    race = ["race", path, "--cc", "cubic", "--duration", 1, "-o", tmp_path / "out", "--rows", file]
+    assert bentpipe(*race).exit_code == 0
+    assert json.loads(file.read_text().splitlines()[0])["type"] == "header"
+    assert bentpipe(*race).exit_code == 0
+    assert file.read_text() == ""  # the Run is stored already
+
+
+def test_a_failed_run_ends_in_the_rows_and_leaves_the_view(path, tmp_path):
+    (tmp_path / "bad.py").write_text(BAD)
+    file, bad = tmp_path / "rows.jsonl", f"{tmp_path}/bad.py:Bad"
+    race = ["race", path, "--cc", f"{bad},cubic", "--duration", 2, "-j", 1, "-o", tmp_path / "out"]
+    done = bentpipe(*race, "--rows", file, "--live")
+    assert done.exit_code == 2
+    ends = [json.loads(line) for line in file.read_text().splitlines()]
+    ends = {row["run"]["scheme"]: row for row in ends if row["type"] == "end"}
+    assert ends["cubic"]["valid"]
+    assert not ends[bad]["valid"]
+    assert ends[bad]["why_invalid"].endswith("raised ValueError: no (line 8)")
+    view = LiveView()
+    for each in parse_rows(file.read_bytes()):
+        view.add(each)
+    assert view.lines() == []
 
 
 def test_a_file_that_cannot_be_opened_is_refused_before_the_race(path, tmp_path):

@@ -9,8 +9,9 @@ from row_tables import plain, tables_of
 import bentpipe as bp
 from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import rows as execution_rows
-from bentpipe.execution.racing import race
+from bentpipe.execution.racing import race, repeat
 from bentpipe.execution.rows import RowThread, RunRows, escaped, row_file
+from bentpipe.execution.sinks.folder import FolderSink
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.rows import (
     FORMAT,
@@ -24,7 +25,7 @@ from bentpipe.runs.rows import (
     parse_rows,
 )
 
-KEY = RunKey(profile="dumbbell", scheme="cubic", seed=0)
+KEY = RunKey(experiment="race-down", profile="dumbbell", scheme="cubic", seed=0)
 EVENT = b'{"type":"event","t_s":1.0,"flow":-1,"kind":"outage","detail":"air"}\n'
 
 
@@ -75,6 +76,28 @@ def test_each_run_begins_with_a_header_and_ends_with_its_validity():
         assert end.valid
         times = [row.t_s for row in of_run if isinstance(row, SampleRow)]
         assert times == sorted(times)
+
+
+def test_the_last_row_of_a_run_comes_when_the_run_is_stored(monkeypatch, tmp_path):
+    def fail(*_):
+        raise StoreError("out: cannot write it")
+
+    parts = []
+    monkeypatch.setattr(FolderSink, "keep", fail)
+    with pytest.raises(StoreError, match="out: cannot write it; 0 of 1 Runs"):
+        race([dumbbell()], ["cubic"], out=tmp_path, duration_s=1.0, on_rows=parts.append)
+    *_, end = parse_rows(b"".join(parts))
+    assert isinstance(end, EndRow)
+    assert (end.valid, end.why_invalid) == (False, "out: cannot write it")
+
+
+def test_experiments_of_one_folder_have_keys_of_their_own(tmp_path):
+    for direction in ("down", "up"):
+        race([dumbbell()], ["cubic"], out=tmp_path / "out", duration_s=1.0, direction=direction)
+    parts = []
+    repeat(tmp_path / "out", out=tmp_path / "again", on_rows=parts.append)
+    runs = {row.run for row in parse_rows(b"".join(parts))}
+    assert {run.experiment for run in runs} == {"race-down", "race-up"}
 
 
 def test_rows_reach_the_callers_thread_while_the_run_goes_on():

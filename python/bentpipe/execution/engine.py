@@ -235,7 +235,7 @@ def simulate(
 ) -> Simulated:
     """Simulate one Run; with Python controllers in a process of its own, which may then end without harm to others.
 
-    `hooks` is a folder for the hook traces of the flows; `rows` receives the rows.
+    `hooks` is a folder for the hook traces of the flows; `rows` receives the rows but the last.
 
     Raises:
         UserError: The Experiment cannot be run.
@@ -249,6 +249,4 @@ def simulate(
     else:
         with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
             data = plugins.simulate(experiment, paths, on_share, on_hooks, on_rows)
-    if rows is not None:
-        rows.end(None)  # a simulation is always valid
     return Simulated(item, experiment, paths, data)

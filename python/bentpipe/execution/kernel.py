@@ -144,7 +144,9 @@ class Emulations:
         captured: Path | None = None,
         rows: RunRows | None = None,
     ) -> Simulated:
-        """Emulate one Run; `captured` is a folder for the packets at both ends; `rows` receives the rows of each try.
+        """Emulate one Run; `captured` is a folder for the packets at both ends.
+
+        `rows` receives the rows of each try but the last row of the last try.
 
         Raises:
             EmulationError: The emulation ended early in every try.
@@ -157,14 +159,14 @@ class Emulations:
         for attempt in range(1, tries + 1):
             data = run_on_kernel(experiment, paths[0], on_share, captured, None if rows is None else rows.add)
             why = data.why_invalid
-            if rows is not None:
-                rows.end(why)
             if why is None:
                 self._gave_up = False
                 return Simulated(item, experiment, paths, data)
             if data.done is not None:
                 finished = data
             if attempt < tries:
+                if rows is not None:
+                    rows.end(why)
                 tell(f"{item.name}: not valid, run again ({attempt + 1} of {tries}): {why}")
         if finished is None:
             raise EmulationError(f"{item.name}: {why}")

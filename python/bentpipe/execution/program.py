@@ -131,7 +131,9 @@ def run_program(
         rows = None
         if on_rows is not None:
             thread = stack.enter_context(RowThread(on_rows))
-            rows = RunRows(thread.give, RunKey(profile=base.label, scheme=_scheme(spec), seed=seed), real_time=True)
+            key = RunKey(experiment=NAME, profile=base.label, scheme=_scheme(spec), seed=seed)
+            rows = RunRows(thread.give, key, real_time=True)
+            stack.enter_context(rows.with_end())
         if folder is None or out is None:
             return ProgramRun(_emulate(drawn, spec, rows), None)
         emulated = None
@@ -161,7 +163,7 @@ def _emulate(path: Profile, spec: Spec, rows: RunRows | None, stdout: int | None
     if rows is None:
         return emulate(path, spec, stdout=stdout)
     emulated = emulate(path, spec, on_rows=rows.add, stdout=stdout)
-    rows.end(emulated.why_invalid)
+    rows.why_invalid = emulated.why_invalid
     return emulated
 
 

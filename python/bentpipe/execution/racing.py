@@ -292,10 +292,17 @@ class _Worker:
 
     def __call__(self, number: int, reports: Reports) -> store.Run:
         item = self._pending[number]
-        on_kernel = item.world == "emulated"
-        rows = RunRows(reports.rows, RunKey.of(item), real_time=on_kernel) if self._has_rows else None
+        if not self._has_rows:
+            return self._run(item, reports, None)
+        rows = RunRows(reports.rows, RunKey.of(item), real_time=item.world == "emulated")
+        with rows.with_end():
+            kept = self._run(item, reports, rows)
+            rows.why_invalid = kept.record.why_invalid
+        return kept
+
+    def _run(self, item: Work, reports: Reports, rows: RunRows | None) -> store.Run:
         with captures.temporary_folder(item.folder.parent if self._extras != captures.Extras() else None) as captured:
-            if on_kernel:
+            if item.world == "emulated":
                 run = self._emulations.run(item, self._drawn, reports.share, reports.message, captured, rows)
             else:
                 run = simulate(item, self._drawn, reports.share, captured, rows)

@@ -7,16 +7,18 @@ no room are dropped, and a row says how many.
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import re
+import stat
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from bentpipe.errors import BentpipeError
 from bentpipe.files import write_error
 from bentpipe.runs.rows import RunKey, RunLines
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
@@ -35,12 +37,17 @@ class GiveRows(Protocol):
 
 
 class RunRows:
-    """Gives the rows of one Run to the reader's queue."""
+    """Gives the rows of one Run to the reader's queue.
+
+    Attributes:
+        why_invalid: Why the Run is not valid, for the last row; None: it is.
+    """
 
     def __init__(self, give: GiveRows, run: RunKey, *, real_time: bool) -> None:
         """Take the queue and the Run; in `real_time` rows are dropped where the queue is full."""
         self._give, self._lines, self._real_time = give, RunLines(run), real_time
         self._dropped = 0
+        self.why_invalid: str | None = None
 
     def add(self, lines: bytes) -> None:
         """Give lines of JSON of the driver."""
@@ -52,8 +59,18 @@ class RunRows:
         else:
             self._dropped += lines.count(b"\n")
 
+    @contextlib.contextmanager
+    def with_end(self) -> Iterator[None]:
+        """Give the last row after the block, which makes and stores the Run, or the error with which it failed."""
+        try:
+            yield
+        except BentpipeError as error:
+            self.end(str(error))
+            raise
+        self.end(self.why_invalid)
+
     def end(self, why_invalid: str | None) -> None:
-        """Give the last row; the Run is over, so this waits for room."""
+        """Give the last row of the Run, or of a try of it; nothing is in real time then, so this waits for room."""
         dropped = self._lines.dropped(self._dropped) if self._dropped else b""
         self._dropped = 0
         self._give(dropped + self._lines.end(why_invalid), wait=True)
@@ -116,22 +133,29 @@ def escaped(lines: bytes) -> bytes:
 
 @contextlib.contextmanager
 def row_file(path: str | os.PathLike[str]) -> Iterator[OnRows]:
-    """Yield a function that writes rows to a file, a line of JSON each, at once; an existing file is replaced.
+    """Yield a function that writes rows to a file, a line of JSON each, at once.
+
+    An existing file is replaced with the first rows, or at the end of the block if there are none. A block that fails
+    before that, as a race that is refused, leaves it unchanged.
 
     Raises:
         UserError: The file cannot be opened.
         StoreError: The disk is full or fails.
         BrokenPipeError: The file is a pipe, and its reader closed it.
     """
-    try:
-        # Without a buffer: a reader sees a row at once, and a failed write is not tried again when the file is closed.
-        file = open(path, "wb", buffering=0)  # noqa: PTH123, SIM115 - closed below
-    except OSError as error:
-        raise write_error(path, error) from error
+    is_new = not os.path.lexists(path)
+    is_begun = False
+
+    def begin() -> None:
+        nonlocal is_begun
+        if not is_begun and stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device has no length
+            file.truncate(0)
+        is_begun = True
 
     def write(lines: bytes) -> None:
         rest = memoryview(escaped(lines))
         try:
+            begin()
             while rest:
                 rest = rest[file.write(rest) :]
         except BrokenPipeError:
@@ -139,5 +163,16 @@ def row_file(path: str | os.PathLike[str]) -> Iterator[OnRows]:
         except OSError as error:
             raise write_error(path, error) from error
 
+    try:
+        # Without a buffer: a reader sees a row at once, and a failed write is not tried again when the file is closed.
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb", buffering=0)
+    except OSError as error:
+        raise write_error(path, error) from error
     with file:
-        yield write
+        try:
+            yield write
+        except BaseException:
+            if is_new and not is_begun:
+                os.unlink(path)  # noqa: PTH108 - the path may be bytes
+            raise
+        begin()

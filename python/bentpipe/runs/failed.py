@@ -55,7 +55,7 @@ def of_work(item: Work, why: str) -> FailedRun:
     return FailedRun(
         experiment=item.experiment.name,
         world=item.world,
-        profile="+".join(base.label for base in item.bases),
+        profile=item.label,
         scheme=item.scheme,
         seed=item.seed,
         why=why,

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import printable
-from bentpipe.runs.rows import DroppedRow, EndRow, EventRow, FlowRow, HeaderRow, LinkRow, Row, SampleRow
+from bentpipe.runs.rows import DroppedRow, EndRow, EventRow, FlowRow, HeaderRow, LinkRow, Row, RunKey, SampleRow
 from bentpipe.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -84,9 +84,10 @@ class Side:
 class RunView:
     """A Run in progress."""
 
-    def __init__(self, header: HeaderRow) -> None:
-        """Begin with the Run's first row."""
-        self.run, self.duration_s = header.run, header.duration_s
+    def __init__(self, header: HeaderRow, *, has_experiment: bool = False) -> None:
+        """Begin with the Run's first row; `has_experiment`: the Run's name has that of its Experiment."""
+        self.name = f"{header.run}, {header.run.experiment}" if has_experiment else str(header.run)
+        self.duration_s = header.duration_s
         self.t_s = 0.0
         self.event = ""
         self.dropped = 0
@@ -129,7 +130,7 @@ class RunView:
         at = f"{self.t_s:.1f}" if self.duration_s is None else f"{self.t_s:.1f} of {self.duration_s:g}"
         return [
             (
-                str(self.run) if place == 0 else "",
+                self.name if place == 0 else "",
                 at if place == 0 else "",
                 label,
                 _number(bps, 1e-6),
@@ -144,11 +145,11 @@ class RunView:
     def lines(self) -> list[str]:
         """Return a line of text for each row of the view, and one for rows that were dropped."""
         lines = [
-            f"{self.run} at {self.t_s:.1f} s: {label}: {rate} Mbit/s, RTT {rtt} ms, queue {queued} kB"
+            f"{self.name} at {self.t_s:.1f} s: {label}: {rate} Mbit/s, RTT {rtt} ms, queue {queued} kB"
             for _, _, label, rate, _, rtt, _, queued in self.cells()
         ]
         if self.dropped:
-            lines.append(f"{self.run}: {self.dropped} rows were dropped, because this display was too slow")
+            lines.append(f"{self.name}: {self.dropped} rows were dropped, because this display was too slow")
         return lines
 
 
@@ -158,7 +159,8 @@ class LiveView:
     def __init__(self) -> None:
         """Begin without Runs."""
         self.title = ""
-        self._runs: dict[str, RunView] = {}
+        self._runs: dict[RunKey, RunView] = {}
+        self._experiments: set[str] = set()
         self._lock = Lock()
 
     def lines(self) -> list[str]:
@@ -168,14 +170,14 @@ class LiveView:
 
     def add(self, row: Row) -> RunView | None:
         """Add a row. Return the Run if it is over."""
-        key = str(row.run)
         with self._lock:
             if isinstance(row, HeaderRow):
-                self._runs[key] = RunView(row)
+                self._experiments.add(row.run.experiment)
+                self._runs[row.run] = RunView(row, has_experiment=len(self._experiments) > 1)
             elif isinstance(row, EndRow):
-                return self._runs.pop(key, None)
-            elif key in self._runs:
-                self._runs[key].add(row)
+                return self._runs.pop(row.run, None)
+            elif row.run in self._runs:
+                self._runs[row.run].add(row)
             return None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -26,8 +26,10 @@ when one is added."""
 
 
 class RunKey(Record):
-    """The Run of a row."""
+    """The Run of a row: no other Run of its race has the same."""
 
+    experiment: str
+    """Name of the Experiment."""
     profile: str
     """Label of the Profile in the race; of several, joined by ``+``."""
     scheme: str
@@ -38,7 +40,7 @@ class RunKey(Record):
     @classmethod
     def of(cls, item: Work) -> RunKey:
         """Return the key of a planned Run."""
-        return cls(profile="+".join(base.label for base in item.bases), scheme=item.scheme, seed=item.seed)
+        return cls(experiment=item.experiment.name, profile=item.label, scheme=item.scheme, seed=item.seed)
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -240,14 +242,14 @@ class DroppedRow(_Row):
 
 
 class EndRow(_Row):
-    """The last row of a Run, or of a try of it."""
+    """The last row of a Run, once it is stored or has failed, or of a try of it."""
 
     type: Literal["end"] = "end"
     """Type of the row."""
     valid: bool
-    """Whether the Run is valid; an invalid one may be tried again."""
+    """Whether the Run is valid; an invalid one may be tried again, and a failed one is not valid."""
     why_invalid: str | None
-    """Why it is not."""
+    """Why it is not: the disturbance of an emulation, or the error with which the Run failed."""
 
 
 Row = HeaderRow | FlowRow | SampleRow | LinkRow | EventRow | ApplicationRow | DroppedRow | EndRow

@@ -59,15 +59,19 @@ class Work:
     world: World = "simulated"
 
     @property
+    def label(self) -> str:
+        """Label of its Profile in the folder; several are joined by ``+``."""
+        return "+".join(base.label for base in self.bases)
+
+    @property
     def name(self) -> str:
         """Name for messages."""
-        return f"{self.scheme}, seed {self.seed}, on {'+'.join(base.label for base in self.bases)}"
+        return f"{self.scheme}, seed {self.seed}, on {self.label}"
 
     @property
     def place(self) -> Place:
         """Its place in the folder."""
-        label = "+".join(base.label for base in self.bases)
-        return self.experiment.name, self.world, label, self.scheme, self.seed
+        return self.experiment.name, self.world, self.label, self.scheme, self.seed
 
     @property
     def identity(self) -> dict[str, Any]:
