@@ -1,6 +1,7 @@
 """The command that a report prints makes the same Runs, however the race was requested."""
 
 import html
+import json
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.report.build import write_report
 from bentpipe.report.place import Place
 from bentpipe.report.repeat import repeat_commands
+from bentpipe.runs.manifest import read_manifest
 from bentpipe.runs.store import find_runs
 
 OWN = """
@@ -123,6 +125,63 @@ def test_a_python_application_is_found_again(tmp_path, monkeypatch):
     bentpipe("race", "P.parquet", "--cc", "cubic", "--app", "./own.py:Poll:every_s=0.2", "-o", "out")
     run_again(tmp_path / "out", tmp_path / "again")
     assert hashes(tmp_path / "again") == hashes(tmp_path / "out")
+    (tmp_path / "own.py").write_text(OWN + "# edited\n", encoding="utf-8")
+    for folder in ("out", "again"):  # with the hash in race.json, and in run.json alone
+        done = bentpipe("race", "--repeat", folder, "-o", f"{folder}-edited")
+        assert done.stderr.splitlines()[:-1] == [
+            "warning: app ./own.py:Poll: its file has changed since these Runs were recorded, so the Runs may differ"
+        ]
+        (tmp_path / "again" / "race.json").unlink(missing_ok=True)
+
+
+def test_experiments_of_one_name_are_requested_apart(tmp_path):
+    out, again = tmp_path / "out", tmp_path / "again"
+    racing.race([dumbbell()], ["reno"], out=out, duration_s=2.0, seeds=3)
+    racing.race([dumbbell()], ["reno"], out=out, duration_s=1.0, fresh=True)
+    racing.repeat(out, out=again)
+    (entry,) = read_manifest(again)
+    requested = [(request.seeds, request.experiment.duration_ns / 1e9) for request in entry.requests]
+    assert sorted(requested) == [((0,), 1.0), ((1, 2), 2.0)]
+    racing.repeat(again, out=tmp_path / "third")
+    assert hashes(tmp_path / "third") == hashes(again) == hashes(out)
+
+
+def test_start_phases_that_were_given_are_requested_apart(tmp_path):
+    out, again = tmp_path / "out", tmp_path / "again"
+    racing.race([computed(3)], ["reno"], out=out, duration_s=1.0, seeds=2, phase_s=0.0)
+    racing.race([computed(3)], ["reno"], out=out, duration_s=1.0, phase_s=0.5, fresh=True)
+    racing.repeat(out, out=again)
+    racing.repeat(again, out=tmp_path / "third")
+    assert hashes(tmp_path / "third") == hashes(again) == hashes(out)
+
+
+@pytest.mark.parametrize("damage", ["{", '{"format": 2, "requested": []}', '{"format": 3}'])
+def test_a_damaged_manifest_is_refused_and_stays(tmp_path, damage):
+    out, again = tmp_path / "out", tmp_path / "again"
+    racing.race([dumbbell()], ["reno"], out=out, duration_s=1.0)
+    racing.race([dumbbell()], ["reno"], out=again, duration_s=1.0)
+    whole = (out / "race.json").read_text()
+    (out / "race.json").write_text(damage)
+    for source, target in ((out, out), (out, tmp_path / "new"), (again, out)):
+        done = CliRunner().invoke(app, ["race", "--repeat", str(source), "-o", str(target)])
+        assert done.exit_code == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"error: {out}/race.json: ")
+    assert (out / "race.json").read_text() == damage
+    assert not (tmp_path / "new").exists()
+    (out / "race.json").write_text(whole)
+    assert len(racing.repeat(out, out=out).runs) == 1
+
+
+def test_a_foreign_request_has_a_label_for_each_profile(tmp_path):
+    racing.race([dumbbell()], ["reno"], out=tmp_path, duration_s=1.0)
+    file = tmp_path / "race.json"
+    document = json.loads(file.read_text())
+    document["requested"][0]["requests"][0]["profiles"] = ["dumbbell", "dumbbell"]
+    file.write_text(json.dumps(document))
+    message = r"race\.json: requested\[0\]\.requests\[0\]: profiles: 2 labels; expected 1, one for each Profile"
+    with pytest.raises(UserError, match=message):
+        racing.repeat(tmp_path, out=tmp_path / "again")
 
 
 def test_runs_without_a_manifest_and_missing_ones_are_repeated(tmp_path):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
 from bentpipe.experiments import experiment as ex
+from bentpipe.experiments.plugins import python_plugins
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.runs import store
-from bentpipe.runs.manifest import read_manifest
+from bentpipe.runs.manifest import read_requests
 from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.record import plugin_hashes
 from bentpipe.runs.work import Base, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from bentpipe._native import Profile
@@ -25,28 +28,53 @@ if TYPE_CHECKING:
     """Returns the given Profile of a reference, by its label."""
 
 
+class RepetitionWarning(UserWarning):
+    """A race that is repeated with other code than the recorded one."""
+
+
 def plan_repetition(folder: Path, out: Path) -> list[Work]:
     """Plan the Runs of the races in a folder, to be stored below `out`: as requested, even if they are unfinished.
 
     Of two requests for one Run the later counts. Runs that no request lists are planned as they are.
 
+    Warns:
+        RepetitionWarning: The file of a controller or application in Python differs from that of the recorded Runs.
+
     Raises:
-        UserError: There is no race, its Runs are of two worlds, or a Profile is not the one that was raced.
+        UserError: There is no race, `race.json` cannot be read, its Runs are of two worlds, or a Profile is not the
+            one that was raced.
     """
     find_base = _finder(folder)
-    entries = read_manifest(folder)
+    entries = read_requests(folder, "deleting it, to repeat the stored Runs alone")
     has_runs = bool(store.run_folders(folder))
     runs = [run for run in store.find_runs(folder) if run.record.program is None] if has_runs or not entries else []
     if not runs and not entries:
         raise UserError("no Run of a race", where=str(folder), expected="the folder (`out`) of a race")
     planned: dict[Place, Work] = {}
+    hashes: dict[Place, Mapping[str, str]] = {}
     for entry in entries:
-        planned |= {item.place: item for item in _requested(entry, out, find_base)}
-    requested = set(planned)
-    planned |= {item.place: item for run in runs if (item := _as_stored(run, out, find_base)).place not in requested}
+        for request, item in _requested(entry, out, find_base):
+            planned[item.place], hashes[item.place] = item, request.plugins
+    for run in runs:
+        item = _as_stored(run, out, find_base)
+        planned.setdefault(item.place, item)
+        if not hashes.get(item.place):
+            hashes[item.place] = run.record.versions
     if len({item.world for item in planned.values()}) > 1:
         raise UserError("holds simulated and emulated Runs", where=str(folder), expected="Runs of one world")
+    for name in _edited(planned, hashes):
+        text = f"{name}: its file has changed since these Runs were recorded, so the Runs may differ"
+        warnings.warn(text, RepetitionWarning, stacklevel=3)
     return list(planned.values())
+
+
+def _edited(planned: Mapping[Place, Work], hashes: Mapping[Place, Mapping[str, str]]) -> list[str]:
+    """Return the controllers and applications in Python whose files differ from the recorded `hashes`."""
+    edited: dict[str, None] = {}
+    for place, item in planned.items():
+        now = plugin_hashes(python_plugins(item.experiment))
+        edited |= dict.fromkeys(name for name, sha256 in now.items() if hashes[place].get(name, sha256) != sha256)
+    return list(edited)
 
 
 def _finder(folder: Path) -> FindBase:
@@ -68,7 +96,7 @@ def _finder(folder: Path) -> FindBase:
     return find_base
 
 
-def _requested(entry: Manifest, out: Path, find_base: FindBase) -> Iterator[Work]:
+def _requested(entry: Manifest, out: Path, find_base: FindBase) -> Iterator[tuple[Request, Work]]:
     """Yield the Runs of a race by Profile and seed, so that Runs over one path follow each other."""
     by_label: dict[str, list[Request]] = {}
     for request in entry.requests:
@@ -84,7 +112,7 @@ def _requested(entry: Manifest, out: Path, find_base: FindBase) -> Iterator[Work
                         offset_ns = planning.start_offset_ns(bases[0], request.experiment.duration_ns, seed)
                     experiment = request.experiment.replace(seed=seed, offset_ns=offset_ns)
                     folder = planning.folder_of(out, experiment, entry.world, bases, request.scheme)
-                    yield Work(bases, request.scheme, seed, request.phase, experiment, folder, entry.world)
+                    yield request, Work(bases, request.scheme, seed, request.phase, experiment, folder, entry.world)
 
 
 def _as_stored(run: store.Run, out: Path, find_base: FindBase) -> Work:

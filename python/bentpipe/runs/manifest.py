@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bentpipe.errors import UserError, shown
 from bentpipe.experiments.experiment import Experiment
+from bentpipe.experiments.plugins import python_plugins
 from bentpipe.files import atomic_write, read_text
 from bentpipe.records import Items, Record
-from bentpipe.runs import store
+from bentpipe.runs import record, store, text
 from bentpipe.runs.apart import original_name
 from bentpipe.runs.run_record import Phase, World
 
@@ -40,8 +42,12 @@ def place_of(run: store.Run) -> Place:
     return original_name(run.experiment), run.world, run.label, run.scheme, run.seed
 
 
+def _is_empty(value: Mapping[str, str]) -> bool:
+    return not value
+
+
 class Request(Record):
-    """Runs that differ in seed and start phase only: a scheme on a Profile."""
+    """Runs that differ in their seeds, and in the start phases drawn from them: a scheme on a Profile."""
 
     profiles: Annotated[Items[str], Field(min_length=1)]
     """Labels of the Profiles, in the order of the Experiment's."""
@@ -53,6 +59,18 @@ class Request(Record):
     """Source of the start phase: given (`offset_ns` of the Experiment), or drawn from the seed."""
     experiment: Experiment
     """The Experiment with the first seed, over the given Profiles."""
+    plugins: Annotated[Mapping[str, str], Field(exclude_if=_is_empty)] = Field(default_factory=dict)
+    """SHA-256 of the file of each controller and application in Python, by ``controller NAME`` or ``app NAME``."""
+
+    @model_validator(mode="after")
+    def _check_profiles(self) -> Self:
+        if len(self.profiles) != len(self.experiment.profiles):
+            raise UserError(
+                f"{text.plural(len(self.profiles), 'label')}",
+                where="profiles",
+                expected=f"{len(self.experiment.profiles)}, one for each Profile of experiment",
+            )
+        return self
 
     @property
     def label(self) -> str:
@@ -90,11 +108,12 @@ class ManifestWarning(UserWarning):
     """`race.json` cannot be read, but the Runs can."""
 
 
-def add(out: Path, work: Sequence[Work]) -> None:
-    """Add the planned Runs of one race to `race.json`, in place of the entries that they cover completely.
+def extended(out: Path, work: Sequence[Work], *, fresh: bool) -> RaceFile:
+    """Return `race.json` with the planned Runs of one race, in place of the entries that they cover completely.
 
     Raises:
-        UserError: The folder has Runs of another world, or a manifest of a newer bentpipe.
+        UserError: The folder has Runs of another world, a manifest of a newer bentpipe, or, unless `fresh`, one that
+            cannot be read.
     """
     if is_newer(out / FILE, FORMAT):
         raise UserError(
@@ -104,7 +123,7 @@ def add(out: Path, work: Sequence[Work]) -> None:
             code="newer_format",
         )
     new = Manifest(world=work[0].world, requests=_requests(work))
-    stored = read_manifest(out)
+    stored = read_manifest(out) if fresh else read_requests(out, "another folder (`out`), or `fresh`")
     worlds = {entry.world for entry in stored} - {new.world}
     if worlds:
         raise UserError(
@@ -115,23 +134,26 @@ def add(out: Path, work: Sequence[Work]) -> None:
         )
     covered = new.places()
     others = [entry for entry in stored if not entry.places() <= covered]
-    write_document(out / FILE, RaceFile(requested=(*others, new)))
+    return RaceFile(requested=(*others, new))
 
 
 def _requests(work: Sequence[Work]) -> tuple[Request, ...]:
-    groups: dict[tuple[str, tuple[str, ...], str], list[Work]] = {}
+    groups: dict[tuple[tuple[str, ...], str, Phase, str], list[Work]] = {}
     for item in work:
         labels = tuple(base.label for base in item.bases)
-        groups.setdefault((item.experiment.name, labels, item.scheme), []).append(item)
+        drawn = {"seed", "offset_ns"} if item.phase == "drawn" else {"seed"}
+        experiment = json.dumps(item.experiment.model_dump(mode="json", exclude=drawn), sort_keys=True)
+        groups.setdefault((labels, item.scheme, item.phase, experiment), []).append(item)
     return tuple(
         Request(
             profiles=labels,
             scheme=scheme,
             seeds=tuple(item.seed for item in items),
-            phase=items[0].phase,
+            phase=phase,
             experiment=items[0].experiment,
+            plugins=record.plugin_hashes(python_plugins(items[0].experiment)),
         )
-        for (_, labels, scheme), items in groups.items()
+        for (labels, scheme, phase, _), items in groups.items()
     )
 
 
@@ -145,6 +167,22 @@ def read_manifest(out: Path) -> list[Manifest]:
     except UserError as error:
         warnings.warn(f"{file}: cannot be read, so missing Runs are not listed: {error}", ManifestWarning, 2)
         return []
+
+
+def read_requests(out: Path, hint: str) -> list[Manifest]:
+    """Read a folder's requests, in order; none if it has no `race.json`.
+
+    Raises:
+        UserError: The file is damaged, or of another format; `hint` says what the user can try.
+    """
+    file = out / FILE
+    if not file.is_file():
+        return []
+    try:
+        return list(read_document(file, RaceFile).requested)
+    except UserError as error:
+        where = f"{file}: {error.where}" if error.where else str(file)
+        raise UserError(error.found, where=where, expected=error.expected, hint=hint, code=error.code) from None
 
 
 def write_document(file: Path, document: Record) -> None:

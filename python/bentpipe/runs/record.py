@@ -134,11 +134,16 @@ def versions(world: World, plugins: Iterable[PythonPlugin] = ()) -> dict[str, st
     processor are added. A simulated Run does not depend on the machine's TCP. Each plugin in Python has the SHA-256 of
     its file, because an edited one is another one.
     """
-    files = {f"{plugin.role} {plugin.name}": plugin.sha256 for plugin in plugins}
+    files = plugin_hashes(plugins)
     if world == "simulated":
         return {"bentpipe": _native.__version__, "build": build(), **files}
     software = {"bentpipe": _native.__version__, "build": _native.__emulator__, **files}
     return {**software, **machine()}
+
+
+def plugin_hashes(plugins: Iterable[PythonPlugin]) -> dict[str, str]:
+    """Return the SHA-256 of each plugin's file, by ``controller NAME`` or ``app NAME``."""
+    return {f"{plugin.role} {plugin.name}": plugin.sha256 for plugin in plugins}
 
 
 def machine() -> dict[str, str]:

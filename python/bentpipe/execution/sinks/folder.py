@@ -63,8 +63,9 @@ class FolderSink:
 
     def begin(self, bases: Sequence[Base]) -> None:
         """Store the given Profiles and the request, before the first Run."""
+        requested = manifest.extended(self._out, self._work, fresh=self._fresh)  # may refuse: before the first write
         store_profiles(bases, self._out, fresh=self._fresh)
-        manifest.add(self._out, self._work)
+        manifest.write_document(self._out / manifest.FILE, requested)
 
     def run(self, number: int) -> store.Run | None:
         """Return a Run of the request; None: it failed."""
