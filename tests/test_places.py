@@ -11,7 +11,7 @@ from scenario_helpers import assert_one_line, result_or_message
 
 from bentpipe.errors import UserError
 from bentpipe.scenarios.places import as_place, parse_place
-from bentpipe.scenarios.sites import load_sites
+from bentpipe.scenarios.sites import load_iata_codes, load_sites
 
 
 def test_a_place_is_a_name_or_coordinates():
@@ -22,6 +22,19 @@ def test_a_place_is_a_name_or_coordinates():
     assert parse_place("10,350,-12.5").name == "10N10W-12.5m"
     assert parse_place("10,350,-12.5").lon_deg == -10
     assert parse_place("10,-180").lon_deg == 180
+
+
+def test_a_place_may_have_hemispheres_or_be_an_iata_code():
+    for text in ("38.72N,9.14W", "38.72n, 9.14w", "38.72N 9.14W", "38.72N9.14W"):
+        assert parse_place(text) == parse_place("38.72,-9.14")
+    assert parse_place("22.9S,43.17E,10m") == parse_place("-22.9,43.17,10")
+    assert parse_place(parse_place("-22.9,-43.17,100").name) == parse_place("-22.9,-43.17,100")
+    assert parse_place("MAD") == parse_place("mad") == load_sites()["madrid"]
+    assert set(load_iata_codes().values()) <= load_sites().keys()
+    for wrong in ("91N,0E", "9W,38N", "1.2.3N,4E", "XYZ"):
+        with pytest.raises(UserError) as error:
+            parse_place(wrong)
+        assert_one_line(error)
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Parse places: the name of a known site, or ``lat,lon[,alt_m]``."""
+"""Parse places: the name or IATA code of a known site, or ``lat,lon[,alt_m]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numbers import Real
 
 from bentpipe.errors import UserError, shown, unknown_name
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.scenarios.sites import Place, load_sites, normalised_lon_deg
+from bentpipe.scenarios.sites import Place, load_iata_codes, load_sites, normalised_lon_deg
 
 #: Name, bounds and unit of each coordinate.
 _BOUNDS = (
@@ -17,6 +17,9 @@ _BOUNDS = (
     ("altitude", ALTITUDE_RANGE_M, "metres"),
 )
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")
+_COMPASS = re.compile(
+    r"(?P<lat>[0-9.]+)\s*(?P<north>[NS])[,\s]*(?P<lon>[0-9.]+)\s*(?P<east>[EW])(?:[,\s]*(?P<alt>[+-]?[0-9.]+)M?)?\Z"
+)
 _LOOKS_NUMERIC = re.compile(r"[\s0-9.,+eE-]+\Z")
 
 
@@ -50,21 +53,31 @@ def _is_number(value: object) -> bool:
 
 
 def parse_place(text: str, sites: Mapping[str, Place] | None = None) -> Place:
-    """Parse a place: a site's name (any case), or ``lat,lon[,alt_m]`` in degrees and metres.
+    """Parse a place: a site's name or IATA code (any case), or ``lat,lon[,alt_m]`` in degrees and metres.
 
     Latitude is -90 to 90, longitude -180 to 360 (normalised to (-180, 180]), altitude as in `ALTITUDE_RANGE_M`; decimal
-    numbers without exponent. `sites` are the known names; default: those of the package.
+    numbers without exponent, or with a hemisphere as in ``38.72N,9.14W``. `sites` are the known names; default: those
+    of the package.
 
     Raises `UserError` if it is neither.
+
+    Example:
+        >>> parse_place("LIS").name, parse_place("38.72N,9.14W").lon_deg
+        ('lisbon', -9.14)
     """
+    codes = load_iata_codes() if sites is None else {}
     if sites is None:
         sites = load_sites()
     given = text.strip()
-    if given.lower() in sites:
-        return sites[given.lower()]
+    name = codes.get(given.upper(), given.lower())
+    if name in sites:
+        return sites[name]
+    if match := _COMPASS.match(given.upper()):
+        signs = ("-" if match["north"] == "S" else "", "-" if match["east"] == "W" else "")
+        given = ",".join([signs[0] + match["lat"], signs[1] + match["lon"], *filter(None, [match["alt"]])])
     if "," in given or (given and _LOOKS_NUMERIC.match(given)):
         return _coordinates(given)
-    raise unknown_name("site", given, sites, "`bentpipe sites` lists them; or give lat,lon[,alt_m]")
+    raise unknown_name("site", given, sites, "`bentpipe sites` lists them; or give lat,lon such as 38.72,-9.14")
 
 
 def _coordinates(text: str) -> Place:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.readers.checked import ALTITUDE_RANGE_M
-from bentpipe.records import Name, Record, Text
+from bentpipe.records import Items, Name, Record, Text
 from bentpipe.scenarios.tables import packaged_text
 
 
@@ -41,13 +41,14 @@ class Place:
 
 
 class SiteEntry(Record):
-    """A site in ``sites.toml``; the attributes of `Place`, and the source of its PoP."""
+    """A site in ``sites.toml``: the attributes of `Place`, its IATA codes, and the source of its PoP."""
 
     lat_deg: Annotated[float, Field(ge=-90, le=90)]
     lon_deg: Annotated[float, Field(ge=-180, le=360)]
     alt_m: Annotated[float, Field(ge=ALTITUDE_RANGE_M[0], le=ALTITUDE_RANGE_M[1])]
     description: Text
     country: Text | None = None
+    iata: Items[Annotated[str, Field(pattern="^[A-Z]{3}$")]] = ()
     pop: Text | None = None
     pop_source: Text | None = None
 
@@ -64,6 +65,15 @@ class SitesFile(Record):
     source: Text
     sites: Annotated[dict[Name, SiteEntry], Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def _check_codes(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, entry in self.sites.items():
+            for code in entry.iata:
+                if taken.setdefault(code, name) != name:
+                    raise UserError(f"IATA code {code!r} is of {taken[code]} too", where=name, expected="unique codes")
+        return self
+
 
 def normalised_lon_deg(lon_deg: float) -> float:
     """Return the same meridian in (-180, 180], for -180 ≤ lon_deg ≤ 360."""
@@ -76,6 +86,13 @@ def normalised_lon_deg(lon_deg: float) -> float:
 def load_sites() -> Mapping[str, Place]:
     """Return the packaged sites, by name."""
     return MappingProxyType(parse_sites(packaged_text("sites.toml"), "sites.toml"))
+
+
+@cache
+def load_iata_codes() -> Mapping[str, str]:
+    """Return the name of the packaged site of each IATA code: of the city, and of its largest airports."""
+    file = SitesFile.from_toml(packaged_text("sites.toml"), "sites.toml")
+    return MappingProxyType({code: name for name, entry in file.sites.items() for code in entry.iata})
 
 
 def sites_source() -> str:
