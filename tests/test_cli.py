@@ -13,6 +13,7 @@ import sys
 import termios
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,6 +22,7 @@ from typer.testing import CliRunner
 from bentpipe.cli import flags
 from bentpipe.cli.errors import PACKAGE, ReportingGroup, report
 from bentpipe.cli.main import app
+from bentpipe.cli.options import duration
 from bentpipe.errors import BentpipeError, StoreError, UserError
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.show import describe
@@ -452,3 +454,36 @@ def test_no_number_of_a_table_is_broken_on_a_narrow_terminal() -> None:
         assert str(value) in output
     assert "empty" not in output
     assert "…" not in output
+
+
+def test_a_heading_with_brackets_is_whole_on_a_narrow_terminal() -> None:
+    code = "from bentpipe.cli.console import table; table('[b]t', ['abcdef[bold]x', 'y'], [['[red]' * 5, 'z ' * 30]])"
+    output = on_a_terminal([sys.executable, "-c", code], columns=40)
+    lines = [line.split()[0] for line in output.splitlines() if line.strip()]
+    assert lines[:3] == ["[b]t", "abcdef[-", "bold]x"]
+    assert "[red]" in output
+
+
+DURATIONS = ("--duration", "--phase", "--offset", "--for", "--every", "--map-every", "--step", "--listen-within")
+
+
+def options_of(command: Any) -> list[Any]:
+    return command.params + [each for sub in getattr(command, "commands", {}).values() for each in options_of(sub)]
+
+
+def test_every_duration_is_seconds_or_text_with_a_unit() -> None:
+    options = [each for each in options_of(typer.main.get_command(app)) if set(each.opts) & set(DURATIONS)]
+    assert len(options) > 15
+    for option in options:
+        for text in ("90", "90s", "1.5m"):
+            value = option.type.convert(text, option, None)
+            assert value in (90.0, text), option.opts  # text: the prober parses it
+    assert duration("10ms") == 0.01
+
+
+@pytest.mark.parametrize("text", ["60x", "1e3s", "-5s", "s", ""])
+def test_a_wrong_duration_names_its_flag_and_the_forms(text: str) -> None:
+    done = RUN.invoke(app, ["race", "P.parquet", "--duration", text, "-o", "out"])
+    assert done.exit_code == 2
+    assert "'--duration'" in done.stderr
+    assert "90s, 15m" in done.stderr

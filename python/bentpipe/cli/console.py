@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -104,11 +104,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     """
     from rich.console import Console
 
-    cells = [[_escaped(_cell(value)) for value in row] for row in rows]
+    cells = [[printable(_cell(value)) for value in row] for row in rows]
     # In a pipe, lines must not be broken at an arbitrary width.
     terminal = sys.stdout.isatty()
     console = Console() if terminal else Console(width=10_000, color_system=None)
-    headings = [_escaped(column) for column in columns]
+    headings = [printable(column) for column in columns]
     layout = _layout(title, headings, cells, terminal=terminal, folded=range(len(columns)))
     wide = Console(width=10_000, height=25)  # one measures no more than its width
     if terminal and wide.measure(layout).maximum > console.width:
@@ -141,13 +141,14 @@ def _broken(heading: str) -> str:
 def _layout(
     title: str, headings: Sequence[str], cells: Sequence[Sequence[str]], *, terminal: bool, folded: Collection[int]
 ) -> Table:
-    """Lay out a table of escaped texts; the columns `folded` may be narrower than their texts."""
+    """Lay out a table of texts without markup; the columns `folded` may be narrower than their texts."""
     import rich.box
     from rich.table import Table
+    from rich.text import Text
 
     box = rich.box.SIMPLE_HEAD if terminal else None
     layout = Table(
-        title=_escaped(title) or None,
+        title=Text(printable(title), style="table.title") if title else None,
         title_justify="left",
         box=box,
         pad_edge=False,
@@ -157,9 +158,10 @@ def _layout(
     for place, heading in enumerate(headings):
         numeric = bool(cells) and all(_numeric(row[place]) for row in cells)
         # "fold" breaks a word that is longer than its column; the default cuts it off.
-        layout.add_column(heading, justify="right" if numeric else "left", overflow="fold", no_wrap=place not in folded)
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        layout.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=place not in folded)
     for row in cells:
-        layout.add_row(*row)
+        layout.add_row(*map(Text, row))
     return layout
 
 
@@ -207,13 +209,6 @@ def reporting_interrupts(out: Path, then: str) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         stored = len(list(out.glob("*/*/*/*/run.json")))
         raise StoppedError(f"interrupted: Runs stored in {out}: {stored}; {then}") from stop
-
-
-def _escaped(text: str) -> str:
-    """Escape Rich markup and terminal commands in `text`."""
-    from rich.markup import escape
-
-    return escape(printable(text))
 
 
 def _line(kind: str, message: str) -> None:

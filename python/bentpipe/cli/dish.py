@@ -23,9 +23,17 @@ DEFAULT_HOST = "192.168.100.1:9200"
 @app.command(cls=PlaceCommand)
 def watch(
     host: Host = DEFAULT_HOST,
-    every: Annotated[float, typer.Option(help="Interval between samples [s].")] = 1.0,
+    every: Annotated[
+        float, typer.Option(parser=options.duration, help="Interval between samples, such as 1s or 500ms.")
+    ] = 1.0,
     for_s: Annotated[
-        float | None, typer.Option("--for", help="Duration [s]. [default: until Ctrl-C]", show_default=False)
+        float | None,
+        typer.Option(
+            "--for",
+            parser=options.duration,
+            help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C]",
+            show_default=False,
+        ),
     ] = None,
     elements: Annotated[
         Path | None,
@@ -87,10 +95,20 @@ def watch(
 def record(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the recording; an existing one is continued.")],
     host: Host = DEFAULT_HOST,
-    every: Annotated[float, typer.Option(help="Interval between samples [s].")] = 1.0,
-    map_every: Annotated[float, typer.Option(help="Interval between obstruction maps [s]; 0: none.")] = 15.0,
+    every: Annotated[
+        float, typer.Option(parser=options.duration, help="Interval between samples, such as 1s or 500ms.")
+    ] = 1.0,
+    map_every: Annotated[
+        float, typer.Option(parser=options.duration, help="Interval between obstruction maps; 0: none.")
+    ] = 15.0,
     for_s: Annotated[
-        float | None, typer.Option("--for", help="Duration [s]. [default: until Ctrl-C]", show_default=False)
+        float | None,
+        typer.Option(
+            "--for",
+            parser=options.duration,
+            help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C]",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Record a terminal's samples and obstruction maps. A power cut loses at most the last second.

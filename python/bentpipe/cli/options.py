@@ -15,9 +15,10 @@ import typer
 from typer.core import TyperCommand
 
 from bentpipe.errors import UserError
+from bentpipe.times import parse_duration_ns
 
 #: Format of a place, for help texts.
-PLACE = "a name of `bentpipe sites`, or lat,lon[,alt_m]"
+PLACE = "a name of `bentpipe sites`, an IATA code, or lat,lon[,alt_m]"
 
 Elements = Annotated[
     Path | None,
@@ -42,6 +43,26 @@ Gateways = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def duration(text: str | float) -> float:
+    """Parse a duration on the command line into seconds; the command checks its range.
+
+    Raises:
+        BadParameter: It is none; Typer adds the flag.
+
+    Example:
+        >>> duration("60"), duration("60s"), duration("5m"), duration("10ms")
+        (60.0, 60.0, 300.0, 0.01)
+    """
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return parse_duration_ns(str(text), "", least_ns=0) / 1e9
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 Jobs = Annotated[

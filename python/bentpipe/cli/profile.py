@@ -33,7 +33,9 @@ def make(
     site: Annotated[str | None, options.place(label="The terminal")] = None,
     to: Annotated[str | None, options.place(label="The server")] = None,
     start: options.Start = None,
-    duration: Annotated[float, typer.Option(help="Duration [s].")] = 300.0,
+    duration: Annotated[
+        float, typer.Option(parser=options.duration, help="Duration: 300 (seconds), 300s, 5m.")
+    ] = 300.0,
     elements: options.Elements = None,
     constellation: Annotated[str | None, options.shells("starlink-gen1")] = None,
     gateways: options.Gateways = None,

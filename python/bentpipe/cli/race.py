@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bentpipe.cli import options
 from bentpipe.cli.live import Live, Rows
 from bentpipe.errors import ControllerError, UserError
 
@@ -41,13 +42,19 @@ DirectionOption = Annotated[
 ]
 Duration = Annotated[
     float | None,
-    typer.Option(help="Duration of a run [s]. [default: that of the shortest Profile]", show_default=False),
+    typer.Option(
+        parser=options.duration,
+        help="Duration of a run: 60 (seconds), 60s, 5m. [default: that of the shortest Profile]",
+        show_default=False,
+    ),
 ]
 Seeds = Annotated[int, typer.Option(help="Number of seeds N: one run for each of 0 … N−1.")]
 Phase = Annotated[
     float | None,
     typer.Option(
-        help="Offset in the Profile at which a run begins [s]. [default: drawn from the seed, within a 15 s slot]",
+        parser=options.duration,
+        help="Offset in the Profile at which a run begins, such as 10s. [default: drawn from the seed, within a "
+        "15 s slot]",
         show_default=False,
     ),
 ]
@@ -284,8 +291,8 @@ def _run_again(folder: Path, settings: dict[str, Any], watch: dict[str, Any]) ->
 
     names = ("out", "jobs", "fresh", "capture", "hook_trace")
     with race_sinks(**watch) as (on_rows, advance):
-        options = {name: settings[name] for name in names}
-        return racing.repeat(folder, **options, on_progress=lambda each: advance(each.share), on_rows=on_rows)
+        kept = {name: settings[name] for name in names}
+        return racing.repeat(folder, **kept, on_progress=lambda each: advance(each.share), on_rows=on_rows)
 
 
 def _race(

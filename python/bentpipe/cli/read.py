@@ -37,7 +37,12 @@ def read(
         ),
     ] = None,
     every: Annotated[
-        float | None, typer.Option(help="Interval between probes [s], for logs without timestamps.", show_default=False)
+        float | None,
+        typer.Option(
+            parser=options.duration,
+            help="Interval between probes, such as 0.2 (seconds) or 200ms, for logs without timestamps.",
+            show_default=False,
+        ),
     ] = None,
     start: Annotated[
         str | None, typer.Option(help="Start of a file that has none: ISO-8601, UTC.", show_default=False)

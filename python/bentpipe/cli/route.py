@@ -14,8 +14,10 @@ def route(
     origin: Annotated[str, options.place("--from", label="One end")],
     to: Annotated[str, options.place("--to", label="The other end")],
     start: options.Start = None,
-    duration: Annotated[float, typer.Option(help="Duration [s].")] = 6000.0,
-    step: Annotated[float, typer.Option(help="Interval between routes [s].")] = 1.0,
+    duration: Annotated[float, typer.Option(parser=options.duration, help="Duration: 6000 (seconds), 100m.")] = 6000.0,
+    step: Annotated[
+        float, typer.Option(parser=options.duration, help="Interval between routes: 1 (second), 500ms.")
+    ] = 1.0,
     constellation: Annotated[str | None, options.shells("starlink-s1")] = None,
     elements: options.Elements = None,
     isl: Annotated[

@@ -34,7 +34,12 @@ Start = Annotated[
     ),
 ]
 Duration = Annotated[
-    float | None, typer.Option(help="With --site, the Profile's duration [s]. [default: 300]", show_default=False)
+    float | None,
+    typer.Option(
+        parser=options.duration,
+        help="With --site, the Profile's duration: 300 (seconds), 300s, 5m. [default: 300]",
+        show_default=False,
+    ),
 ]
 Loss = Annotated[
     str | None,
@@ -77,8 +82,9 @@ Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the pa
 Offset = Annotated[
     float | None,
     typer.Option(
-        help="Offset in the Profile at which the path begins [s]. [default: the current second of the minute, so that "
-        "reconfigurations come at :12, :27, :42 and :57]",
+        parser=options.duration,
+        help="Offset in the Profile at which the path begins, such as 10s. [default: the current second of the "
+        "minute, so that reconfigurations come at :12, :27, :42 and :57]",
         show_default=False,
     ),
 ]
@@ -116,7 +122,21 @@ Aqm = Annotated[
         show_default=False,
     ),
 ]
-ListenWithin = Annotated[float, typer.Option(min=0.1, max=3600.0, help="Longest wait for the server to listen [s].")]
+LISTEN_WITHIN_S = (0.1, 3600.0)
+"""Bounds of the wait for a server [s]."""
+
+
+def _listen_within(text: str | float) -> float:
+    seconds = options.duration(text)
+    if not LISTEN_WITHIN_S[0] <= seconds <= LISTEN_WITHIN_S[1]:
+        raise typer.BadParameter(f"{text}; expected {LISTEN_WITHIN_S[0]:g} s to {LISTEN_WITHIN_S[1]:g} s")
+    return seconds
+
+
+ListenWithin = Annotated[
+    float,
+    typer.Option(parser=_listen_within, metavar="DURATION", help="Longest wait for the server to listen, such as 10s."),
+]
 Capture = Annotated[
     bool,
     typer.Option(

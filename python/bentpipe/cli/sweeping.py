@@ -23,7 +23,11 @@ Profiles = Annotated[
 Direction = Annotated[str, typer.Option(help="Direction of the data: down (to the terminal) or up.")]
 Duration = Annotated[
     float | None,
-    typer.Option(help="Duration of a run [s]. [default: that of the shortest Profile]", show_default=False),
+    typer.Option(
+        parser=options.duration,
+        help="Duration of a run: 60 (seconds), 60s, 5m. [default: that of the shortest Profile]",
+        show_default=False,
+    ),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for figure and results; stored results are reused.")]
 
