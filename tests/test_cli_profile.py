@@ -58,7 +58,9 @@ def test_show_prints_the_summary(dumbbell: Path) -> None:
         "up",
         "down",
     }
-    assert set(summary["up"]) == {"delay_ms", "capacity_bps", "loss_mean", "loss_episodes", "valid_fraction", "queues"}
+    up = ("delay_ms", "capacity_bps", "closed_s", "loss_mean", "loss_episodes", "valid_fraction", "queues")
+    assert set(summary["up"]) == set(up)
+    assert summary["up"]["closed_s"] == 0.0
     assert summary["start"] == "2026-05-10T09:00:00Z"
     assert (summary["geometry"], summary["handovers"], summary["reconfigurations"], summary["outages"]) == (
         None,
@@ -105,6 +107,25 @@ def test_make_prints_the_summary_as_json(tmp_path: Path) -> None:
 def test_an_impossible_profile_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     assert message in run("make", *arguments, "-o", tmp_path / "x.parquet", code=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_show_separates_closed_times_from_the_capacity_while_open(tmp_path: Path) -> None:
+    path = tmp_path / "P.parquet"
+    run("make", "--site", "louvain", "--to", "london", "--duration", "60s", "-o", path)
+    summary, shown = json.loads(run("show", path, "--json")), run("show", path)
+    for direction in ("up", "down"):
+        side = summary[direction]
+        assert 0 < side["closed_s"] < 5
+        assert side["capacity_bps"]["min"] > 1e6
+        assert re.search(rf"^{direction} .* closed for {side['closed_s']:.3g} s \(no path, or", shown, re.MULTILINE)
+        assert f"{direction} capacity while open [Mbit/s]" in shown
+
+
+def test_a_path_that_is_always_closed_has_no_capacity(tmp_path: Path) -> None:
+    path = tmp_path / "P.parquet"
+    run("make", "--site", "nairobi", "--to", "london", "--duration", 15, "-o", path)
+    down = json.loads(run("show", path, "--json"))["down"]
+    assert (down["closed_s"], down["capacity_bps"]["max"]) == (15.0, 0.0)
 
 
 @pytest.mark.parametrize("process", [None, "loaded", "idle"])

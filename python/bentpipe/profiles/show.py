@@ -40,9 +40,10 @@ def summarise(profile: Profile) -> dict[str, Any]:
         changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in a measured Profile the slot
         edges, because the satellites are unknown),
         ``outages`` (times in which no packet gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
-        direction ``delay_ms``, ``capacity_bps`` (quantiles; None: no limit), ``loss_mean``
-        (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a
-        lone small packet and empty queues, over the time in which they are known.
+        direction ``delay_ms``, ``capacity_bps`` (quantiles while the path is open; None: no limit), ``closed_s`` (time
+        with a capacity of 0: no path, an interruption, an outage), ``loss_mean`` (over time with a path),
+        ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a lone small packet and empty
+        queues, over the time in which they are known.
 
     Raises:
         UserError: The provenance of a computed Profile does not read.
@@ -107,13 +108,16 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
     for direction in DIRECTIONS:
         side = summary[direction]
         rows.append([f"{direction} delay [ms]", *_cells(side["delay_ms"], 1.0)])
-        rows.append([f"{direction} capacity [Mbit/s]", *_cells(side["capacity_bps"], 1e6)])
+        closed_s = side["closed_s"]
+        while_open = " while open" if closed_s else ""
+        rows.append([f"{direction} capacity{while_open} [Mbit/s]", *_cells(side["capacity_bps"], 1e6)])
         loss = (
             "–"
             if side["loss_mean"] is None
             else f"{side['loss_mean'] * 100:.3g} % lost in {_count(side['loss_episodes'], 'episode')}"
         )
-        facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known"))
+        closed = f", closed for {closed_s:.3g} s (no path, or interrupted)" if closed_s else ""
+        facts.append((direction, f"{loss}, {side['valid_fraction'] * 100:.4g} % of the time known{closed}"))
     return facts, rows, ["", *QUANTILES]
 
 
@@ -196,7 +200,8 @@ def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64
     path = _with_path(view, loss)
     return {
         "delay_ms": _quantiles(view.profile.delay_ms(direction, times_s)),
-        "capacity_bps": _step_quantiles(capacity),
+        "capacity_bps": _step_quantiles(_during(capacity, capacity.value > 0) or capacity),
+        "closed_s": round(float(capacity.widths_s()[capacity.value == 0].sum()), 9),
         "loss_mean": path.mean() if path is not None else None,
         "loss_episodes": _episodes(path) if path is not None else 0,
         "valid_fraction": view.valid(direction).mean(),
@@ -216,11 +221,16 @@ def _with_path(view: PathView, loss: Steps) -> Steps | None:
     for start, end, hops in view.routes():
         if hops:
             covered |= (loss.t_s >= start) & (loss.t_s < end)
-    if not covered.any():
+    return _during(loss, covered)
+
+
+def _during(steps: Steps, included: NDArray[np.bool_]) -> Steps | None:
+    """Return the included steps, joined without the times between them; None if there are none."""
+    if not included.any():
         return None
-    widths = loss.widths_s()[covered]
+    widths = steps.widths_s()[included]
     starts = np.concatenate([[0.0], np.cumsum(widths)[:-1]])
-    return Steps(starts, loss.value[covered], float(widths.sum()))
+    return Steps(starts, steps.value[included], float(widths.sum()))
 
 
 def _episodes(loss: Steps) -> int:
