@@ -84,11 +84,59 @@ def test_the_view_shows_the_last_seconds_throughput_rtt_and_queue():
     for tenth in range(1, 31):  # 1 MB in the first second, then 2 MB/s
         at_s = tenth / 10
         view.add(sample(at_s, int(1e6 * at_s + 1e6 * max(0.0, at_s - 1)), 40.0 + tenth))
-    view.add(link(3.0, "air", 5_000_000, 120_000))
-    view.add(link(3.0, "wire", 5_000_000, 500))
+        if tenth % 10 == 0:
+            view.add(link(at_s, "air", 5_000_000, 120_000))
+            view.add(link(at_s, "wire", 5_000_000, 500))
     assert view.lines() == [
         "cubic, seed 0, on dumbbell at 3.0 s: 0 cubic down: 16.0 Mbit/s, RTT 70.0 ms, queue 120.0 kB"
     ]
+
+
+def test_a_flow_is_not_faster_than_its_path_whose_window_is_the_same():
+    view = LiveView()
+    view.add(header(duration_s=None))
+    view.add(flow())
+    sent = 0
+    for tenth in range(1, 31):  # 8 Mbit/s in the first two seconds, then nothing
+        sent += 100_000 if tenth <= 20 else 0
+        view.add(sample(tenth / 10 + 0.003, sent, 40.0))
+        if tenth in (10, 20):
+            view.add(link(tenth / 10, "air", sent, 0))
+    assert [line.rpartition("down: ")[2][:3] for line in view.lines()] == ["8.0", "8.0"]
+    view.add(link(3.0, "air", sent, 0))
+    assert [line.rpartition("down: ")[2][:3] for line in view.lines()] == ["0.0", "0.0"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_throughput_rtt_and_queue_are_whole_at_every_width(width, runs):
+    view = LiveView()
+    for number in range(runs):
+        key = RunKey(experiment="race-down", profile="louvain-london-with-a-long-name", scheme="bbr:min_rtt_win_s=20", seed=number)
+        lines = RunLines(key)
+
+        def add(row, lines=lines):
+            fields = row.to_dict()
+            del fields["run"]
+            (parsed,) = parse_rows(lines.add(json.dumps(fields).encode()))
+            view.add(parsed)
+
+        add(header())
+        add(flow("bbr3"))
+        for tenth in range(1, 351):
+            add(sample(tenth / 10, int(34_567_000 * tenth / 10), 1234.5))
+            if tenth % 10 == 0:
+                add(link(tenth / 10, "air", int(34_567_000 * tenth / 10), 7_654_321))
+    console = Console(force_terminal=True, color_system=None, width=width, height=40)
+    with console.capture() as capture:
+        console.print(view)
+    shown = capture.get()
+    assert max(map(len, shown.splitlines())) <= width
+    for text in ("Mbit/s", "RTT [ms]", "queue [kB]"):
+        assert shown.count(text) == 1
+    for text in ("276.5", "1234.5", "7654.3", "35.0 of 60"):
+        assert shown.count(text) == runs, shown
+    assert ("█████" in shown) == (width >= 60)
 
 
 def test_a_programs_view_has_a_line_for_each_direction_of_the_path():
@@ -150,7 +198,7 @@ def test_a_race_on_a_terminal_draws_a_table(tmp_path):
     write_profile(preset_profile("dumbbell:rate=200mbit", 60.0, start_unix_ns=0, name="fast"), path)
     outer, inner = pty.openpty()
     options = ["--cc", "cubic", "-j", "1", "-o", tmp_path / "out", "--live"]
-    environment = {**os.environ, "COLUMNS": "160", "LINES": "40", "TERM": "xterm"}
+    environment = {**os.environ, "COLUMNS": "80", "LINES": "40", "TERM": "xterm"}
     with subprocess.Popen(
         [*COMMAND, "race", path, *options], stdout=subprocess.PIPE, stderr=inner, env=environment
     ) as process:

@@ -18,6 +18,20 @@ def flow_parts(scheme: str) -> list[str]:
     return [scheme] if is_command(scheme) else scheme.split("+")
 
 
+def without_folders(scheme: str) -> str:
+    """Return a scheme for people: classes in Python without the folders of their files.
+
+    Example:
+        >>> without_folders("cubic+/home/me/mine.py:Mine:gain=2")
+        'cubic+mine.py:Mine:gain=2'
+    """
+    if is_command(scheme):
+        return scheme
+    parts = [part if split_flow(part)[0].find(".py:") < 0 else _FOLDERS.sub("", part) for part in flow_parts(scheme)]
+    return "+".join(parts)
+
+
+_FOLDERS = re.compile(r"\A.*/(?=[^/]*\.py:)", re.DOTALL)
 _FLOW = re.compile(r"(?P<name>[^:]*\.py:[A-Za-z_]\w*|[^:]*)(?P<colon>:?)(?P<options>.*)\Z", re.DOTALL)
 
 

@@ -5,25 +5,42 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
 
 from bentpipe.errors import printable
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.runs.rows import DroppedRow, EndRow, EventRow, FlowRow, HeaderRow, LinkRow, Row, RunKey, SampleRow
 from bentpipe.sparkline import sparkline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
 SHOWN_S = 30
 """Seconds of a Run in the curves."""
 
-RATE_S = 1.0
-"""Span over which throughput is averaged [s]."""
-
 HEADS = ("Run", "at [s]", "flow", "Mbit/s", "", "RTT [ms]", "", "queue [kB]")
-"""Columns of the view."""
+"""Columns of the view on a wide terminal; a narrow one has a line for each Run, and the flows below it."""
+
+KEPT_S = 3.0
+"""Span of the samples that a flow's throughput comes from [s]: a window of the path, and delays of its rows."""
+
+CURVES = (SHOWN_S, 20, 10, 5, 0)
+"""Lengths of the curves on a narrow terminal; the first that fits [characters]. Chosen here: fewer show no course."""
+
+
+class Line(NamedTuple):
+    """A line of the view."""
+
+    label: str
+    bps: float | None
+    rates: Sequence[float | None]
+    rtt_ms: float | None
+    rtts: Sequence[float | None]
+    queue_bytes: int
 
 
 @dataclass
@@ -31,27 +48,42 @@ class Meter:
     """Throughput and RTT of one flow."""
 
     flow: FlowRow
-    bps: float | None = None
     rtt_ms: float | None = None
     rates: deque[float | None] = field(default_factory=lambda: deque(maxlen=SHOWN_S))
+    """Throughput in each whole second [bit/s]."""
     rtts: deque[float | None] = field(default_factory=lambda: deque(maxlen=SHOWN_S))
     recent: deque[tuple[float, int]] = field(default_factory=deque)
-    """Times [s] and counts of bytes of the last second."""
+    """Times [s] and counts of bytes of the last seconds."""
 
     def add(self, row: SampleRow) -> None:
         """Add a sample."""
-        begins_second = not self.recent or int(row.t_s + 1e-9) > int(self.recent[-1][0] + 1e-9)
-        self.recent.append((row.t_s, row.goodput_bytes))
-        while len(self.recent) > 2 and row.t_s - self.recent[1][0] >= RATE_S - 1e-9:
-            self.recent.popleft()
-        begin_s, begin_bytes = self.recent[0]
-        if row.t_s > begin_s:
-            # The count of a program's flow goes down where its direction changes.
-            self.bps = max(0, row.goodput_bytes - begin_bytes) * 8 / (row.t_s - begin_s)
         self.rtt_ms = row.rtt_smoothed_ms
-        if begins_second:
-            self.rates.append(self.bps)
+        self.recent.append((row.t_s, row.goodput_bytes))
+        second = int(row.t_s + 1e-9)
+        if len(self.recent) > 1 and second > int(self.recent[-2][0] + 1e-9):
+            self.rates.append(self.bps_over(second - 1, second))
             self.rtts.append(self.rtt_ms)
+        while len(self.recent) > 2 and self.recent[1][0] < row.t_s - KEPT_S:
+            self.recent.popleft()
+
+    def bps_over(self, begin_s: float, end_s: float) -> float | None:
+        """Return the throughput in a span [bit/s]; until the flow has samples in it, that since its first sample."""
+        if not self.recent or end_s <= self.recent[0][0]:
+            begin_s, end_s = (self.recent[0][0], self.recent[-1][0]) if self.recent else (0.0, 0.0)
+        if end_s <= begin_s:
+            return None
+        # The count of a program's flow goes down where its direction changes.
+        return max(0.0, self._bytes_at(end_s) - self._bytes_at(begin_s)) * 8 / (end_s - begin_s)
+
+    def _bytes_at(self, t_s: float) -> float:
+        """Return the count at a time, linear between two samples, constant before the first and after the last."""
+        before_s, before = self.recent[0]
+        for after_s, after in self.recent:
+            if after_s >= t_s:
+                share = (t_s - before_s) / (after_s - before_s) if before_s < t_s else 0.0
+                return before + share * (after - before)
+            before_s, before = after_s, after
+        return before
 
 
 @dataclass
@@ -115,38 +147,33 @@ class RunView:
         elif isinstance(row, DroppedRow):
             self.dropped += row.rows
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the rows of the view, in the columns of `HEADS`; a program's Run begins with its path."""
-        rows: list[tuple[str, float | None, Iterable[float | None], float | None, Iterable[float | None], int]] = []
+    @property
+    def at(self) -> str:
+        """The time in the Run, and its duration if that is known [s]."""
+        return f"{self.t_s:.1f}" if self.duration_s is None else f"{self.t_s:.1f} of {self.duration_s:g}"
+
+    def view(self) -> list[Line]:
+        """Return the lines of the view; a program's Run begins with its path."""
+        view: list[Line] = []
         if self.duration_s is None:
             for side in sorted(self.sides.values(), key=lambda each: each.direction):
                 bps = side.rates[-1] if side.rates else None
-                rows.append((f"path {side.direction}", bps, side.rates, None, (), side.queue_bytes))
+                view.append(Line(f"path {side.direction}", bps, side.rates, None, (), side.queue_bytes))
         for number, meter in sorted(self.flows.items()):
             flow = meter.flow
-            queued = self.sides.get((flow.profile, flow.direction), Side(flow.direction)).queue_bytes
-            label = f"{number} {flow.controller} {flow.direction}"
-            rows.append((label, meter.bps, meter.rates, meter.rtt_ms, meter.rtts, queued))
-        at = f"{self.t_s:.1f}" if self.duration_s is None else f"{self.t_s:.1f} of {self.duration_s:g}"
-        return [
-            (
-                self.name if place == 0 else "",
-                at if place == 0 else "",
-                label,
-                _number(bps, 1e-6),
-                sparkline(list(rates)),
-                _number(rtt_ms, 1.0),
-                sparkline(list(rtts)),
-                _number(queued, 1e-3),
-            )
-            for place, (label, bps, rates, rtt_ms, rtts, queued) in enumerate(rows)
-        ]
+            side = self.sides.get((flow.profile, flow.direction), Side(flow.direction))
+            # Over the window of the path: any other span could show a flow that is faster than its path.
+            bps = meter.bps_over(side.t_s - side.span_s, side.t_s)
+            label = f"{number} {without_folders(flow.controller)} {flow.direction}"
+            view.append(Line(label, bps, meter.rates, meter.rtt_ms, meter.rtts, side.queue_bytes))
+        return view
 
     def lines(self) -> list[str]:
         """Return a line of text for each row of the view, and one for rows that were dropped."""
         lines = [
-            f"{self.name} at {self.t_s:.1f} s: {label}: {rate} Mbit/s, RTT {rtt} ms, queue {queued} kB"
-            for _, _, label, rate, _, rtt, _, queued in self.cells()
+            f"{self.name} at {self.t_s:.1f} s: {each.label}: {_number(each.bps, 1e-6)} Mbit/s, "
+            f"RTT {_number(each.rtt_ms, 1.0)} ms, queue {_number(each.queue_bytes, 1e-3)} kB"
+            for each in self.view()
         ]
         if self.dropped:
             lines.append(f"{self.name}: {self.dropped} rows were dropped, because this display was too slow")
@@ -182,27 +209,78 @@ class LiveView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the Runs that fit into the terminal."""
-        import rich.box
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=rich.box.SIMPLE_HEAD, title=Text(printable(self.title)), title_justify="left", pad_edge=False)
-        for head in HEADS:
-            table.add_column(Text(head), justify="right" if head.endswith(("]", "s")) else "left", no_wrap=True)
         room = max(1, (options.height or console.height) - 6)
         with self._lock:
-            cells = [row for run in self._runs.values() for row in run.cells()]
+            runs = [(run.name, run.at, run.view()) for run in self._runs.values()]
             events = [run.event for run in self._runs.values()]
             dropped = sum(run.dropped for run in self._runs.values())
-        for row in cells[:room]:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        yield table
-        if len(cells) > room:
-            yield Text(f"… and {len(cells) - room} more flows")
-        if len(events) == 1:
-            yield Text(printable(events[0]))
-        if dropped:
-            yield Text(f"{dropped} rows were dropped, because this display was too slow")
+        lines = _table(runs, options.max_width)
+        shown = [self.title, *lines[:room]]
+        shown += [f"… and {len(lines) - room} more lines"] if len(lines) > room else []
+        shown += events if len(events) == 1 else []
+        shown += [f"{dropped} rows were dropped, because this display was too slow"] if dropped else []
+        for line in filter(None, shown):
+            yield Text(printable(line), no_wrap=True, overflow="ellipsis")
+
+
+def _table(runs: Sequence[tuple[str, str, Sequence[Line]]], width: int) -> list[str]:
+    """Return the lines of a table that fits into `width` columns: its heading, then the flows of each Run.
+
+    Without room for Run and time beside the flows, they have a line of their own, and curves are shorter or left out.
+    """
+    every = [each for _, _, view in runs for each in view]
+    names = [[run, at] if place == 0 else ["", ""] for run, at, view in runs for place in range(len(view))]
+    wide = [[*name, *cells] for name, cells in zip(names, _cells(every, SHOWN_S), strict=True)]
+    lines = _aligned([HEADS, *wide])
+    if _longest(lines) <= width:
+        return lines
+    for length in CURVES:
+        heads, cells = list(HEADS[2:]), _cells(every, length)
+        if not length:  # without the columns of the curves
+            heads, cells = [head for head in heads if head], [[each[0], each[1], each[3], each[5]] for each in cells]
+        lines = _aligned([heads, *cells])
+        if _longest(lines) <= width:
+            break
+    else:
+        spare = max(1, max(cell_len(each.label) for each in every) - _longest(lines) + width)
+        lines = _aligned([heads, *([set_cell_size(each[0], spare), *each[1:]] for each in cells)])
+    stacked = [lines[0]]
+    for (run, at), line in zip(names, lines[1:], strict=True):
+        stacked += [f"{at} s: {run}", line] if run else [line]
+    return stacked
+
+
+def _cells(lines: Sequence[Line], length: int) -> list[list[str]]:
+    """Return the cells of the flows, with curves of the last `length` seconds."""
+    return [
+        [
+            each.label,
+            _number(each.bps, 1e-6),
+            sparkline(list(each.rates)[-length:]),
+            _number(each.rtt_ms, 1.0),
+            sparkline(list(each.rtts)[-length:]),
+            _number(each.queue_bytes, 1e-3),
+        ]
+        for each in lines
+    ]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of columns as wide as their cells, under the first row; numbers are aligned right."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    for column in columns:
+        width = max(map(cell_len, column))
+        is_number = column[0].endswith(("/s", "]")) and column[0] != HEADS[1]
+        for place, cell in enumerate(column):
+            blanks = " " * (width - cell_len(cell))
+            column[place] = blanks + cell if is_number else cell + blanks
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+def _longest(lines: Sequence[str]) -> int:
+    return max(map(cell_len, lines))
 
 
 def _number(value: float | None, factor: float) -> str:
