@@ -112,7 +112,12 @@ def test_a_flow_is_not_faster_than_its_path_whose_window_is_the_same():
 def test_throughput_rtt_and_queue_are_whole_at_every_width(width, runs):
     view = LiveView()
     for number in range(runs):
-        key = RunKey(experiment="race-down", profile="louvain-london-with-a-long-name", scheme="bbr:min_rtt_win_s=20", seed=number)
+        key = RunKey(
+            experiment="race-down",
+            profile="louvain-london-with-a-long-name",
+            scheme="bbr:min_rtt_win_s=20",
+            seed=number,
+        )
         lines = RunLines(key)
 
         def add(row, lines=lines):

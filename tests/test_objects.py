@@ -235,46 +235,6 @@ def test_an_experiment_file_runs_in_memory(tmp_path):
     assert [(run.experiment, run.seed, run.duration_s) for run in runs] == [("call", 0, 2.0), ("call", 1, 2.0)]
 
 
-def test_a_class_in_a_file_is_a_scheme(tmp_path):
-    import importlib.util
-
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "from bentpipe.plugin import Controller\n\n\nclass Mine(Controller):\n    def on_ack(self, ack):\n"
-        "        self.cwnd_bytes = 60_000\n",
-        encoding="utf-8",
-    )
-    spec = importlib.util.spec_from_file_location("mine", file)
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["mine"] = module
-    spec.loader.exec_module(module)
-    run = bp.Experiment(dumbbell(), schemes=[module.Mine]).simulate()[0]
-    assert run.scheme == f"{file}:Mine"
-    assert run.samples()["cwnd_bytes"].max() == 60_000
-
-    class Inside:
-        pass
-
-    with pytest.raises(bp.UserError, match=r"is not at the top of a \.py file"):
-        bp.Experiment(dumbbell(), schemes=[Inside])
-
-
-def test_runs_that_fail_in_a_controller_are_listed(tmp_path):
-    file = tmp_path / "bad.py"
-    file.write_text(
-        "from bentpipe.plugin import Controller\n\n\nclass Bad(Controller):\n    def on_ack(self, ack):\n"
-        "        raise ValueError('no')\n",
-        encoding="utf-8",
-    )
-    runs = bp.Experiment(dumbbell(), schemes=[f"{file}:Bad", "cubic"]).simulate()
-    assert runs.schemes == ["cubic"]
-    (failed,) = runs.failed
-    assert "ValueError: no" in failed.why
-    assert "1 failed" in repr(runs)
-
-
 def test_a_comparison_pairs_runs_over_the_same_path(lossy):
     same = lossy.compare(lossy)
     assert same.to_polars()["goodput_ratio"].to_list() == [1.0, 1.0, 1.0]

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import re
 
 import numpy as np
 import pytest
@@ -155,6 +156,20 @@ def test_a_mistake_is_one_line_with_the_expected_value(make, message):
     with pytest.raises(bp.UserError, match=message) as caught:
         make()
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("aqm", "no argument aqm; expected queue="),
+        ("cc", "no argument cc; expected schemes="),
+        ("seedz", "no argument seedz; did you mean 'seeds'?"),
+    ],
+)
+def test_an_argument_that_an_experiment_does_not_have_is_one_line(name, message):
+    with pytest.raises(bp.UserError, match=re.escape(message)) as error:
+        bp.Experiment(dumbbell(), **{name: "fq_codel"})
+    assert "\n" not in str(error.value)
 
 
 def test_a_start_of_zero_is_a_duration_in_any_form():

@@ -124,6 +124,14 @@ def texts(value: object, where: str) -> list[str]:
     raise UserError(shown(value), where=where, expected="text or a list of texts")
 
 
+def refuse_others(others: Mapping[str, object], where: str, names: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse keyword arguments that a function does not have; `names` has arguments for some of them."""
+    for name in others:
+        instead = names.get(name)
+        near = "" if instead is not None else did_you_mean(name, known)
+        raise UserError(f"no argument {name}{near}", where=where, expected=instead or f"one of {', '.join(known)}")
+
+
 def file(value: object, where: str) -> Path:
     """Return the path of a file or folder. Raises `UserError` if the value is none."""
     if isinstance(value, (str, os.PathLike)):

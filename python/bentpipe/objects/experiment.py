@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from bentpipe.errors import UserError, shown
 from bentpipe.execution import plan as planning
@@ -16,6 +16,7 @@ from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import app_name, parse_app
 from bentpipe.experiments.file import ExperimentFile, read_experiment
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
 from bentpipe.objects.flow import Flow
 from bentpipe.objects.network import Network
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
 SCHEMES = ("reno", "cubic", "bbr")
 """Schemes of an Experiment without any, as of `bentpipe race`."""
+
+
+NAMES = {"aqm": "queue=", "cc": "schemes=", "duration_s": "duration=", "out": "simulate(out=…)", "seed": "seeds="}
+"""Arguments for options of `bentpipe race` with other names."""
 
 
 class Experiment:
@@ -103,8 +108,10 @@ class Experiment:
         name: str | None = None,
         host_timing: ex.HostTiming = "linux-vm",
         test: str | None = None,
+        **unknown: Never,
     ) -> None:
         """Check the arguments; nothing runs yet."""
+        arguments.refuse_others(unknown, "Experiment", NAMES, list(Experiment.__init__.__kwdefaults__ or ()))
         self._network = paths if isinstance(paths, Network) else None
         self._paths = _profiles(paths)
         self._seeds = arguments.integer(seeds, "seeds", 1)
@@ -439,8 +446,8 @@ class Experiment:
 
     def __repr__(self) -> str:
         """Return one line: schemes or flows, Profiles and seeds."""
-        flows = [] if self._file is None else [flow.controller for flow in self._file.experiment.flows]
-        raced = ", ".join(self._schemes) or f"{len(flows)} flows ({', '.join(flows)})"
+        flows = [] if self._file is None else [without_folders(flow.controller) for flow in self._file.experiment.flows]
+        raced = ", ".join(map(without_folders, self._schemes)) or f"{len(flows)} flows ({', '.join(flows)})"
         raced += "" if self._test is None else f", test {self._test}"
         names = ", ".join(path.name for path in self._paths)
         return f"<Experiment: {shown(raced)} over {shown(names)}, seeds {self._seeds}>"
@@ -452,14 +459,15 @@ class Experiment:
         flows = () if self._file is None else self._file.experiment.flows
         heads = ("flow", "direction", "path", "start [s]", "app")
         rows = [
-            (each.controller, each.direction, each.profile, each.start_ns / 1e9, app_name(each.app)) for each in flows
+            (without_folders(each.controller), each.direction, each.profile, each.start_ns / 1e9, app_name(each.app))
+            for each in flows
         ]
         pairs = [
             ("Profiles", ", ".join(path.name for path in self._paths)),
-            ("schemes", ", ".join(self._schemes) or "–"),
+            ("schemes", ", ".join(map(without_folders, self._schemes)) or "–"),
             *([] if self._test is None else [("test", self._test)]),
             ("queue", ", ".join(self._queues) or "the Profiles' own"),
-            *([] if self._app == "bulk" else [("app", self._app)]),
+            *([] if self._app == "bulk" else [("app", without_folders(self._app))]),
             ("duration", "that of the shortest Profile" if self._duration_s is None else f"{self._duration_s:g} s"),
             ("seeds", self._seeds),
         ]

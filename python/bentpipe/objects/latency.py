@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.latency import idle_and_loaded
 
@@ -47,7 +48,12 @@ def latency_table(every: Sequence[LoadLatency]) -> pl.DataFrame:
 
 def _row(each: LoadLatency) -> dict[str, Any]:
     group = each.group
-    row: dict[str, Any] = {"profile": group.profile, "scheme": group.scheme, "path": each.path, "load": each.load}
+    row: dict[str, Any] = {
+        "profile": group.profile,
+        "scheme": without_folders(group.scheme),
+        "path": each.path,
+        "load": each.load,
+    }
     for name in ESTIMATES:
         row |= ends(name, getattr(each, name))
     counts = {"n": each.n, "valid": each.valid, "runs": each.runs}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bentpipe.errors import UserError, shown
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
 from bentpipe.runs import record, store
 from bentpipe.runs.latency import pings
@@ -212,7 +213,8 @@ class Run:
     def __repr__(self) -> str:
         """Return one line: scheme, seed, Profile and goodput."""
         valid = "" if self.valid else ", not valid"
-        return f"<Run {self.scheme!r}, seed {self.seed}, {self.world} over {self.label!r}{self._rates()}{valid}>"
+        scheme = without_folders(self.scheme)
+        return f"<Run {scheme!r}, seed {self.seed}, {self.world} over {self.label!r}{self._rates()}{valid}>"
 
     def _rates(self) -> str:
         rates = [flow.get("goodput_bps") for flow in self._stored.flows]
@@ -232,7 +234,7 @@ class Run:
         heads = ("flow", "direction", "goodput [Mbit/s]", "RTT median [ms]", "RTT p95 [ms]", "retransmitted")
         rows = [
             (
-                name,
+                without_folders(name),
                 flow["direction"],
                 html.number(flow["goodput_bps"], 1e-6),
                 html.number(flow["rtt_median_ms"]),
@@ -242,4 +244,6 @@ class Run:
             for name, flow in zip(self._stored.names, self._stored.flows, strict=True)
         ]
         figure = html.image(self.plot.goodput(), "Goodput over time") if self.valid and self._stored.flows else ""
-        return html.block(f"{self.scheme}, seed {self.seed}", html.facts(pairs), html.table(heads, rows), figure)
+        return html.block(
+            f"{without_folders(self.scheme)}, seed {self.seed}", html.facts(pairs), html.table(heads, rows), figure
+        )

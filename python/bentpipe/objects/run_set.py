@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.execution.engine import RunsInterruptedError
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
 from bentpipe.objects.latency import PING_COLUMNS, latency_table, ping_columns
 from bentpipe.objects.profile import Profile
 from bentpipe.objects.profile_selection import is_over
 from bentpipe.objects.run import Run
+from bentpipe.objects.schemes import SchemeLike, class_name
 from bentpipe.runs import record, store
 from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
@@ -63,7 +65,8 @@ class RunSet:
     """Runs in order: index, iterate, filter, summarise, draw and report them.
 
     ``runs["bbr", 0]`` is the Run of a scheme and a seed, ``runs["bbr"]`` the Runs of a scheme, ``runs[0]`` the first
-    Run. `Experiment.simulate` and `.emulate` make a RunSet; `RunSet.read` reads one from a folder.
+    Run. A controller in Python is named by its class, ``runs[Mine]``, or ``runs["mine.py:Mine"]``.
+    `Experiment.simulate` and `.emulate` make a RunSet; `RunSet.read` reads one from a folder.
 
     Attributes:
         failed: Runs that failed in a Python controller or application, with time and reason. They have no tables, so
@@ -129,10 +132,10 @@ class RunSet:
         return iter(self._runs)
 
     @overload
-    def __getitem__(self, key: int | tuple[str, int] | tuple[Profile | str, str, int]) -> Run: ...
+    def __getitem__(self, key: int | tuple[SchemeLike, int] | tuple[Profile | str, SchemeLike, int]) -> Run: ...
 
     @overload
-    def __getitem__(self, key: str | slice) -> RunSet: ...
+    def __getitem__(self, key: SchemeLike | slice) -> RunSet: ...
 
     def __getitem__(self, key: object) -> Run | RunSet:
         """Return one Run by its number, ``(scheme, seed)`` or ``(profile, scheme, seed)``, or the Runs of a scheme.
@@ -152,20 +155,33 @@ class RunSet:
                     f"there are {len(self._runs)} Runs", where=f"runs[{key}]", expected=f"0 to {len(self._runs) - 1}"
                 )
             return self._runs[key]
-        if isinstance(key, str):
+        if isinstance(key, (str, type)):
             return self.filter(scheme=self._scheme(key))
-        if isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, (str, Profile)) for name in key[:-1]):
+        if isinstance(key, tuple) and len(key) in (2, 3) and isinstance(key[-2], (str, type)):
             return self._one(key)
         raise UserError(f"runs[{shown(key)}]", expected="a scheme, (scheme, seed), (profile, scheme, seed) or a number")
 
-    def _scheme(self, scheme: str) -> str:
-        known = list(dict.fromkeys([*self.schemes, *(run.scheme for run in self.failed)]))
+    def _scheme(self, given: SchemeLike) -> str:
+        """Return the scheme of some Runs from its text or class. Raises `UserError` if there is none."""
+        scheme, known = self._named(given), self._known()
         if scheme not in known:
             near = did_you_mean(scheme, known)
             raise UserError(
                 f"no such scheme{near}", where=f"runs[{shown(scheme)}]", expected=f"one of {', '.join(known)}"
             )
         return scheme
+
+    def _named(self, given: SchemeLike) -> str:
+        """Return a scheme as Runs have it, from its text, its text without folders, or its class."""
+        scheme = class_name(given, "scheme") if isinstance(given, type) else arguments.text(given, "scheme")
+        known = self._known()
+        if scheme in known or ("/" in scheme and isinstance(given, str)):
+            return scheme
+        short = [each for each in known if without_folders(each) == without_folders(scheme)]
+        return short[0] if len(short) == 1 else scheme
+
+    def _known(self) -> list[str]:
+        return list(dict.fromkeys([*self.schemes, *(run.scheme for run in self.failed)]))
 
     def _one(self, key: tuple[Any, ...]) -> Run:
         *profile, scheme, seed = key
@@ -189,7 +205,7 @@ class RunSet:
         self,
         where: Callable[[Run], bool] | None = None,
         *,
-        scheme: str | None = None,
+        scheme: SchemeLike | None = None,
         seed: int | None = None,
         profile: Profile | str | None = None,
         world: Literal["simulated", "emulated"] | None = None,
@@ -199,7 +215,7 @@ class RunSet:
 
         Args:
             where: A function of a Run; it is not asked about failed Runs.
-            scheme: The scheme.
+            scheme: The scheme, or a controller's class.
             seed: The seed.
             profile: The Profile, which is compared by its content, or its name in `labels`.
             world: ``simulated`` or ``emulated``.
@@ -209,7 +225,7 @@ class RunSet:
             UserError: A condition of a wrong type.
         """
         conditions: dict[str, object] = {
-            "scheme": arguments.optional_text(scheme, "scheme"),
+            "scheme": None if scheme is None else self._named(scheme),
             "seed": None if seed is None else arguments.integer(seed, "seed"),
             "world": None if world is None else arguments.choice(world, "world", ("simulated", "emulated")),
             "valid": valid,
@@ -378,7 +394,9 @@ class RunSet:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         invalid = sum(not run.valid for run in self._runs)
         not_valid = f", {invalid} not valid" if invalid else ""
-        schemes, labels = (shown(", ".join(names)) for names in (self.schemes, self.labels))
+        schemes, labels = (
+            shown(", ".join(names)) for names in ([without_folders(each) for each in self.schemes], self.labels)
+        )
         unfinished = f", unfinished: {self.unfinished} missing" if self.unfinished else ""
         return f"<RunSet of {len(self._runs)} Runs: {schemes} over {labels}{not_valid}{failed}{unfinished}>"
 
@@ -410,12 +428,13 @@ def _is_failed_over(profile: Profile | str, run: FailedRun) -> bool:
 def _without_figures(kind: Kind) -> dict[str, Any]:
     """Return the row of a scheme without a valid Run."""
     experiment, profile, scheme, world = kind
-    names = {"profile": profile, "scheme": scheme, "experiment": experiment, "world": world}
+    names = {"profile": profile, "scheme": without_folders(scheme), "experiment": experiment, "world": world}
     return dict.fromkeys(_schema()) | names | dict.fromkeys(("n", "valid", "runs", "failed"), 0)
 
 
 def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
-    row: dict[str, Any] = {"profile": scheme.profile, "scheme": scheme.scheme, "controller": flow.controller}
+    named = without_folders(scheme.scheme), without_folders(flow.controller)
+    row: dict[str, Any] = {"profile": scheme.profile, "scheme": named[0], "controller": named[1]}
     for name in ESTIMATES:
         row |= ends(name, getattr(flow, name))
     start = flow.start_up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from bentpipe.experiments.flow_names import is_command
+from bentpipe.experiments.flow_names import is_command, without_folders
 from bentpipe.experiments.load_tests import named_test
 from bentpipe.plots.style import legend_name
 from bentpipe.report import latency, path, program, prose, provenance, tables, world
@@ -132,7 +132,7 @@ def _experiment_facts(runs: Sequence[Run], missing: int, *, is_selection: bool) 
     return [
         ("Experiment", first.experiment),
         *world.facts(runs),
-        ("Schemes", ", ".join(dict.fromkeys(run.scheme for run in runs))),
+        ("Schemes", ", ".join(dict.fromkeys(without_folders(run.scheme) for run in runs))),
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{length} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),

@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bentpipe.errors import printable
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.plots import style
 from bentpipe.report.rows import Count, Reached, Value
 from bentpipe.runs import text
@@ -41,6 +42,7 @@ def environment(package: str, folder: str) -> Environment:
         finalize=_finalize,
     )
     templates.filters |= {"shown": shown, "count": count, "utc_ms": utc_ms, "goodput": goodput, "chart": chart}
+    templates.filters["short"] = without_folders
     templates.globals |= {"interactive": interactive}
     return templates
 

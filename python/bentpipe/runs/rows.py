@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.records import Items, Record
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class RunKey(Record):
 
     def __str__(self) -> str:
         """Return it in words."""
-        return f"{self.scheme}, seed {self.seed}, on {self.profile}"
+        return f"{without_folders(self.scheme)}, seed {self.seed}, on {self.profile}"
 
 
 class _Row(Record):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from bentpipe.experiments.flow_names import without_folders
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -113,15 +115,15 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
 
 
 def _without_result(left: LeftOut) -> list[str]:
-    return [left.scheme, "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
+    return [without_folders(left.scheme), "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
 
 
 def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
     """Return means over the seeds under `RESULT_COLUMNS`, one row per flow; the first row names the scheme."""
     return [
         [
-            summary.scheme if i == 0 else "",
-            flow.controller,
+            without_folders(summary.scheme) if i == 0 else "",
+            without_folders(flow.controller),
             mean(flow.goodput_bps, MBIT),
             interval(flow.goodput_bps, MBIT),
             mean(flow.whole_run_bps, MBIT),
@@ -175,7 +177,7 @@ def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
 
 def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:
     return [
-        each.group.scheme if is_first else "",
+        without_folders(each.group.scheme) if is_first else "",
         each.load,
         mean(each.down_bps, MBIT),
         mean(each.up_bps, MBIT),
