@@ -332,21 +332,6 @@ def test_a_measurement_says_which_analyses_it_allows(tmp_path):
         measured.to_polars("probes")
 
 
-def test_a_series_of_several_is_selected(tmp_path, ping):
-    other = tmp_path / "other.txt"
-    other.write_text(half_a_minute_of_pings().replace("192.0.2.1", "192.0.2.2"), encoding="ascii")
-    both = bp.read(ping, other)
-    assert both.latency()["target"].to_list() == ["192.0.2.1", "192.0.2.2"]
-    with pytest.raises(bp.UserError):
-        both.handovers()
-    one = both.select(target="192.0.2.2")
-    assert one.handovers().probes == 60
-    assert set(one.to_polars()["target"]) == {"192.0.2.2"}
-    assert one.profile().name.endswith("192.0.2.2")
-    with pytest.raises(bp.UserError, match="no rows with target 'x'"):
-        both.select(target="x").latency()
-
-
 def test_a_profile_of_a_measurement_is_that_of_its_log(ping):
     measured = bp.read(ping).profile(capacity="down=100mbit", queue="100ms")
     assert measured == bp.Profile.measured(ping, capacity="down=100mbit", queue="100ms")

@@ -96,7 +96,7 @@ def plan_race(
     named += [] if host_timing == "linux-vm" else [f"{host_timing}-hosts"]
     work = []
     for base in bases:
-        check_span(base, duration_ns, 0)
+        check_span(base.label, base.duration_ns, duration_ns, 0)
         if app == "bulk":
             check_capacity(base, directions)
         rules = json.dumps([rule.to_dict() for rule in queues])
@@ -140,7 +140,7 @@ def plan_experiment(
     """Plan an Experiment from a file for the seeds s, s + 1, …, where s is its own seed."""
     check_seeds(seeds)
     for base in bases:
-        check_span(base, experiment.duration_ns, experiment.offset_ns)
+        check_span(base.label, base.duration_ns, experiment.duration_ns, experiment.offset_ns)
         bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.app == "bulk"]
         check_capacity(base, [flow.direction for flow in bulk])
     references = tuple(ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash) for base in bases)
@@ -174,14 +174,14 @@ def check_seeds(seeds: int, runs_of_one: int = 1) -> None:
         )
 
 
-def check_span(base: Base, duration_ns: int, offset_ns: int) -> None:
-    """Refuse a run that is longer than its Profile."""
-    if offset_ns + duration_ns > base.duration_ns:
+def check_span(label: str, profile_ns: int, duration_ns: int, offset_ns: int, where: str = "duration_s") -> None:
+    """Refuse a run that is longer than its Profile `label`; `where` names the duration in the message."""
+    if offset_ns + duration_ns > profile_ns:
         begins = f" from {offset_ns / 1e9:g} s on" if offset_ns else ""
         raise UserError(
-            f"{duration_ns / 1e9:g} s{begins} exceeds the Profile {base.label!r}",
-            where="duration_s",
-            expected=f"at most {base.duration_ns / 1e9:g} s in all",
+            f"{duration_ns / 1e9:g} s{begins} exceeds the Profile {label!r}",
+            where=where,
+            expected=f"at most {profile_ns / 1e9:g} s in all",
             hint="a longer Profile",
         )
 
@@ -214,13 +214,13 @@ def _offset_ns(base: Base, duration_ns: int, seed: int, phase_s: float | None) -
     if phase_s is None:
         return start_offset_ns(base, duration_ns, seed)
     offset_ns = seconds_to_ns(phase_s, "phase_s")
-    check_span(base, duration_ns, offset_ns)
+    check_span(base.label, base.duration_ns, duration_ns, offset_ns)
     return offset_ns
 
 
 def start_offset_ns(base: Base, duration_ns: int, seed: int) -> int:
     """Draw the start phase of a Run over a Profile: within a slot, or the rest of the Profile if that is less [ns]."""
-    check_span(base, duration_ns, 0)
+    check_span(base.label, base.duration_ns, duration_ns, 0)
     return drawn_phase_ns(seed, min(SLOT_NS, base.duration_ns - duration_ns))
 
 

@@ -60,18 +60,21 @@ def profile_from(source: str | os.PathLike[str], options: FromPings | None = Non
     return profile_from_parts([read_file(path, hints=ReadHints(times=requested.times))], str(path), requested)
 
 
-def profile_from_parts(parts: Sequence[Part], where: str, options: FromPings | None = None) -> Measured:
+def profile_from_parts(
+    parts: Sequence[Part], where: str, options: FromPings | None = None, *, site: str = UNKNOWN_SITE
+) -> Measured:
     """Make a Profile from files that `read_file` read, as `profile_from` does.
 
     Args:
         parts: The files, in sequence.
         where: Their name in messages.
         options: Options of `profile_from_pings`; its `source` is set here, and the readers have applied `times`.
+        site: Site of probes whose file names none.
 
     Raises:
         UserError: As `profile_from`.
     """
-    tables = assemble_tables(parts, UNKNOWN_SITE)
+    tables = assemble_tables(parts, site)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.source.notes))
     timeless = frozenset(part.source.name for part in parts if part.measurement.clock == "relative")
     name = ", ".join(part.source.name for part in parts[:_MOST_NAMED])

@@ -1,7 +1,4 @@
-"""The Experiment: which flows run over which paths, for how long and how often.
-
-Over 400 lines, because the reference of every method stands with it.
-"""
+"""The Experiment: which flows run over which paths, for how long and how often."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from bentpipe.experiments.apps import app_name, parse_app
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
+from bentpipe.objects.experiment_sweeps import Sweeps
 from bentpipe.objects.flow import Flow
 from bentpipe.objects.network import Network
 from bentpipe.objects.profile import Profile, profile_of
@@ -27,18 +25,16 @@ from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
 from bentpipe.objects.schemes import app_text, scheme_names
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.scenarios.load_tests import find_load_test
+from bentpipe.scenarios.traffic import find_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bentpipe import _native
-    from bentpipe.fairness import Fairness
     from bentpipe.objects.arguments import DurationLike, FileLike
     from bentpipe.objects.schemes import SchemeLike
     from bentpipe.plugin import App
     from bentpipe.profiles.table import Direction
     from bentpipe.runs.rows import Row
-    from bentpipe.tuning.search import Tuned
 
     OnProgress = Callable[[float], object]
     OnRow = Callable[[Row], object]
@@ -52,7 +48,7 @@ NAMES = {"aqm": "queue=", "cc": "schemes=", "duration_s": "duration=", "out": "s
 """Arguments for options of `bentpipe race` with other names."""
 
 
-class Experiment:
+class Experiment(Sweeps):
     """Schemes raced over one or several Profiles, or given flows over a `Network`; one Run for each seed.
 
     Args:
@@ -123,7 +119,7 @@ class Experiment:
             self._direction = arguments.choice(direction, "direction", DIRECTIONS)
         self._duration_s = None if duration is None else arguments.seconds(duration, "duration")
         self._phase_s = None if phase is None else arguments.seconds(phase, "phase")
-        self._traffic = arguments.optional_text(traffic, "traffic")
+        self._traffic = None if traffic is None else find_traffic(arguments.text(traffic, "traffic")).name
         self._app = "bulk" if app is None else app_text(app, "app")
         parse_app(self._app)
         self._host_timing = arguments.choice(host_timing, "host_timing", ex.HOST_TIMINGS)
@@ -144,6 +140,7 @@ class Experiment:
                 if value is not None:
                     raise UserError("given without flows", where=where, expected="it only with flows=[Flow(…)]")
             self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
+            self._check_span(self._shortest_s if self._duration_s is None else self._duration_s)
         else:
             given = {"schemes": schemes, "traffic": traffic, "app": app}
             if others := [name for name, value in given.items() if value is not None]:
@@ -164,6 +161,21 @@ class Experiment:
 
         Raises:
             UserError: The message names file, field, problem and expected value.
+
+        Example:
+            >>> from pathlib import Path
+            >>> import bentpipe as bp
+            >>> files = bp.Profile.preset("dumbbell", duration=6, name="home").write("D.parquet")
+            >>> text = '''
+            ... name = "mine"
+            ... duration_s = 6
+            ... profiles = [{role = "home", file = "D.parquet"}]
+            ... flows = [{controller = "cubic"}]
+            ... '''
+            >>> Path("mine.toml").write_text(text) > 0
+            True
+            >>> bp.Experiment.read("mine.toml", seeds=2)
+            <Experiment: '1 flows (cubic)' over 'home', seeds 2>
         """
         read = read_experiment(arguments.file(file, "file"))
         experiment = cls.__new__(cls)
@@ -199,8 +211,8 @@ class Experiment:
             for each, host in arguments.mapping(hosts, "hosts").items()
         }
         roles = list(self._network)
-        shortest_s = min(path.duration_s for path in self._paths)
-        duration_s = shortest_s - (self._phase_s or 0.0) if self._duration_s is None else self._duration_s
+        duration_s = self._shortest_s - (self._phase_s or 0.0) if self._duration_s is None else self._duration_s
+        self._check_span(duration_s)
         experiment = ex.Experiment(
             name=arguments.text(name, "name"),
             seed=0,
@@ -216,6 +228,21 @@ class Experiment:
             warmup_ns = planning.seconds_to_ns(arguments.seconds(warmup, "warmup"), "warmup")
             experiment = experiment.replace(warmup_ns=warmup_ns)
         return ExperimentFile(experiment, {role: Path() for role in roles})
+
+    @property
+    def _shortest_s(self) -> float:
+        return min(path.duration_s for path in self._paths)
+
+    def _check_span(self, duration_s: float) -> None:
+        """Refuse a Run that is longer than the shortest Profile, or shorter than a sample."""
+        shortest = min(self._paths, key=lambda path: path.duration_s)
+        planning.check_span(
+            shortest.name,
+            round(shortest.duration_s * ex.NS_PER_S),
+            planning.seconds_to_ns(duration_s, "duration", ex.SAMPLE_STEP_NS / 1e9),
+            planning.seconds_to_ns(self._phase_s or 0.0, "phase"),
+            where="duration",
+        )
 
     @property
     def paths(self) -> list[Profile]:
@@ -264,6 +291,12 @@ class Experiment:
             ControllerError: All Runs failed in a Python controller.
             ExperimentInterruptedError: Ctrl-C; its `runs` has the finished Runs.
             BentpipeError: The disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=6)
+            >>> bp.Experiment(path, schemes=["cubic", "bbr"]).simulate(out="out/race").schemes
+            ['cubic', 'bbr']
         """
         threads = None if jobs is None else arguments.integer(jobs, "jobs", 1)
         folder = None if out is None else arguments.file(out, "out")
@@ -294,122 +327,16 @@ class Experiment:
             UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
             ExperimentInterruptedError: Ctrl-C; its `runs` has the finished Runs.
             BentpipeError: An emulation stopped early, or the disk cannot be written.
-        """
-        folder = None if out is None else arguments.file(out, "out")
-        options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
-        return self._race(folder, on_progress, on_row, **options)
-
-    def tune(
-        self,
-        grid: Mapping[str, Sequence[object]],
-        *,
-        out: FileLike,
-        max_rtt_inflation: float = 0.10,
-        fresh_paths: Sequence[PathLike] = (),
-        on: str | None = None,
-        jobs: int | None = None,
-        agreed: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> Tuned:
-        """Score a grid of the controller's tunables by goodput gain and RTT inflation over its defaults.
-
-        Args:
-            grid: Values of each tunable: ``{"loss_thresh": [0.02, 0.08]}``.
-            out: Folder for results; stored ones are reused.
-            max_rtt_inflation: Largest RTT inflation of the best point (p95 and mean), as a share.
-            fresh_paths: Profiles on which only the best point is scored; default: other seeds.
-            on: A Dask scheduler, ``tcp://host:8786``; default: this machine.
-            jobs: Number of threads; default: all cores.
-            agreed: Run a grid that takes more than one core hour.
-            on_progress: Called with the share done, 0 to 1.
-
-        Raises:
-            UserError: The Experiment does not race exactly one controller, or an argument is wrong.
-        """
-        from bentpipe.tuning.grid import parse_grid
-        from bentpipe.tuning.search import tune
-
-        scheme = self._only_scheme("tune", "one controller, such as schemes=['bbr2']")
-        self._refuse("tune", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._special())
-        axes = [_axis(name, values) for name, values in arguments.mapping(grid, "grid").items()]
-        report = arguments.callback(on_progress, "on_progress")
-        return tune(
-            self._natives(),
-            parse_grid(scheme, axes),
-            out=arguments.file(out, "out"),
-            direction=self._direction,
-            duration_s=self._duration_s,
-            seeds=self._seeds,
-            most_inflation=arguments.number(max_rtt_inflation, "max_rtt_inflation"),
-            fresh_paths=[profile_of(path, "fresh_paths").native for path in fresh_paths],
-            on=arguments.optional_text(on, "on"),
-            threads=None if jobs is None else arguments.integer(jobs, "jobs", 1),
-            agreed=agreed,
-            on_progress=lambda each: report(each.share),
-        )
-
-    def fairness(
-        self,
-        *,
-        out: FileLike,
-        on: str | None = None,
-        jobs: int | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> Fairness:
-        """Measure how the flows of the Experiment's only scheme share the path: shares and Jain's index by time scale.
-
-        Args:
-            out: Folder for results; stored ones are reused.
-            on: A Dask scheduler, ``tcp://host:8786``; default: this machine.
-            jobs: Number of threads; default: all cores.
-            on_progress: Called with the share done, 0 to 1.
-
-        Raises:
-            UserError: The Experiment does not race exactly one scheme of several flows, or an argument is wrong.
 
         Example:
             >>> import bentpipe as bp
             >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=6)
-            >>> race = bp.Experiment(path, schemes=["cubic+cubic+bbr"])
-            >>> [(group.scheme, group.count) for group in race.fairness(out="out/fairness").groups]
-            [('cubic', 2), ('bbr', 1)]
+            >>> bp.Experiment(path, schemes=["cubic", "bbr"]).emulate(out="out/kernel").schemes  # doctest: +SKIP
+            ['cubic', 'bbr']
         """
-        from bentpipe.fairness import fairness, parse_groups
-
-        scheme = self._only_scheme("fairness", "one scheme of several flows, such as schemes=['cubic+cubic+bbr']")
-        self._refuse("fairness", queue=self._queues, traffic=self._traffic, phase=self._phase_s, **self._special())
-        report = arguments.callback(on_progress, "on_progress")
-        counts: dict[str, int] = {}
-        for part in scheme.split("+"):
-            counts[part] = counts.get(part, 0) + 1
-        return fairness(
-            self._natives(),
-            parse_groups(",".join(f"{count}x{part}" for part, count in counts.items())),
-            out=arguments.file(out, "out"),
-            direction=self._direction,
-            duration_s=self._duration_s,
-            seeds=self._seeds,
-            on=arguments.optional_text(on, "on"),
-            threads=None if jobs is None else arguments.integer(jobs, "jobs", 1),
-            on_progress=lambda each: report(each.share),
-        )
-
-    def _only_scheme(self, method: str, expected: str) -> str:
-        if len(self._schemes) != 1:
-            raise UserError(f"the Experiment races {len(self._schemes)} schemes", where=method, expected=expected)
-        return self._schemes[0]
-
-    def _special(self) -> dict[str, object]:
-        special = {"host_timing": self._host_timing != "linux-vm", "app": self._app != "bulk"}
-        return {**special, "test": self._test}
-
-    def _refuse(self, method: str, **values: object) -> None:
-        for name, value in values.items():
-            if value:
-                raise UserError(f"the Experiment has {name}", where=method, expected="an Experiment without it")
-
-    def _natives(self) -> list[_native.Profile]:
-        return [path.native for path in self._paths]
+        folder = None if out is None else arguments.file(out, "out")
+        options = {"careful": careful, "fresh": fresh, "on_kernel": True, "capture": capture}
+        return self._race(folder, on_progress, on_row, **options)
 
     def _race(
         self,
@@ -488,10 +415,3 @@ def _profiles(paths: PathLike | Sequence[PathLike] | Network) -> list[Profile]:
             raise UserError("none given", where="paths", expected="at least one Profile")
         return [profile_of(path, "paths") for path in paths]
     return [profile_of(paths, "paths")]
-
-
-def _axis(name: str, values: object) -> str:
-    """Return a tunable and its values in the syntax of ``tune --grid``."""
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise UserError(f"{name} is {shown(values)}", where="grid", expected="a list of values")
-    return f"{name}={','.join(str(value) for value in values)}"

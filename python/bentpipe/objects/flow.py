@@ -36,6 +36,9 @@ class Flow:
         sender: Name of the sending host in the Experiment's `hosts`; default: a Linux server.
         receiver: Name of the receiving host.
 
+    Raises:
+        UserError: A value of a wrong type or out of range, or an unknown name.
+
     Example:
         >>> import bentpipe as bp
         >>> bp.Flow("cubic", direction="up", start="5s", app="transfers:20mb,n=1").direction
@@ -52,6 +55,12 @@ class Flow:
     ecn: Literal["off", "classic", "accurate"] | None = None
     sender: str | None = None
     receiver: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check all that needs neither Network nor hosts."""
+        path = arguments.optional_text(self.path, "path")
+        hosts = [arguments.text(getattr(self, end), end) for end in ("sender", "receiver") if getattr(self, end)]
+        self.to_record([path or ex.ROLE], hosts)
 
     def to_record(self, paths: Sequence[str], hosts: Sequence[str]) -> ex.Flow:
         """Return the flow as the Experiment's record has it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from bentpipe.analysis.tables import KEYS
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind, load_parts, load_table
 from bentpipe.objects import arguments
 from bentpipe.objects.measured_profile import Silence, Times
@@ -75,13 +75,23 @@ class Measurement:
     def select(self, *, site: str | None = None, target: str | None = None, kind: str | None = None) -> Measurement:
         """Return only the probes from a site, to a target, or of a kind (icmp, tcp, udp).
 
-        An analysis of one series needs it where there are several. Raises `UserError` at the analysis if none is left.
+        An analysis of one series needs it where there are several.
+
+        Raises:
+            UserError: No row has that value.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("ping.txt").select(target="192.0.2.1")
+            <Measurement ping.txt: probes (60 rows); only target 192.0.2.1>
         """
         given = {"site": site, "target": target, "kind": kind}
-        texts = {key: arguments.optional_text(value, key) for key, value in given.items()}
-        return Measurement(
-            self._source, {**self._selection, **{key: text for key, text in texts.items() if text is not None}}
-        )
+        texts = {key: arguments.text(value, key) for key, value in given.items() if value is not None}
+        for key, text in texts.items():
+            if text not in (known := self._names(key)):
+                expected = f"one of {', '.join(known)}" if known else f"none, as no row has a {key}"
+                raise UserError(f"{shown(text)}{did_you_mean(text, known)}", where=key, expected=expected)
+        return Measurement(self._source, {**self._selection, **texts})
 
     @property
     def tables(self) -> list[str]:
@@ -93,6 +103,11 @@ class Measurement:
 
         Raises:
             UserError: There is no such table.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("ping.txt").to_polars("probes")["rtt_ms"].min()
+            40.0
         """
         import polars as pl
 
@@ -123,20 +138,39 @@ class Measurement:
         return latency_summary(self._table("probes").table)
 
     def latency_cdf(self) -> pl.DataFrame:
-        """Return the distribution of RTTs by site, target and kind of probe: `rtt_ms` and `share` at or below it."""
+        """Return the distribution of RTTs by site, target and kind of probe: `rtt_ms` and `share` at or below it.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("ping.txt").latency_cdf()["share"].max()
+            1.0
+        """
         from bentpipe.analysis.latency import cdf
 
         return cdf(self._table("probes").table)
 
     def handovers(self) -> Handovers:
-        """Find the scheduler's slots in one series of pings: period, phase and each slot, or why there are none."""
+        """Find the scheduler's slots in one series of pings: period, phase and each slot, or why there are none.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> handovers = bp.read("ping.txt").handovers()
+            >>> handovers.found, handovers.probes
+            (False, 60)
+        """
         from bentpipe.analysis.handovers import analyze_handovers
 
         loaded = self._table("probes")
         return analyze_handovers(loaded.table, clock_known=loaded.clock_known)
 
     def spikes(self) -> Spikes:
-        """Find latency spikes above twice the median in one series of pings."""
+        """Find latency spikes above twice the median in one series of pings.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("ping.txt").spikes().spikes.height
+            0
+        """
         from bentpipe.analysis.spikes import latency_spikes
 
         return latency_spikes(self._table("probes").table, self.handovers().period_s)
@@ -155,13 +189,28 @@ class Measurement:
         return loss_episodes(self._table("probes").table, slots.period_s, slots.edge_unix_ns)
 
     def path(self) -> PathShares:
-        """Return the delay of each path segment S1 to S6, and the bent pipe's share, from traceroutes."""
+        """Return the delay of each path segment S1 to S6, and the bent pipe's share, from traceroutes.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("trace.txt").path().traces["reached"].to_list()
+            [True]
+        """
         from bentpipe.analysis.path import path_segments
 
         return path_segments(self._table("hops").table)
 
     def orientation(self) -> Orientation:
-        """Return a terminal's orientations and its latency at each."""
+        """Return a terminal's orientations and its latency at each.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> import polars as pl
+            >>> table = pl.DataFrame({"azimuth_deg": [1.0], "elevation_deg": [65.0], "latency_ms": [31.0]})
+            >>> table.write_parquet("orientation.parquet")
+            >>> bp.read("orientation.parquet").orientation().bins["samples"].to_list()
+            [1]
+        """
         from bentpipe.analysis.orientation import orientation_maps
 
         return orientation_maps(self._table("orientation").table)
@@ -171,6 +220,11 @@ class Measurement:
 
         Args:
             zone: Time zone of the terminal, for example ``Europe/Brussels``.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.read("rates.csv").throughput("Europe/Brussels").summary["direction", "tests"].rows()
+            [('down', 2), ('up', 2)]
         """
         from bentpipe.analysis.throughput import throughput_series
 
@@ -204,7 +258,7 @@ class Measurement:
         )
         if source.parts is None:
             return Profile.of_measured(profile_from(source.path, options))
-        return Profile.of_measured(profile_from_parts(source.parts, source.where, options))
+        return Profile.of_measured(profile_from_parts(source.parts, source.where, options, site=source.site))
 
     def write(self, out: FileLike, *, site: str | None = None) -> Path:
         """Store the files as a measured Run below a folder (``docs/reference/measured-run.md``); return the Run.
@@ -216,6 +270,12 @@ class Measurement:
         Raises:
             UserError: The measurement is stored already.
             StoreError: The disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> folder = bp.read("ping.txt").write("out/measured", site="louvain")
+            >>> bp.read(folder).tables
+            ['probes']
         """
         from bentpipe.measurements.runs.imports import write_parts
 
@@ -238,7 +298,7 @@ class Measurement:
             if source.parts is None:
                 self._loaded[kind] = load_table(source.path, kind, **self._selection)
             else:
-                self._loaded[kind] = load_parts(source.parts, source.where, kind, **self._selection)
+                self._loaded[kind] = load_parts(source.parts, source.where, source.site, kind, self._selection)
         return self._loaded[kind]
 
     def _rows(self) -> dict[str, int]:
@@ -259,6 +319,25 @@ class Measurement:
             each = [{name: table.height for name, table in part.measurement.tables.items()} for part in source.parts]
         counts = {name: sum(counts.get(name, 0) for counts in each) for name in TABLES}
         return {name: count for name, count in counts.items() if count}
+
+    def _names(self, key: str) -> list[str]:
+        """Return the values of a column of names over all tables that have it."""
+        import polars as pl
+
+        from bentpipe.analysis.files import scan_file
+        from bentpipe.measurements.runs.store import find_measured
+
+        source = self._source
+        if source.parts is not None:
+            tables = [table.lazy() for table in self._tables().values()]
+        elif source.path.is_file():
+            tables = [scan_file(source.path)]
+        else:
+            runs = find_measured(source.path)
+            tables = [scan for run in runs for name in run.tables if (scan := run.checked_scan(name)) is not None]
+        having = [table.select(pl.col(key).cast(pl.String)) for table in tables if key in table.collect_schema()]
+        values = [table.unique().collect(engine="streaming")[key].drop_nulls().to_list() for table in having]
+        return sorted({value for each in values for value in each})
 
     def _tables(self) -> dict[str, pl.DataFrame]:
         """Return all tables by name."""

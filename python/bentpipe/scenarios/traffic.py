@@ -66,11 +66,11 @@ def load_traffic() -> Mapping[str, Traffic]:
     return MappingProxyType(parse_traffic(packaged_text("traffic.toml"), "traffic.toml"))
 
 
-def find_traffic(name: str) -> Traffic:
-    """Return traffic by name. Raises `UserError` with the nearest name."""
+def find_traffic(name: str, where: str = "traffic") -> Traffic:
+    """Return traffic by name. Raises `UserError` with the nearest name; `where` names the value in the message."""
     known = load_traffic()
     if name not in known:
-        raise unknown_name("traffic", name, known, f"known: {', '.join(known)}")
+        raise unknown_name("traffic", name, known, f"known: {', '.join(known)}", where)
     return known[name]
 
 

@@ -80,9 +80,14 @@ def load_table(path: str | os.PathLike[str], expected: TableKind, **series: str 
     return replace(loaded, table=select_series(loaded.table, path, series))
 
 
-def load_parts(parts: Sequence[Part], where: str, expected: TableKind, **series: str | None) -> LoadedTable:
-    """Return the table of `load_table` from files that `read_files` read; `where` names them in messages."""
-    loaded = _of_parts(parts, where, expected)
+def load_parts(
+    parts: Sequence[Part], where: str, site: str, expected: TableKind, series: Mapping[str, str | None]
+) -> LoadedTable:
+    """Return the table of `load_table` from files that `read_files` read.
+
+    `where` names them in messages; `site` is the site of probes whose file names none.
+    """
+    loaded = _of_parts(parts, where, site, expected)
     table = select_series(_for_analysis(loaded.table, expected), where, series)
     return replace(loaded, table=table)
 
@@ -125,23 +130,23 @@ def _read(path: Path, expected: TableKind, series: Mapping[str, str | None]) -> 
         frames = [filled(name, tables[name]).lazy()] if name in tables else []
     else:
         from bentpipe.measurements.runs.imports import read_file
+        from bentpipe.measurements.runs.store import UNKNOWN_SITE
 
-        return _of_parts([read_file(path)], str(path), expected)
+        return _of_parts([read_file(path)], str(path), UNKNOWN_SITE, expected)
     if not frames:
         raise _without(str(path), there, name)
     # A prober writes the same notes into each of its Runs.
     return LoadedTable(pl.concat(frames), clock_known, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(warnings)))
 
 
-def _of_parts(parts: Sequence[Part], where: str, expected: TableKind) -> LoadedTable:
+def _of_parts(parts: Sequence[Part], where: str, site: str, expected: TableKind) -> LoadedTable:
     from bentpipe.measurements.runs.imports import assemble_tables
-    from bentpipe.measurements.runs.store import UNKNOWN_SITE
 
     name = _TABLE[expected]
     having = [part for part in parts if name in part.measurement.tables]
     if not having:
         raise _without(where, list(dict.fromkeys(each for part in parts for each in part.measurement.tables)), name)
-    table = assemble_tables(having, UNKNOWN_SITE)[name].select(_READ.get(name, pl.all())).lazy()
+    table = assemble_tables(having, site)[name].select(_READ.get(name, pl.all())).lazy()
     clock_known = all(part.measurement.clock != "relative" for part in having)
     return LoadedTable(table, clock_known, tuple(dict.fromkeys(note for part in having for note in part.source.notes)))
 
