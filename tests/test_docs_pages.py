@@ -1,6 +1,8 @@
 """Pages of the documentation: their links lead somewhere, and the glossary has each object and a place that exists."""
 
+import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,19 @@ def test_the_glossary_has_every_object():
     classes = {name for name in bentpipe.__all__ if isinstance(getattr(bentpipe, name), type)}
     objects = {f"bentpipe.{name}" for name in classes if not name.endswith("Error")} | {"bentpipe.plugin.App"}
     assert not {name for name in objects if f"`{name}`" not in GLOSSARY}
+
+
+def test_the_python_page_has_every_public_name(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools" / "docs")
+    page = importlib.import_module("python_page").python_page()
+    objects = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
+    named = re.findall(r"^## `bentpipe\.(\w+)`$", page, re.MULTILINE)
+    assert not [name for name in bentpipe.__all__ if name not in named and not _is_shown(name, objects)]
+
+
+def _is_shown(name, objects):
+    """Whether an entry of the page is the object of that name, with a docstring that mkdocstrings can read."""
+    value = getattr(bentpipe, name)
+    home = value.__module__
+    is_there = f"{home}.{name}" in objects or home in objects
+    return is_there and value.__doc__ and Path(sys.modules[home].__file__).suffix == ".py"

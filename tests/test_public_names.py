@@ -81,7 +81,7 @@ def test_a_public_name_exists_and_says_what_it_does(name):
     result = getattr(bentpipe, top)
     result = getattr(result, method) if method else result
     assert callable(result)
-    assert result.__doc__ or top == "controllers"  # the native module has no docstrings of its own
+    assert result.__doc__
 
 
 def test_all_names_are_there_and_nothing_else_is_public():

@@ -22,10 +22,10 @@ from bentpipe import lazy
 from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
-    from bentpipe._native import __version__, controllers
+    from bentpipe._native import __version__
     from bentpipe.experiments.hook_traces import replay
     from bentpipe.measurements.probing.reflector import Reflector
-    from bentpipe.objects.catalogue import constellations, policies, presets, sites
+    from bentpipe.objects.catalogue import constellations, controllers, policies, presets, sites
     from bentpipe.objects.comparison import Comparison
     from bentpipe.objects.dish import Dish
     from bentpipe.objects.experiment import Experiment
@@ -57,7 +57,7 @@ _HOMES = {
     "__version__": "bentpipe._native",
     "check_kernel": "bentpipe.objects.machine",
     "constellations": "bentpipe.objects.catalogue",
-    "controllers": "bentpipe._native",
+    "controllers": "bentpipe.objects.catalogue",
     "finish_probe": "bentpipe.objects.probing",
     "list_studies": "bentpipe.objects.workflows",
     "policies": "bentpipe.objects.catalogue",

@@ -21,6 +21,14 @@ class BentpipeError(Exception):
     Attributes:
         code: Stable name of the kind of error, for programs.
         exit_code: Exit code of the command line.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> try:
+        ...     path = bp.Profile.read("nowhere.parquet")
+        ... except bp.BentpipeError as error:
+        ...     error.code, error.exit_code
+        ('invalid', 2)
     """
 
     code = "failed"

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tools" / "docs")]
 
-import bentpipe  # noqa: E402 - the path above
+from python_page import python_page  # noqa: E402 - the path above
+
 from bentpipe.cli.main import app  # noqa: E402
 from bentpipe.experiments.experiment import Experiment  # noqa: E402
 from bentpipe.experiments.file import ExperimentToml  # noqa: E402
@@ -34,18 +35,6 @@ from bentpipe.scenarios.services import ServicesFile  # noqa: E402
 from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
 from bentpipe.scenarios.sites import SitesFile  # noqa: E402
 from bentpipe.scenarios.traffic import TrafficFile  # noqa: E402
-
-MODULES = (
-    "bentpipe.plugin",
-    "bentpipe.profiles.path",
-    "bentpipe.runs.rows",
-    "bentpipe.runs.store",
-    "bentpipe.runs.summary",
-    "bentpipe.experiments.experiment",
-    "bentpipe.analysis.handovers",
-    "bentpipe.errors",
-)
-"""Modules whose public names users meet beside those of `bentpipe` itself."""
 
 
 def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer brings its own Click
@@ -97,19 +86,6 @@ def plain(text: str) -> str:
     return "\n\n".join(
         f"```\n{part}\n```" if part.startswith("bentpipe ") else part.replace("<", "&lt;") for part in parts
     )
-
-
-def python_page() -> str:
-    """Every public name of `bentpipe`, and the modules beside it."""
-    homes = bentpipe.__dict__["_HOMES"]
-    lines = ["# Python", "", "Names of `bentpipe`, then of the modules that users meet beside it.", ""]
-    lines += [
-        f"::: {home}.{name}\n    options: {{heading_level: 2, inherited_members: true}}\n"
-        for name, home in sorted(homes.items())
-        if not home.endswith("_native")
-    ]
-    lines += [f"::: {module}\n    options: {{heading_level: 2}}\n" for module in MODULES]
-    return "\n".join(lines)
 
 
 SCHEMAS: dict[str, tuple[type[Record], str]] = {

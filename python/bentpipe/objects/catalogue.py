@@ -1,15 +1,28 @@
-"""Lists of what has a name: sites, constellations, presets and policies, each with its source."""
+"""Lists of what has a name: controllers, sites, constellations, presets and policies, each with its source."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bentpipe import _native
 from bentpipe.objects import arguments
 
 if TYPE_CHECKING:
     from bentpipe.objects.arguments import FileLike
 
 Rows = list[dict[str, Any]]
+
+
+def controllers() -> Rows:
+    """List the built-in congestion controllers: status, description, source, needed path hints, and tunables.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bbr = next(each for each in bp.controllers() if each["name"] == "bbr")
+        >>> [tunable["name"] for tunable in bbr["tunables"]]
+        ['min_rtt_win_s', 'probe_rtt_mode_ms']
+    """
+    return _native.controllers()
 
 
 def sites(gateways: FileLike | None = None) -> Rows:

@@ -78,6 +78,14 @@ class Comparison:
         """Return one row for each Experiment, Profile and scheme: figures of the first set (`…_a…`) and the second.
 
         `goodput_ratio` is first ÷ second, with the ends of its 95 % confidence interval; null: there is none.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> race = bp.Experiment(path, schemes=["cubic", "bbr"])
+            >>> comparison = bp.Comparison(race.simulate(), race.simulate(), names=("before", "after"))
+            >>> comparison.to_polars()["scheme", "n", "goodput_ratio"].rows()
+            [('cubic', 1, 1.0), ('bbr', 1, 1.0)]
         """
         import polars as pl
 
@@ -113,6 +121,13 @@ class Comparison:
 
         Raises:
             UserError: There is no such scheme.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> race = bp.Experiment(path, schemes=["cubic", "bbr"])
+            >>> comparison = bp.Comparison(race.simulate(), race.simulate(), names=("before", "after"))
+            >>> comparison.plot("bbr").savefig("bbr.png")
         """
         from bentpipe.plots.worlds import plot_worlds
 
@@ -140,6 +155,14 @@ class Comparison:
 
         Raises:
             UserError: The name is that of no page, or the file cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> race = bp.Experiment(path, schemes=["cubic", "bbr"])
+            >>> comparison = bp.Comparison(race.simulate(), race.simulate(), names=("before", "after"))
+            >>> comparison.report("compare.html").name
+            'compare.html'
         """
         path = arguments.page(page, "page")
         compare.write_page(self._pairing, self.names, path, arguments.callback(on_progress, "on_progress"))

@@ -60,6 +60,15 @@ class Dish:
 
         Raises:
             UserError: The extra is not installed, or an argument is wrong.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.make(site="louvain", to="london", duration=30, loss="idle")
+            >>> with bp.Dish.simulate(path, port=0, web_port=0) as server:
+            ...     dish = bp.Dish(f"127.0.0.1:{server.port}")
+            ...     states = [seen.to_dict()["state"] for seen in dish.watch(every=0.1, duration=0.3)]
+            >>> states[0]
+            'CONNECTED'
         """
         require_extra()
         from bentpipe.measurements.dish.client import DishClient
@@ -105,6 +114,15 @@ class Dish:
         Raises:
             UserError: The extra is not installed, or an argument is wrong.
             StoreError: The disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.make(site="louvain", to="london", duration=30, loss="idle")
+            >>> with bp.Dish.simulate(path, port=0, web_port=0) as server:
+            ...     dish = bp.Dish(f"127.0.0.1:{server.port}")
+            ...     samples = dish.record("out/dish", duration=1)
+            >>> bp.read("out/dish").tables[0], samples > 0
+            ('dish_samples', True)
         """
         require_extra()
         from bentpipe.measurements.dish.client import DishClient
@@ -154,6 +172,13 @@ class Dish:
 
         Raises:
             UserError: The extra is not installed, a port is taken, or an argument is wrong.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.make(site="louvain", to="london", duration=30, loss="idle")
+            >>> with bp.Dish.simulate(path, port=0, web_port=0) as server:
+            ...     server.port > 0
+            True
         """
         require_extra()
         from bentpipe.measurements.dish.clocks import FastClock, WallClock

@@ -53,6 +53,13 @@ class Network:
         Raises:
             UserError: Fewer than two paths have the hop. The simulator refuses hops whose capacity or queue differ,
                 and hops with handovers or outages.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> home, office = (bp.Profile.preset("dumbbell", duration=4, name=name) for name in ("home", "office"))
+            >>> network = bp.Network({"home": home, "office": office}).share("bottleneck", as_="cell")
+            >>> network
+            <Network of 2 paths: 'home, office', sharing cell>
         """
         arguments.text(hop, "hop")
         arguments.text(as_, "as_")
@@ -68,7 +75,15 @@ class Network:
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """Return one row for each hop of every path: `path`, `profile`, `hop`, `shared` (null: its own)."""
+        """Return one row for each hop of every path: `path`, `profile`, `hop`, `shared` (null: its own).
+
+        Example:
+            >>> import bentpipe as bp
+            >>> home, office = (bp.Profile.preset("dumbbell", duration=4, name=name) for name in ("home", "office"))
+            >>> network = bp.Network({"home": home, "office": office}).share("bottleneck", as_="cell")
+            >>> network.to_polars()["path", "shared"].rows()
+            [('home', 'cell'), ('office', 'cell')]
+        """
         import polars as pl
 
         rows = [
@@ -85,7 +100,14 @@ class Network:
         return to_pandas(self.to_polars())
 
     def plot(self, ax: AxesLike = None) -> Figure:
-        """Plot the one-way delay of every path, both directions together (RTT), over time; return the Figure."""
+        """Plot the one-way delay of every path, both directions together (RTT), over time; return the Figure.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> home, office = (bp.Profile.preset("dumbbell", duration=4, name=name) for name in ("home", "office"))
+            >>> network = bp.Network({"home": home, "office": office}).share("bottleneck", as_="cell")
+            >>> network.plot().savefig("network.png")
+        """
         from bentpipe.plots.network import plot_network
 
         return plot_network({name: path.native for name, path in self._paths.items()}, ax=ax)

@@ -54,6 +54,15 @@ def probe(
     Raises:
         UserError: No permission, no reflector, an unknown host, or nothing was sent.
         StoreError: The disk cannot be written.
+
+    Example:
+        >>> import socket
+        >>> import bentpipe as bp
+        >>> with socket.create_server(("127.0.0.1", 0)) as server:
+        ...     port = server.getsockname()[1]
+        ...     measured = bp.probe("127.0.0.1", "out/probe", method="tcp", port=port, duration=0.5, every="100ms")
+        >>> measured.tables
+        ['probes']
     """
     kind = arguments.choice(method, "method", get_args(Method))
     if ip not in (None, 4, 6):
@@ -74,7 +83,13 @@ def probe(
 
 
 def finish_probe(out: FileLike) -> list[Path]:
-    """Make Runs from the records that killed probers left below a folder; return the Runs' folders."""
+    """Make Runs from the records that killed probers left below a folder; return the Runs' folders.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [bp.read(run).tables for run in bp.finish_probe("out/killed")]  # doctest: +SKIP
+        [['probes']]
+    """
     from bentpipe.measurements.probing.conversion import finish_all
 
     return [run.path for run in finish_all(arguments.file(out, "out"))]

@@ -30,9 +30,6 @@ class Profile(ProfileView):
     Make one with `make`, `preset` or `measured`, or read one with `read`. It never changes; the same arguments give the
     same Profile.
 
-    Attributes:
-        notes: What was assumed or left out when it was made from a measurement or a foreign file, one line each.
-
     Example:
         >>> import bentpipe as bp
         >>> path = bp.Profile.make(site="melbourne", to="sydney", start="2026-05-10T09:00Z", duration=30, seed=1)
@@ -297,6 +294,14 @@ class Profile(ProfileView):
 
         Raises:
             UserError: The file cannot be written, the format cannot hold this Profile, or `step` has no format.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=10)
+            >>> [file.name for file in path.write("D.parquet")]
+            ['D.parquet']
+            >>> [file.name for file in path.write("D", format="mahimahi")]
+            ['D.up', 'D.down']
         """
         from bentpipe.profiles.convert import write_as
         from bentpipe.profiles.convert.writing import WriteOptions
@@ -318,6 +323,12 @@ class Profile(ProfileView):
 
         Raises:
             UserError: It has no random processes, or the seed is out of range.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.make(site="louvain", to="london", duration=15)
+            >>> path.with_seed(1).seed, path.with_seed(1) == path
+            (1, False)
         """
         if self.seed is None:
             raise UserError(
@@ -369,6 +380,13 @@ class Profile(ProfileView):
         Raises:
             UserError: The program cannot be run on this path.
             BentpipeError: The emulation failed after its start, or the disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.make(site="louvain", to="london", duration=60)
+            >>> done = path.run(["ping", "-c", "5", "server"], out="out/ping")  # doctest: +SKIP
+            >>> done.exit_code, done.valid  # doctest: +SKIP
+            (0, True)
         """
         from bentpipe.objects.program import run_program
 

@@ -27,13 +27,9 @@ DIRECTIONS: tuple[Direction, ...] = ("up", "down")
 
 
 class ProfileView:
-    """The content of a Profile of the native module; it never changes.
+    """The content of a Profile of the native module; it never changes."""
 
-    Attributes:
-        notes: What was assumed or left out when it was made from a measurement or a foreign file, one line each.
-    """
-
-    __slots__ = ("_agreement", "_native", "notes")
+    __slots__ = ("_agreement", "_native", "_notes")
 
     def __init__(
         self, native: _native.Profile, *, notes: Sequence[str] = (), agreement: Sequence[Mapping[str, Any]] = ()
@@ -47,12 +43,23 @@ class ProfileView:
             )
         self._native = native
         self._agreement = tuple(agreement)
-        self.notes: tuple[str, ...] = tuple(notes)
+        self._notes = tuple(notes)
 
     @property
     def native(self) -> _native.Profile:
         """The Profile of the native module, for functions of bentpipe's inner packages."""
         return self._native
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed or left out when it was made from a measurement or a foreign file, one line each.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.measured("ping.txt").notes[0]
+            "no statistics of '192.0.2.1': ping was killed"
+        """
+        return self._notes
 
     @property
     def name(self) -> str:
@@ -134,13 +141,24 @@ class ProfileView:
         """Return its figures, as `bentpipe profile show --json` prints them (``docs/reference/cli.md``).
 
         Delay, capacity and loss by direction, RTT, hops, handovers, outages and provenance.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=10).summary()["rtt_ms"]["median"]
+            40.0
         """
         from bentpipe.profiles.show import summarise
 
         return summarise(self._native)
 
     def slots(self) -> pl.DataFrame:
-        """Return one row for each slot of a computed Profile: start, satellite, gateway, PoP; no rows for others."""
+        """Return one row for each slot of a computed Profile: start, satellite, gateway, PoP; no rows for others.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.make(site="louvain", to="london", duration=30).slots().height
+            3
+        """
         import polars as pl
 
         from bentpipe.profiles.origin import slots
@@ -152,6 +170,11 @@ class ProfileView:
 
         Raises:
             UserError: The Profile was not made by `measured` in this process.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.measured("ping.txt").agreement()["ping"].to_list()
+            ['measured', 'simulated']
         """
         import polars as pl
 
@@ -180,7 +203,12 @@ class ProfileView:
         return to_pandas(self.to_polars())
 
     def plot(self, ax: AxesLike = None) -> Figure:
-        """Plot one-way delay, capacity and loss over time, with handovers; return the Figure."""
+        """Plot one-way delay, capacity and loss over time, with handovers; return the Figure.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Profile.make(site="louvain", to="london", duration=30).plot().savefig("path.png")
+        """
         from bentpipe.plots.profile import plot_profile
 
         return plot_profile(self._native, ax=ax)

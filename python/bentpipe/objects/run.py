@@ -50,6 +50,13 @@ class Run:
 
         Raises:
             UserError: The folder has no Run of a race, or the Run is damaged.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"]).simulate(out="out/runs")[0]
+            >>> bp.Run.read(run.folder).content_hash == run.content_hash
+            True
         """
         path = arguments.file(folder, "folder")
         if path.is_dir() and not (path / "run.json").exists():
@@ -161,19 +168,51 @@ class Run:
         return record.results_table([self._stored])
 
     def samples(self) -> pl.DataFrame:
-        """Return goodput, RTT, window and losses of each flow every 0.1 s (``docs/reference/run.md``)."""
+        """Return goodput, RTT, window and losses of each flow every 0.1 s (``docs/reference/run.md``).
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"]).simulate()["cubic", 0]
+            >>> run.samples()["t_s", "goodput_bytes", "rtt_latest_ms"].shape
+            (40, 3)
+        """
         return self._stored.samples()
 
     def links(self) -> pl.DataFrame:
-        """Return capacity, backlog, drops and delay of each hop and flow every second."""
+        """Return capacity, backlog, drops and delay of each hop and flow every second.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"]).simulate()["cubic", 0]
+            >>> run.links()["direction"].unique().sort().to_list()
+            ['down', 'up']
+        """
         return self._stored.links()
 
     def events(self) -> pl.DataFrame:
-        """Return handovers, outages, losses and changes of the controllers' state."""
+        """Return handovers, outages, losses and changes of the controllers' state.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"]).simulate()["cubic", 0]
+            >>> "recovery_entered" in run.events()["kind"].to_list()
+            True
+        """
         return self._stored.events()
 
     def applications(self) -> pl.DataFrame | None:
-        """Return the items of the applications: transfers, messages, requests; None: there are none."""
+        """Return the items of the applications: transfers, messages, requests; None: there are none.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"], app="request:200bytes/20kb,n=3").simulate()[0]
+            >>> run.applications().height
+            3
+        """
         return self._stored.applications()
 
     def pings(self) -> pl.DataFrame:
@@ -193,7 +232,15 @@ class Run:
         return pings(self._stored)
 
     def to_polars(self, table: TableName = "samples") -> pl.DataFrame:
-        """Return a table by its name."""
+        """Return a table by its name.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> run = bp.Experiment(path, schemes=["cubic"]).simulate()["cubic", 0]
+            >>> run.to_polars("events").equals(run.events())
+            True
+        """
         name = arguments.choice(table, "table", get_args(TableName))
         return {"samples": self.samples, "links": self.links, "events": self.events}[name]()
 

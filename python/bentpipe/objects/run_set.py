@@ -49,6 +49,16 @@ class ExperimentInterruptedError(RunsInterruptedError):
 
     Attributes:
         runs: The finished Runs, marked as unfinished. In a notebook: ``sys.last_value.runs``.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+        >>> try:
+        ...     runs = bp.Experiment(path, schemes=["cubic"]).simulate()
+        ... except bp.ExperimentInterruptedError as stop:
+        ...     runs = stop.runs
+        >>> len(runs)
+        1
     """
 
     def __init__(self, stop: RunsInterruptedError, *, in_memory: bool) -> None:
@@ -102,6 +112,13 @@ class RunSet:
 
         Raises:
             UserError: There is none, or it is of another format.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"]).simulate(out="out/two")
+            >>> bp.RunSet.read("out/two").schemes
+            ['bbr', 'cubic']
         """
         root = arguments.file(folder, "folder")
         runs = store.find_runs(root)
@@ -223,6 +240,13 @@ class RunSet:
 
         Raises:
             UserError: A condition of a wrong type.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+            >>> len(runs.filter(scheme="bbr")), len(runs.filter(lambda run: run.seed > 0, valid=True))
+            (2, 2)
         """
         conditions: dict[str, object] = {
             "scheme": None if scheme is None else self._named(scheme),
@@ -316,7 +340,15 @@ class RunSet:
         return latency_table(latencies(distinguish(by_command(run.stored for run in self._runs))))
 
     def to_polars(self) -> pl.DataFrame:
-        """Return one row for each flow of every Run: its identity and figures."""
+        """Return one row for each flow of every Run: its identity and figures.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+            >>> runs.to_polars()["scheme", "seed"].rows()
+            [('cubic', 0), ('bbr', 0), ('cubic', 1), ('bbr', 1)]
+        """
         return record.results_table(run.stored for run in self._runs)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
@@ -348,6 +380,13 @@ class RunSet:
         Raises:
             UserError: There is no Run, or the name is that of no page.
             StoreError: The disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+            >>> runs.report("out/report.html").name
+            'report.html'
         """
         from bentpipe.report.build import write_page
 
@@ -366,6 +405,13 @@ class RunSet:
 
         Raises:
             UserError: No Run has a partner over the same path.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+            >>> runs.compare(runs)
+            <Comparison of 'A' and 'B': 4 pairs of Runs>
         """
         from bentpipe.objects.comparison import Comparison
 
@@ -378,6 +424,14 @@ class RunSet:
             UserError: A Run is on disk already, the folder holds another Run in its place, or two Runs have one place
                 (as of Experiments that differ in their queue) or different Profiles of one name.
             StoreError: The disk cannot be written.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic", "bbr"], seeds=2).simulate()
+            >>> folder = runs.write("out/stored")
+            >>> len(bp.RunSet.read(folder))
+            4
         """
         from bentpipe.runs.memory import store_runs
 

@@ -87,6 +87,11 @@ def serving(
 
     Raises:
         UserError: There is no such data, or an argument is wrong.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> slots = bp.serving("recording/", "starlink.tle.gz")  # doctest: +SKIP
+        >>> slots.to_polars()["satellite", "confidence"]  # doctest: +SKIP
     """
     path, elements_file = arguments.file(data, "data"), arguments.file(elements, "elements")
     place = None if site is None else as_place(site)

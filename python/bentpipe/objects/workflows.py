@@ -27,6 +27,12 @@ def run_demo(out: FileLike = "out/demo", *, jobs: int | None = None, on_progress
         out: Folder for Profiles, Runs and the report; results of an earlier demo there are replaced.
         jobs: Number of threads; default: all cores.
         on_progress: Called with the share done, 0 to 1.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> runs = bp.run_demo("out/demo")  # doctest: +SKIP
+        >>> runs.schemes  # doctest: +SKIP
+        ['reno', 'cubic', 'bbr', 'cubic+bbr']
     """
     from bentpipe import demo
 
@@ -72,6 +78,14 @@ def run_study(
     Raises:
         UserError: An unknown study, or an option that it does not take.
         StoreError: The files cannot be written.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> done = bp.run_study("t3p-spikes", "out/spikes", quick=True)
+        >>> [row.quantity for row in done.result.rows][0]
+        'median RTT to 8.8.8.8: BCN-1'
+        >>> done.page.name
+        't3p-spikes.html'
     """
     from bentpipe.studies import running
 
@@ -109,6 +123,11 @@ def validate(
 
     Raises:
         UserError: An unknown claim, an option that it does not take, or a missing extra.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.validate("measured-profile").holds
+        True
     """
     from bentpipe import validation
 

@@ -201,6 +201,17 @@ class Reflector:
 
     Raises:
         UserError: The port is in use, or the address is not this machine's.
+
+    Example:
+        >>> from threading import Event, Thread
+        >>> import bentpipe as bp
+        >>> reflector, end = bp.Reflector("127.0.0.1", 0), Event()
+        >>> thread = Thread(target=reflector.serve, args=(end.is_set,))
+        >>> thread.start()
+        >>> measured = bp.probe("127.0.0.1", "out/owd", method="owd", port=reflector.port, duration=0.5, every="100ms")
+        >>> end.set()
+        >>> measured.to_polars("probes")["kind"].unique().to_list()
+        ['udp']
     """
 
     def __init__(self, address: str, port: int) -> None:
@@ -219,7 +230,14 @@ class Reflector:
         return int(self._sock.getsockname()[1])
 
     def serve(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Answer datagrams until `stop` returns true."""
+        """Answer datagrams until `stop` returns true.
+
+        Example:
+            >>> from time import monotonic
+            >>> import bentpipe as bp
+            >>> until_s = monotonic() + 0.1
+            >>> bp.Reflector("127.0.0.1", 0).serve(lambda: monotonic() > until_s)
+        """
         with selectors.DefaultSelector() as selector, self._sock:
             selector.register(self._sock, selectors.EVENT_READ)
             while not stop():
