@@ -9,15 +9,15 @@ from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
-from bentpipe.objects.latency import PING_COLUMNS, latency_table, ping_columns
+from bentpipe.objects.latency import latency_table
 from bentpipe.objects.profile import Profile
 from bentpipe.objects.profile_selection import is_over
 from bentpipe.objects.run import Run
 from bentpipe.objects.schemes import SchemeLike, class_name
+from bentpipe.objects.summary import summary_table
 from bentpipe.runs import record, store
 from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
-from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.failed import by_scheme, read_failed
 from bentpipe.runs.latency import latencies
 from bentpipe.runs.manifest import place_of
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from bentpipe.objects.comparison import Comparison
     from bentpipe.objects.figures import RunPlots
     from bentpipe.runs.failed import FailedRun
-    from bentpipe.runs.summary import FlowSummary, SchemeSummary
-
-Kind = tuple[str, str, str, str]
-"""Experiment, Profile's label, scheme, world: Runs that differ in their seeds only."""
-
-ESTIMATES = (
-    *("goodput_bps", "whole_run_bps", "share", "rtt_median_ms", "rtt_p95_ms", "retransmits", "completed_s"),
-    *("item_median_s", "item_p95_s"),
-)
-"""Figures of a flow in `RunSet.summary`, each with the ends of its confidence interval."""
 
 
 class ExperimentInterruptedError(RunsInterruptedError):
@@ -282,13 +272,13 @@ class RunSet:
         without its idle connections.
 
         Returns:
-            `profile`, `scheme`, `controller`; each of `ESTIMATES` with its mean, ``…_low`` and ``…_high`` (null: no
-            interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`, the fairness index of
-            the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the pings over the flow's
-            path `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest load, and
-            `ping_lost`, the share lost under it (null: no pings, see `latency`); `n` (results that count), `valid`,
-            `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect count once. A
-            scheme without a valid Run has one row without figures.
+            `profile`, `scheme`, `controller`; each of `bentpipe.objects.summary.ESTIMATES` with its mean, ``…_low`` and
+            ``…_high`` (null: no interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`,
+            the fairness index of the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the
+            pings over the flow's path `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest
+            load, and `ping_lost`, the share lost under it (null: no pings, see `latency`); `n` (results that count),
+            `valid`, `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect
+            count once. A scheme without a valid Run has one row without figures.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -300,26 +290,7 @@ class RunSet:
             >>> runs.summary()["scheme", "controller"].rows()
             [('cubic', 'cubic'), ('cubic+bbr', 'cubic'), ('cubic+bbr', 'bbr')]
         """
-        import polars as pl
-
-        stored = distinguish(by_command(run.stored for run in self._runs))
-        pinged = latencies(stored)
-        failed: dict[Kind, int] = {}
-        for run in self.failed:
-            kind = run.experiment, run.profile, run.scheme, run.world
-            failed[kind] = failed.get(kind, 0) + 1
-        rows: list[dict[str, Any]] = []
-        for scheme in summarise(stored):
-            count = failed.pop(scheme.group[:4], 0)
-            for number, flow in enumerate(scheme.flows):
-                columns = ping_columns(pinged, scheme.group, flow.path)
-                rows.append(_row(scheme, number, flow) | columns | {"failed": count})
-        for left in left_out(stored):
-            kind = left.experiment, left.profile, left.scheme, left.world
-            if left.whole:
-                rows.append(_without_figures(kind) | {"runs": left.runs, "failed": failed.pop(kind, 0)})
-        rows += [_without_figures(kind) | {"failed": count} for kind, count in failed.items()]
-        return pl.DataFrame(rows, schema=_schema(), orient="row")
+        return summary_table([run.stored for run in self._runs], self.failed)
 
     def latency(self) -> pl.DataFrame:
         """Return one row for each Profile, scheme, path and load of a test: pings and goodput, means over seeds.
@@ -477,43 +448,3 @@ def _is_failed_over(profile: Profile | str, run: FailedRun) -> bool:
     if isinstance(profile, Profile):
         return profile.content_hash in run.profile_hashes
     return run.profile == store.safe_name(profile)
-
-
-def _without_figures(kind: Kind) -> dict[str, Any]:
-    """Return the row of a scheme without a valid Run."""
-    experiment, profile, scheme, world = kind
-    names = {"profile": profile, "scheme": without_folders(scheme), "experiment": experiment, "world": world}
-    return dict.fromkeys(_schema()) | names | dict.fromkeys(("n", "valid", "runs", "failed"), 0)
-
-
-def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
-    named = without_folders(scheme.scheme), without_folders(flow.controller)
-    row: dict[str, Any] = {"profile": scheme.profile, "scheme": named[0], "controller": named[1]}
-    for name in ESTIMATES:
-        row |= ends(name, getattr(flow, name))
-    start = flow.start_up
-    row["time_to_90_s"] = None if start.time_to_90_s is None else start.time_to_90_s.mean
-    row["overshoot"] = None if start.overshoot is None else start.overshoot.mean
-    row["jain"] = None if scheme.jain is None else scheme.jain.mean
-    counts = {"n": scheme.n, "valid": scheme.valid, "runs": scheme.runs}
-    return {
-        **row,
-        "experiment": scheme.experiment,
-        "world": scheme.group.world,
-        "flow": number,
-        "direction": flow.direction,
-        "path": flow.path,
-        **counts,
-    }
-
-
-def _schema() -> dict[str, type[pl.DataType]]:
-    import polars as pl
-
-    schema: dict[str, type[pl.DataType]] = dict.fromkeys(("profile", "scheme", "controller"), pl.String)
-    for name in ESTIMATES:
-        schema |= dict.fromkeys((name, *interval_names(name)), pl.Float64)
-    schema |= dict.fromkeys(("time_to_90_s", "overshoot", "jain"), pl.Float64)
-    schema |= {"experiment": pl.String, "world": pl.String, "flow": pl.Int64, "direction": pl.String, "path": pl.String}
-    schema |= dict.fromkeys(PING_COLUMNS, pl.Float64)
-    return schema | dict.fromkeys(("n", "valid", "runs", "failed"), pl.Int64)
