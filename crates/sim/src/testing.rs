@@ -77,6 +77,35 @@ pub fn handover_path(duration_s: u64, loss: u64) -> Arc<Profile> {
     Arc::new(profile.expect("the test path is valid"))
 }
 
+/// The first satellite and the wire of [`handover_path`], without a route from `from_s` to `to_s`, and with these events.
+pub fn interrupted_path(duration_s: u64, [from_s, to_s]: [u64; 2], events: Vec<Event>) -> Arc<Profile> {
+    let path = handover_path(duration_s, 0);
+    let routes = [(0, vec![0, 2]), (from_s, vec![]), (to_s, vec![0, 2])];
+    let interrupted = Profile::new(
+        "interrupted".to_owned(),
+        path.start(),
+        path.duration(),
+        path.basis(),
+        path.provenance().clone(),
+        path.hops().to_vec(),
+        routes.map(|(s, hops)| RouteEntry { at_ns: Time(s * 1_000_000_000), hops }).to_vec(),
+        events,
+    );
+    Arc::new(interrupted.expect("the test path is valid"))
+}
+
+/// An outage of the first hop from `from_s` to `to_s`.
+pub fn outage([from_s, to_s]: [u64; 2]) -> Event {
+    Event {
+        at_ns: Time(from_s * 1_000_000_000),
+        interruption_ns: Nanos::from_secs(to_s - from_s),
+        hop: 0,
+        kind: EventKind::Outage,
+        up: Fate::LOSSLESS,
+        down: Fate::LOSSLESS,
+    }
+}
+
 /// A flow with default hosts, from the start of the run to its end.
 pub fn flow(controller: &str, direction: Direction, app: AppSpec) -> FlowSpec {
     FlowSpec {

@@ -1,13 +1,11 @@
 //! Small whole runs, and properties that hold for every run.
 
-use crate::testing::{experiment, flow, handover_path};
+use crate::testing::{experiment, flow, handover_path, interrupted_path, outage};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
 use bentpipe_profile::experiment::{Experiment, HostTiming};
-use bentpipe_profile::{
-    Bytes, Direction, Event, EventKind, Fate, Nanos, NetworkSpec, Profile, QueueDiscipline, QueueRule, Rate, RouteEntry, Time,
-};
+use bentpipe_profile::{Bytes, Direction, Nanos, NetworkSpec, Profile, QueueDiscipline, QueueRule, Rate, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -126,26 +124,9 @@ fn an_offset_starts_the_run_later_in_the_profile() {
     assert!(data.summary.flows[..2].iter().map(|f| f.goodput_bps).sum::<f64>() > 22e6);
 }
 
-/// A path with a route in its first and last three seconds only.
-fn interrupted_path() -> Arc<Profile> {
-    let wired = handover_path(10, 0);
-    let routes = [(0, vec![0, 2]), (3, vec![]), (7, vec![0, 2])];
-    let path = Profile::new(
-        "interrupted".to_owned(),
-        wired.start(),
-        wired.duration(),
-        wired.basis(),
-        wired.provenance().clone(),
-        wired.hops().to_vec(),
-        routes.map(|(s, hops)| RouteEntry { at_ns: Time(s * 1_000_000_000), hops }).to_vec(),
-        Vec::new(),
-    );
-    Arc::new(path.unwrap())
-}
-
 #[test]
 fn no_route_drops_are_counted_in_links_and_summary() {
-    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, AppSpec::Bulk)]), &interrupted_path());
+    let data = run(experiment(10, 1, vec![flow("cubic", Direction::Down, AppSpec::Bulk)]), &interrupted_path(10, [3, 7], vec![]));
     let l = &data.tables.links;
     let rows: Vec<_> = (0..l.t_s.len()).filter(|&i| l.hop[i] == "no_route" && l.direction[i] == "down").collect();
     let counts: Vec<_> = rows.iter().map(|&i| l.drops_no_route[i]).collect();
@@ -159,27 +140,7 @@ fn no_route_drops_are_counted_in_links_and_summary() {
 /// The outage starts before the run: the run still records it as one outage.
 #[test]
 fn an_outage_that_began_before_the_run_is_recorded() {
-    let wired = handover_path(10, 0);
-    let out = Event {
-        at_ns: Time(2_000_000_000),
-        interruption_ns: Nanos::from_secs(4),
-        hop: 0,
-        kind: EventKind::Outage,
-        up: Fate::LOSSLESS,
-        down: Fate::LOSSLESS,
-    };
-    let routes = [(0, vec![0, 2]), (2, vec![]), (6, vec![0, 2])];
-    let path = Profile::new(
-        "outage".to_owned(),
-        wired.start(),
-        wired.duration(),
-        wired.basis(),
-        wired.provenance().clone(),
-        wired.hops().to_vec(),
-        routes.map(|(s, hops)| RouteEntry { at_ns: Time(s * 1_000_000_000), hops }).to_vec(),
-        vec![out],
-    );
-    let path = Arc::new(path.unwrap());
+    let path = interrupted_path(10, [2, 6], vec![outage([2, 6])]);
     for (offset_s, expected) in [(1, Some(1.0)), (2, Some(0.0)), (4, Some(0.0)), (6, None)] {
         let mut later = experiment(4, 1, three_flows());
         later.offset_ns = Nanos::from_secs(offset_s);

@@ -134,11 +134,11 @@ impl Simulation {
 mod tests {
     use super::*;
     use crate::RunData;
-    use crate::testing::{experiment, flow, handover_path};
+    use crate::testing::{experiment, flow, handover_path, interrupted_path, outage};
     use bentpipe_profile::app::AppSpec;
     use bentpipe_profile::pings::PingSpec;
     use bentpipe_profile::run::LoadSummary;
-    use bentpipe_profile::{Codel, Event, EventKind, Fate, FqCodel, Profile, QueueDiscipline, QueueRule, RouteEntry};
+    use bentpipe_profile::{Codel, FqCodel, Profile, QueueDiscipline, QueueRule};
     use std::sync::Arc;
 
     const S: u64 = 1_000_000_000;
@@ -213,27 +213,8 @@ mod tests {
 
     #[test]
     fn pings_are_lost_while_there_is_no_route() {
-        let wired = handover_path(20, 0);
-        let out = Event {
-            at_ns: Time(2 * S),
-            interruption_ns: Nanos::from_secs(3),
-            hop: 0,
-            kind: EventKind::Outage,
-            up: Fate::LOSSLESS,
-            down: Fate::LOSSLESS,
-        };
-        let routes = [(0, vec![0, 2]), (2, vec![]), (5, vec![0, 2])].map(|(s, hops)| RouteEntry { at_ns: Time(s * S), hops });
-        let path = Profile::new(
-            "outage".to_owned(),
-            wired.start(),
-            wired.duration(),
-            wired.basis(),
-            wired.provenance().clone(),
-            wired.hops().to_vec(),
-            routes.to_vec(),
-            vec![out],
-        );
-        let data = run(pinged((18, 20)), &Arc::new(path.unwrap()));
+        let path = interrupted_path(20, [2, 5], vec![outage([2, 5])]);
+        let data = run(pinged((18, 20)), &path);
         let rtts = rtts(&data);
         let lost: Vec<usize> = (0..rtts.len()).filter(|&number| rtts[number].is_none()).collect();
         let during: Vec<usize> = lost.iter().copied().filter(|&number| number < 360).collect(); // before the flow
