@@ -19,10 +19,8 @@
 //! }
 //! ```
 
-use super::error::RegistryError;
-use super::registry::Entry;
 use bentpipe_profile::Nanos;
-use bentpipe_profile::options::{OptionValue, OptionValues};
+use bentpipe_profile::options::OptionValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -276,18 +274,10 @@ pub trait OptionSet: Sized {
 pub struct Values(BTreeMap<&'static str, (Value, bool)>);
 
 impl Values {
-    /// Checks the options that the user set and adds the defaults of `entry`.
-    ///
-    /// # Errors
-    /// `UnknownOption`, `OptionNotAllowed`.
-    pub fn check(entry: &Entry, given: &OptionValues) -> Result<Self, RegistryError> {
-        let mut values: BTreeMap<_, _> = entry.options.iter().map(|spec| (spec.name, (spec.default, false))).collect();
-        for (name, value) in given {
-            let spec = entry.option(name)?;
-            let checked = spec.allowed.check(value).ok_or_else(|| entry.not_allowed(spec, &value.to_string()))?;
-            values.insert(spec.name, (checked, true));
-        }
-        Ok(Self(values))
+    /// Creates them from values that are allowed, by name, and whether the user set each.
+    #[must_use]
+    pub const fn new(checked: BTreeMap<&'static str, (Value, bool)>) -> Self {
+        Self(checked)
     }
 
     /// Returns the value of an option that the entry declares.

@@ -7,6 +7,7 @@ use super::options::{OptionSet, OptionSpec, Values};
 use super::{Controller, PathHint};
 use bentpipe_profile::options::{OptionValue, OptionValues};
 use bentpipe_profile::{Bytes, Streams};
+use std::collections::BTreeMap;
 
 /// Passes the files of all controllers to a macro, in the order of their registered names. `lib.rs` declares them as modules, this file builds [`CONTROLLERS`].
 /// (`cargo fmt` does not see modules that a macro declares; `make fmt` and `make check` name their files.)
@@ -95,7 +96,21 @@ impl Entry {
         spec.allowed.check(&value).map(|_| value).ok_or_else(|| self.not_allowed(spec, text))
     }
 
-    pub(super) fn not_allowed(&self, spec: &'static OptionSpec, value: &str) -> RegistryError {
+    /// Checks the options that the user set and adds the defaults of the others.
+    ///
+    /// # Errors
+    /// `UnknownOption`, `OptionNotAllowed`.
+    pub fn check(&self, given: &OptionValues) -> Result<Values, RegistryError> {
+        let mut values: BTreeMap<_, _> = self.options.iter().map(|spec| (spec.name, (spec.default, false))).collect();
+        for (name, value) in given {
+            let spec = self.option(name)?;
+            let checked = spec.allowed.check(value).ok_or_else(|| self.not_allowed(spec, &value.to_string()))?;
+            values.insert(spec.name, (checked, true));
+        }
+        Ok(Values::new(values))
+    }
+
+    fn not_allowed(&self, spec: &'static OptionSpec, value: &str) -> RegistryError {
         RegistryError::OptionNotAllowed {
             controller: self.name,
             option: spec.name,
@@ -124,7 +139,7 @@ pub fn find(name: &str) -> Result<&'static Entry, RegistryError> {
 /// `UnknownController`, `UnknownOption`, `OptionNotAllowed`.
 pub fn build(name: &str, config: &Config, given: &OptionValues) -> Result<Box<dyn Controller>, RegistryError> {
     let entry = find(name)?;
-    Ok((entry.build)(config, &Values::check(entry, given)?))
+    Ok((entry.build)(config, &entry.check(given)?))
 }
 
 /// Returns the path hints for the controller called `name` when its connection is made. Calls `facts` only if the controller needs them.
@@ -138,7 +153,7 @@ pub fn path_hints(
     facts: impl FnOnce() -> Facts,
 ) -> Result<Vec<PathHint>, RegistryError> {
     let entry = find(name)?;
-    let values = Values::check(entry, given)?;
+    let values = entry.check(given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
         Needs::Learned if values.get(&HINTS) != monitor::Hints::Schedule => Vec::new(),

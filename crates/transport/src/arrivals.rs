@@ -5,7 +5,7 @@
 use crate::min_rtt::MinRtt;
 use crate::rack::Rack;
 use crate::rate_sampler::RateSampler;
-use crate::scoreboard::Packet;
+use crate::sent_packet::Packet;
 use bentpipe_profile::{Nanos, Time};
 
 /// Send times of the first and the last of a group of packets.

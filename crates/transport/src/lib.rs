@@ -8,9 +8,9 @@
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
 //! | [`sender`] | the sending end: transmission, acknowledgement processing, loss recovery |
 //! | [`receiver`] | the receiving end: reassembly, acknowledgements, the receive window |
-//! | [`config`], [`host_timing`], [`stats`] | host settings; times that hosts take; counters and events of a flow |
+//! | [`config`], [`host_timing`], [`stats`], [`handshake`] | host settings; times that hosts take; counters and events of a flow; what a handshake tells |
 //!
-//! One module per mechanism. `ecn` serves both ends. The sender uses `scoreboard`, `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`,
+//! One module per mechanism. `ecn` serves both ends. The sender uses `scoreboard` (of `sent_packet`s), `arrivals`, `rack`, `tlp`, `prr`, `rto`, `undo`,
 //! `rate_sampler`, `min_rtt`, `turnaround`, `backlog`, `pacing`, `cwnd_usage` and `sndbuf`; the receiver uses `reassembly`, `ack_policy`,
 //! `reader` and `rcvbuf`. `docs/concepts/transport.md` lists, item by item, what is modelled on Linux and what is not.
 
@@ -21,6 +21,7 @@ pub mod config;
 mod cwnd_usage;
 mod ecn;
 pub mod endpoint;
+pub mod handshake;
 pub mod host_timing;
 mod min_rtt;
 mod pacing;
@@ -34,6 +35,7 @@ pub mod receiver;
 mod rto;
 mod scoreboard;
 pub mod sender;
+mod sent_packet;
 mod sndbuf;
 pub mod stats;
 pub mod tcp;

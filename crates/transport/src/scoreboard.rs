@@ -6,99 +6,12 @@
 //! ended. Source: Linux `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`, `tcp_mark_skb_lost`, `tsorted_sent_queue`.
 
 use crate::arrivals::Arrivals;
-use crate::rate_sampler::Snapshot;
+use crate::sent_packet::{Departure, EVER_RETRANSMITTED, IN_SEND_ORDER, LOST, NONE, Packet, RETRANSMITTED, SACKED};
 use bentpipe_profile::Time;
 use std::collections::VecDeque;
 
-const SACKED: u8 = 1;
-const LOST: u8 = 1 << 1;
-/// A retransmission is in flight.
-const RETRANSMITTED: u8 = 1 << 2;
-const EVER_RETRANSMITTED: u8 = 1 << 3;
-const APP_LIMITED: u8 = 1 << 4;
-const FIN: u8 = 1 << 5;
-/// Linked in the order of transmission: not delivered, and not lost since it was last sent.
-const IN_SEND_ORDER: u8 = 1 << 6;
-
-/// Packet ids are consecutive and have 31 bits, so that `NONE` is never one of them.
+/// Packet ids are consecutive and have 31 bits, so that [`NONE`] is never one of them.
 const ID_MASK: u32 = 0x7fff_ffff;
-const NONE: u32 = u32::MAX;
-
-/// A sent segment: 64 bytes, one cache line.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet {
-    /// First byte.
-    pub seq: u64,
-    /// Time of its last transmission.
-    pub sent_at: Time,
-    delivered: u64,
-    delivered_at: Time,
-    first_sent_at: Time,
-    /// Packets marked lost on the connection before its last transmission.
-    pub lost_before: u32,
-    /// Packets in flight at its last transmission, itself included.
-    pub tx_in_flight: u32,
-    earlier: u32,
-    later: u32,
-    /// Bytes of payload.
-    pub len: u32,
-    flags: u8,
-}
-
-/// Connection state recorded when a packet is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    /// Time of transmission.
-    pub at: Time,
-    /// The rate sampler's state.
-    pub snapshot: Snapshot,
-    /// Packets marked lost on the connection so far.
-    pub lost_before: u32,
-    /// Packets in flight, this one included.
-    pub tx_in_flight: u32,
-}
-
-impl Packet {
-    /// One past its last sequence number.
-    pub const fn end(&self) -> u64 {
-        self.seq + self.len as u64 + (self.flags & FIN != 0) as u64
-    }
-
-    /// Whether it carries the FIN.
-    pub const fn is_fin(&self) -> bool {
-        self.flags & FIN != 0
-    }
-
-    /// Whether it was acknowledged selectively.
-    pub const fn is_sacked(&self) -> bool {
-        self.flags & SACKED != 0
-    }
-
-    /// Whether it was ever retransmitted.
-    pub const fn was_retransmitted(&self) -> bool {
-        self.flags & EVER_RETRANSMITTED != 0
-    }
-
-    /// The rate sampler's state at its last transmission.
-    pub const fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
-            app_limited: self.flags & APP_LIMITED != 0,
-        }
-    }
-
-    fn set_departure(&mut self, departure: &Departure) {
-        self.sent_at = departure.at;
-        self.delivered = departure.snapshot.delivered;
-        self.delivered_at = departure.snapshot.delivered_at;
-        self.first_sent_at = departure.snapshot.first_sent_at;
-        self.lost_before = departure.lost_before;
-        self.tx_in_flight = departure.tx_in_flight;
-        self.flags = self.flags & !APP_LIMITED | if departure.snapshot.app_limited { APP_LIMITED } else { 0 };
-    }
-}
 
 /// Records of the outstanding packets, and their counts.
 #[derive(Debug)]
@@ -186,21 +99,7 @@ impl Scoreboard {
     /// Add a packet sent for the first time.
     pub fn push(&mut self, seq: u64, len: u32, fin: bool, departure: &Departure) {
         let id = self.id(self.packets.len());
-        let mut packet = Packet {
-            seq,
-            sent_at: departure.at,
-            delivered: 0,
-            delivered_at: Time::ZERO,
-            first_sent_at: Time::ZERO,
-            lost_before: 0,
-            tx_in_flight: 0,
-            earlier: NONE,
-            later: NONE,
-            len,
-            flags: if fin { FIN } else { 0 },
-        };
-        packet.set_departure(departure);
-        self.packets.push_back(packet);
+        self.packets.push_back(Packet::new(seq, len, fin, departure));
         self.append_to_send_order(id);
     }
 

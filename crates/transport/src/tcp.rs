@@ -5,6 +5,7 @@
 //! or closes ([`Tcp::set_sender`]), so that a one-way connection costs nothing for the unused direction.
 
 use crate::endpoint::{Arrival, Endpoint};
+use crate::handshake::HandshakeResult;
 use crate::receiver::Receiver;
 use crate::rto::{INITIAL_RTO, RTO_MAX};
 use crate::sender::Sender;
@@ -16,21 +17,6 @@ use std::collections::VecDeque;
 
 #[cfg(test)]
 mod tests;
-
-/// Result of the handshake at one end.
-#[derive(Clone, Copy, Debug)]
-pub struct HandshakeResult {
-    /// When its SYN or SYN-ACK was answered.
-    pub at: Time,
-    /// RTT from the SYN or SYN-ACK to its answer.
-    pub rtt: Nanos,
-    /// The other end's receive window.
-    pub window: Bytes,
-    /// The other end's clock in its answer.
-    pub tsval: Time,
-    /// SYNs or SYN-ACKs that this end sent.
-    pub attempts: u32,
-}
 
 /// SYN-ACKs of the end that accepts the connection.
 #[derive(Clone, Copy, Debug)]

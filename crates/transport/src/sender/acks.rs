@@ -1,7 +1,8 @@
 //! Processing of an acknowledgement, in the order of `tcp_ack` (Linux `net/ipv4/tcp_input.c`).
 
 use super::Sender;
-use super::recovery::{AckSignals, Rexmit, State};
+use super::recovery::{AckSignals, Rexmit};
+use super::state::State;
 use super::timers::Handshake;
 use crate::arrivals::Arrivals;
 use crate::rate_sampler::Sample;

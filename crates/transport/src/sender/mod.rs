@@ -5,12 +5,13 @@
 //! | `mod.rs` | the connection's state and statistics |
 //! | `transmit.rs` | transmission: which segment may leave now |
 //! | `acks.rs` | processing of an acknowledgement |
-//! | `recovery.rs` | the states of loss recovery and their transitions |
+//! | `state.rs`, `recovery.rs` | the states of loss recovery; their transitions |
 //! | `tso.rs` | TSO bursts and their deferral |
 //! | `timers.rs` | RTO, tail loss probe, reordering timer, handshake |
 
 mod acks;
 mod recovery;
+mod state;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -37,7 +38,7 @@ use crate::turnaround::Turnaround;
 use crate::undo::Undo;
 use bentpipe_cc::{Congestion, Controller};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
-use recovery::State;
+use state::State;
 use std::collections::VecDeque;
 use timers::{Forced, Handshake, Timer};
 use tso::Bursts;

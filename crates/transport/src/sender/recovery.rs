@@ -12,36 +12,15 @@
 //! (`net/ipv4/tcp_input.c`); F-RTO is RFC 5682 with selective acknowledgements (§3).
 
 use super::Sender;
+use super::state::State;
 use super::timers::Purpose;
 use crate::prr::{Progress, Prr};
-use crate::scoreboard::{Packet, Scoreboard};
+use crate::scoreboard::Scoreboard;
+use crate::sent_packet::Packet;
 use crate::stats::{FlowEvent, UndoCause};
 use crate::tlp::TIMEOUT_MIN;
-use bentpipe_cc::{Congestion, LostPacket, RecoveryState};
+use bentpipe_cc::{Congestion, LostPacket};
 use bentpipe_profile::{Bytes, Nanos, Time};
-
-/// State of loss recovery: Linux's `tcp_ca_state`, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
-    Open,
-    Disorder,
-    /// The window is reduced without a loss, for ECN.
-    Cwr,
-    Recovery,
-    Loss,
-}
-
-impl State {
-    pub const fn public(self) -> RecoveryState {
-        match self {
-            Self::Open => RecoveryState::Open,
-            Self::Disorder => RecoveryState::Disorder,
-            Self::Cwr => RecoveryState::Cwr,
-            Self::Recovery => RecoveryState::Recovery,
-            Self::Loss => RecoveryState::Loss,
-        }
-    }
-}
 
 /// Signals of an acknowledgement for loss recovery.
 #[derive(Clone, Copy, Debug)]

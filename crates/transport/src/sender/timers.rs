@@ -2,11 +2,11 @@
 //!
 //! Source: Linux `net/ipv4/tcp_timer.c`, `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_rack_reo_timeout`.
 
-use super::recovery::State;
+use super::state::State;
 use super::{Counters, Sender};
+use crate::handshake::HandshakeResult;
 use crate::rto::INITIAL_RTO;
 use crate::stats::FlowEvent;
-use crate::tcp::HandshakeResult;
 use crate::tlp;
 use crate::wire::{Ack, Segment, SegmentEcn};
 use bentpipe_profile::experiment::EcnMode;

@@ -3,10 +3,10 @@
 //! Source: Linux `tcp_write_xmit`, `tcp_xmit_retransmit_queue`, `tcp_send_loss_probe`, `tcp_event_new_data_sent` (`net/ipv4/tcp_output.c`).
 
 use super::Sender;
-use super::recovery::State;
+use super::state::State;
 use super::timers::{Forced, Handshake};
 use crate::cwnd_usage::WindowFill;
-use crate::scoreboard::Departure;
+use crate::sent_packet::Departure;
 use crate::stats::{FlowEvent, Limit};
 use crate::wire::{Segment, SegmentEcn};
 use bentpipe_cc::Congestion;

@@ -6,7 +6,7 @@
 //! which other flows meet in a shared queue.
 
 use super::Sender;
-use super::recovery::State;
+use super::state::State;
 use crate::config::SenderConfig;
 use crate::sndbuf::size_goal;
 use crate::stats::Limit;

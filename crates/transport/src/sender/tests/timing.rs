@@ -3,7 +3,7 @@
 use super::*;
 use crate::host_timing::DrawnTimes;
 use crate::sender::Sender;
-use crate::sender::recovery::State;
+use crate::sender::state::State;
 use crate::sndbuf::size_goal;
 use crate::wire::Ack;
 use bentpipe_profile::Streams;
