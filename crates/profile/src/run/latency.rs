@@ -136,7 +136,9 @@ fn spans(flows: &[(usize, Direction, &FlowFacts)], run: (Time, Time)) -> Vec<Spa
             None => spans.push(Span { from: pair[0], to: pair[1], load }),
         }
     }
-    spans.iter_mut().skip(1).for_each(|span| span.from = span.from + SETTLE);
+    // Nothing was sent before the run: flows that start with it are a change, an idle beginning is none.
+    let is_change = |(number, span): &(usize, &mut Span)| *number > 0 || span.load != [false; 2];
+    spans.iter_mut().enumerate().filter(is_change).for_each(|(_, span)| span.from = span.from + SETTLE);
     spans.retain(|span| span.from < span.to);
     spans
 }
@@ -197,6 +199,13 @@ mod tests {
         let of = |from, to, load| Span { from: Time(from * S), to: Time(to * S), load };
         let expected = [of(0, 5, [false; 2]), of(7, 10, [true, false]), of(12, 15, [true; 2]), of(18, 20, [false; 2])];
         assert_eq!(spans(&flows, (Time(0), Time(20 * S))), expected);
+    }
+
+    #[test]
+    fn flows_that_start_with_the_run_settle_too() {
+        let down = facts(100, 120);
+        let expected = [Span { from: Time(102 * S), to: Time(110 * S), load: [true, false] }];
+        assert_eq!(spans(&[(0, Direction::Down, &down)], (Time(100 * S), Time(110 * S))), expected);
     }
 
     #[test]
