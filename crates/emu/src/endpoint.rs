@@ -113,6 +113,12 @@ impl Endpoint {
         matches!(self.state, SocketState::Closed | SocketState::Reset)
     }
 
+    /// Whether the newest socket was in the table at the last sample.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == SocketState::Open
+    }
+
     /// Whether the newest socket has gone without a close event.
     #[must_use]
     pub fn is_missing_close(&self) -> bool {

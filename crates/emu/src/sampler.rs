@@ -174,7 +174,7 @@ impl Sampler {
     /// [`EmuError::System`].
     pub fn sample(&mut self, t_s: f64, sink: &mut dyn RunSink) -> Result<(), EmuError> {
         // Close events first: a socket in the table after them is open, or its event is still to come.
-        self.read_close_events()?;
+        self.read_close_events(t_s)?;
         for flow in self.flows.values_mut() {
             flow.connections.mark_unseen();
         }
@@ -182,7 +182,7 @@ impl Sampler {
             for state in self.ends[end].connections()? {
                 let Some((key, connection)) = self.flow_of(end, &state) else { continue };
                 let flow = self.flows.entry(key).or_default();
-                flow.connections.endpoint(connection, end).record_open(state);
+                flow.connections.endpoint(connection, end, t_s).record_open(state);
                 flow.is_updated = true;
             }
         }
@@ -195,12 +195,12 @@ impl Sampler {
     /// # Errors
     /// [`EmuError::System`].
     pub fn sample_closed(&mut self, t_s: f64, sink: &mut dyn RunSink) -> Result<(), EmuError> {
-        self.read_close_events()?;
+        self.read_close_events(t_s)?;
         self.give_rows(t_s, sink);
         Ok(())
     }
 
-    fn read_close_events(&mut self) -> Result<(), EmuError> {
+    fn read_close_events(&mut self, t_s: f64) -> Result<(), EmuError> {
         let mut closed = std::mem::take(&mut self.pending);
         if let Ok(ends) = &mut self.closes {
             for (end, closes) in ends.iter_mut().enumerate() {
@@ -221,7 +221,7 @@ impl Sampler {
                 continue;
             }
             let flow = self.flows.entry(key).or_default();
-            flow.connections.endpoint(connection, pending.end).record_close(pending.state);
+            flow.connections.endpoint(connection, pending.end, t_s).record_close(pending.state);
             flow.is_updated = true;
         }
         Ok(())
@@ -244,7 +244,7 @@ impl Sampler {
             if let Some(&number) = numbers.get(key) {
                 let raced = self.grouping.direction(key);
                 give_row(observed, (number, *key), &flow.connections, raced, t_s, self.role.as_deref(), sink);
-                flow.connections.forget_past();
+                flow.connections.forget_past(t_s);
             }
         }
     }
