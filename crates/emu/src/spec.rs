@@ -2,9 +2,9 @@
 
 use crate::error::EmuError;
 use crate::gateway::destinations::Reach;
-use bentpipe_profile::experiment::{EcnMode, Experiment, HostSpec};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostSpec};
 use bentpipe_profile::table::Table;
-use bentpipe_profile::{Nanos, Profile, QueueRule, Time, Utc};
+use bentpipe_profile::{Nanos, Profile, ProfileError, QueueRule, Time, Utc};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::io::Read;
@@ -144,12 +144,26 @@ const MAX_PART_BYTES: u64 = 1 << 32;
 /// Reads a request and its Profile: two parts, each a length (u64, little-endian) and that many bytes; the second is from [`encode_profile`].
 ///
 /// # Errors
-/// [`EmuError::Spec`] where it is truncated or malformed.
+/// [`EmuError::Spec`] where it is truncated or malformed; [`EmuError::Profile`] where only the simulator can do what it requests.
 pub fn read_spec(from: &mut impl Read) -> Result<(Spec, Profile), EmuError> {
     let json = read_part(from)?;
-    let spec = serde_json::from_slice(&json).map_err(|e| EmuError::Spec(e.to_string()))?;
+    let spec: Spec = serde_json::from_slice(&json).map_err(|e| EmuError::Spec(e.to_string()))?;
+    if let Workload::Race { experiment } = &spec.workload {
+        check(experiment)?;
+    }
     let profile = decode_profile(&read_part(from)?)?;
     Ok((spec, profile))
+}
+
+/// Check that an Experiment requests nothing that only the simulator does.
+fn check(experiment: &Experiment) -> Result<(), EmuError> {
+    let options = |(number, flow): (usize, &FlowSpec)| (format!("flows[{number}].options"), flow.options.len());
+    let lists = [("pings".to_owned(), experiment.pings.len()), ("cross".to_owned(), experiment.cross.len())];
+    let mut given = lists.into_iter().chain(experiment.flows.iter().enumerate().map(options));
+    given.find(|(_, count)| *count > 0).map_or(Ok(()), |(field, count)| {
+        let expected = "none: only the simulator has them".to_owned();
+        Err(ProfileError::Experiment { field, value: count.to_string(), expected }.into())
+    })
 }
 
 fn read_part(from: &mut impl Read) -> Result<Vec<u8>, EmuError> {
@@ -239,6 +253,31 @@ mod tests {
             (end, seconds) = (Time(end.0 + lasts), seconds + lasts as f64 / 1e9);
         }
         assert_eq!(Begin::At(Time(7)).restart_at(end), Time::ZERO, "a given offset restarts at 0");
+    }
+
+    /// The request of a race with one flow, whose Experiment has these fields besides.
+    fn request(fields: &str) -> Vec<u8> {
+        let flow = r#"{"profile": "path", "direction": "down", "controller": "cubic", "app": "bulk", "start_ns": 0}"#;
+        let experiment = format!(
+            r#"{{"name": "e", "seed": 1, "duration_ns": 1000000000, "warmup_ns": 0, "sample_step_ns": 100000000, "offset_ns": 0,
+                "profiles": [{{"role": "path", "name": "p", "hash": ""}}], "hosts": {{}}, "flows": [{flow}] {fields}}}"#
+        );
+        let spec = format!(
+            r#"{{"role": "path", "seed": 1, "begin": {{"at": 0}}, "at_end": "hold", "mtu": 1500, "sample_step_ns": 100000000, "listen_within_ns": 0,
+                "grace_ns": 0, "gateway_controller": null, "internet": "none", "capture": null, "hosts": null,
+                "workload": {{"race": {{"experiment": {experiment}}}}}}}"#
+        );
+        [&(spec.len() as u64).to_le_bytes()[..], spec.as_bytes()].concat()
+    }
+
+    #[test]
+    fn what_only_the_simulator_does_is_refused_where_it_enters() {
+        let error_of = |fields: &str| read_spec(&mut request(fields).as_slice()).unwrap_err();
+        let pings = r#", "pings": [{"profile": "path", "every_ns": 1000000, "bytes": 84, "start_ns": 0, "stop_ns": null}]"#;
+        let error = error_of(pings);
+        assert_eq!(error.to_string(), "experiment: pings: 1; expected none: only the simulator has them");
+        assert!(error.is_user_error());
+        assert!(matches!(error_of(""), EmuError::Spec(_)), "only its Profile is missing");
     }
 
     proptest! {
