@@ -8,7 +8,7 @@
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
-//! | [`items`], [`timers`] | parts that every driver needs: items in the tables, the timers of an end |
+//! | [`items`], [`timers`], [`misuse`] | parts that every driver needs: items in the tables, the timers of an end, mistakes of an application |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
 //! An application is one *end*. The two ends share no memory and exchange nothing but messages on streams, as two programs on two hosts do.
@@ -19,6 +19,7 @@ pub mod app;
 pub mod bulk;
 pub mod items;
 pub mod message;
+pub mod misuse;
 pub mod paced;
 pub mod request;
 pub mod server;
@@ -30,6 +31,7 @@ pub mod transfers;
 pub use actions::{Action, Actions, ControllerChoice, Item};
 pub use app::{App, Event, Interest};
 pub use message::{Message, StreamId};
+pub use misuse::{Mistake, Misuse};
 
 use bentpipe_profile::Streams;
 use bentpipe_profile::app::AppSpec;

@@ -77,6 +77,9 @@ pub enum EmuError {
         /// The error.
         reason: String,
     },
+    /// An application asked for something impossible.
+    #[error(transparent)]
+    Misuse(#[from] bentpipe_apps::Misuse),
     /// An application in Python failed.
     #[error("{0}")]
     App(String),
@@ -129,6 +132,7 @@ impl EmuError {
                 | Self::Capture { .. }
                 | Self::DeviceGone { .. }
                 | Self::App(_)
+                | Self::Misuse(_)
                 | Self::Network(_)
                 | Self::Profile(_)
         )

@@ -1,9 +1,10 @@
 //! Reasons why a simulation cannot be set up, or cannot go on.
 
+use bentpipe_apps::misuse::{Misuse, name_of};
 use bentpipe_cc::error::RegistryError;
 use bentpipe_link::NetworkError;
+use bentpipe_profile::ProfileError;
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::{ProfileError, Time};
 
 /// The error of a simulation that cannot be set up, or that an application stops.
 #[derive(Debug, thiserror::Error)]
@@ -35,19 +36,8 @@ pub enum SimError {
         app: String,
     },
     /// An application asked for something impossible.
-    #[error("flows[{flow}].app: {app}: {problem} at {at_s:.6} s; expected {expected}")]
-    App {
-        /// Number of the flow.
-        flow: usize,
-        /// The application.
-        app: String,
-        /// What it did.
-        problem: String,
-        /// Time since the start of the run [s].
-        at_s: f64,
-        /// What it may do.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    App(#[from] Misuse),
     /// An application opened a connection with a controller that is unknown or has no such option.
     #[error("flows[{flow}].app: {app}: it opens a connection: {error}")]
     AppController {
@@ -86,14 +76,4 @@ impl SimError {
     pub fn app_controller(flow: usize, app: &AppSpec, error: RegistryError) -> Self {
         Self::AppController { flow, app: name_of(app), error: Box::new(error) }
     }
-
-    /// The error of a flow whose application asked for something impossible at `at`, a time since the start of the run.
-    #[must_use]
-    pub fn app(flow: usize, app: &AppSpec, at: Time, problem: String, expected: &'static str) -> Self {
-        Self::App { flow, app: name_of(app), problem, at_s: at.since(Time::ZERO).as_secs_f64(), expected }
-    }
-}
-
-fn name_of(app: &AppSpec) -> String {
-    if let AppSpec::Plugin { name, .. } = app { name.clone() } else { format!("{app:?}") }
 }

@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use crate::simulation::Simulation;
 use bentpipe_apps::timers::MAX_AT_ONCE;
-use bentpipe_apps::{Action, Actions, ControllerChoice, Event, StreamId};
+use bentpipe_apps::{Action, Actions, ControllerChoice, Event, Mistake, Misuse, StreamId};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
 
@@ -23,8 +23,7 @@ impl Simulation {
             {
                 timers += 1;
                 if timers > MAX_AT_ONCE {
-                    let problem = format!("more than {MAX_AT_ONCE} of its timers are due");
-                    return Err(self.refuse(flow, problem, "a timer that it sets to be later than now").into());
+                    return Err(self.refuse(flow, Mistake::Spinning).into());
                 }
                 self.tell(flow, end, Event::Timer(timer))?;
             }
@@ -87,17 +86,14 @@ impl Simulation {
     }
 
     /// Return the error of a flow whose application asked for something impossible.
-    fn refuse(&self, flow: usize, problem: String, expected: &'static str) -> SimError {
-        SimError::app(flow, &self.experiment.flows[flow].app, self.run_time(), problem, expected)
+    fn refuse(&self, flow: usize, mistake: Mistake) -> SimError {
+        Misuse::new(flow, &self.experiment.flows[flow].app, self.run_time(), mistake).into()
     }
 
     /// Return the number of a stream's connection.
     fn connection_of(&self, flow: usize, end: usize, stream: StreamId) -> Result<usize, Box<SimError>> {
         let number = self.flows[flow].ends[end].connection(stream).map(|number| number as usize);
-        number.ok_or_else(|| {
-            let problem = format!("it uses stream {}, which does not exist,", stream.0);
-            self.refuse(flow, problem, "a stream that it opened or was told of").into()
-        })
+        number.ok_or_else(|| self.refuse(flow, Mistake::UnknownStream(stream)).into())
     }
 
     /// Do what an application wants. What it writes is sent by [`Self::flush`].
@@ -117,8 +113,7 @@ impl Simulation {
                     let number = self.connection_of(index, end, stream)?;
                     let open = self.connections[number].as_mut().map(|connection| (connection.end_of(index, end), connection));
                     let Some((own, connection)) = open.filter(|(own, connection)| !connection.streams[*own].is_closed) else {
-                        let problem = format!("it writes to stream {}, which it has closed,", stream.0);
-                        return Err(self.refuse(index, problem, "an open stream").into());
+                        return Err(self.refuse(index, Mistake::ClosedStream(stream)).into());
                     };
                     let flow = &mut self.flows[index];
                     let transport = &mut connection.ends[own];

@@ -1,17 +1,19 @@
 //! One end of a flow: its application, in a thread of its own, with the sockets of its streams.
 
-use super::Progress;
 use super::stream::{CHUNK, Stream};
+use super::{Failure, Progress};
 use crate::clock::Clock;
 use bentpipe_apps::timers::{MAX_AT_ONCE, Timers};
-use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, StreamId};
+use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, Mistake, Misuse, StreamId};
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::{Nanos, Time};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use socket2::Socket;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -21,8 +23,16 @@ use std::time::Duration;
 /// Longest wait before the flow's end is checked.
 const MAX_WAIT: Nanos = Nanos::from_millis(50);
 
+/// The listener in `epoll`. Streams have their number there.
+const LISTENER: u64 = u64::MAX;
+
+/// Most sockets that are served between two looks at the timers. Chosen here.
+const MAX_READY: usize = 64;
+
 /// What an end needs to know of its flow.
 pub struct Setting {
+    /// Its application.
+    pub app: AppSpec,
     /// Congestion controller of the connections that it opens.
     pub controller: String,
     /// Where the other end listens.
@@ -45,8 +55,15 @@ pub struct End {
     actions: Actions,
     timers: Timers,
     listener: Socket,
+    /// Waits for the listener and the streams.
+    epoll: Epoll,
+    ready: [EpollEvent; MAX_READY],
     streams: BTreeMap<StreamId, Stream>,
+    /// Streams that this end has opened, and accepted.
+    opened: u32,
     accepted: u32,
+    /// Streams whose connection timed out, and that the application has not closed.
+    lost: BTreeSet<StreamId>,
     /// How many answers this end has been asked for and has not written, by stream and number.
     owed: BTreeMap<(StreamId, u64), u32>,
     setting: Setting,
@@ -62,16 +79,31 @@ impl End {
     /// A socket that fails.
     pub fn new(app: Box<dyn App>, listener: Socket, setting: Setting) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let (actions, timers) = (Actions::default(), Timers::default());
-        let (streams, owed) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { app, actions, timers, listener, streams, accepted: 0, owed, setting, chunk: vec![0; CHUNK], is_stopped: false })
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        Ok(Self {
+            app,
+            actions: Actions::default(),
+            timers: Timers::default(),
+            listener,
+            epoll,
+            ready: [EpollEvent::empty(); MAX_READY],
+            streams: BTreeMap::new(),
+            opened: 0,
+            accepted: 0,
+            lost: BTreeSet::new(),
+            owed: BTreeMap::new(),
+            setting,
+            chunk: vec![0; CHUNK],
+            is_stopped: false,
+        })
     }
 
     /// Run from the flow's start to its stop, and then read the rest until the process ends.
     ///
     /// # Errors
-    /// A connection that is refused or reset, or times out; an application that uses a stream that is closed or does not exist.
-    pub fn run(&mut self) -> io::Result<()> {
+    /// A connection that is refused or reset; an application that asks for something impossible.
+    pub fn run(&mut self) -> Result<(), Failure> {
         self.setting.clock.sleep_until(self.setting.start);
         self.tell(Event::Started)?;
         loop {
@@ -88,68 +120,74 @@ impl End {
         for stream in self.streams.values_mut() {
             stream.stop()?;
         }
-        self.streams.retain(|_, stream| !stream.is_connecting());
+        self.streams.retain(|_, stream| !stream.is_connecting() && !stream.is_over());
         // The other end may still open a connection: without a listener the kernel would reset it.
         loop {
             self.wait(MAX_WAIT)?;
         }
     }
 
-    /// Run the timers that are due at `now`. One that is due later waits until the sockets have been served.
-    fn run_timers(&mut self, now: Time) -> io::Result<()> {
-        let mut timers = 0;
-        while let Some(timer) = self.timers.take_due(self.run_time(now)) {
-            timers += 1;
-            if timers > MAX_AT_ONCE {
-                let problem = format!(
-                    "the application has more than {MAX_AT_ONCE} timers that are due; expected a timer that it sets to be later than now"
-                );
-                return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-            }
+    /// Run the timers that are due at `now`, but serve the sockets after [`MAX_AT_ONCE`] of them. One that is due later waits until then, too.
+    ///
+    /// A thread that is late has many timers to run, each due later than the one before. If the next is due no later than the first, the
+    /// application spins.
+    fn run_timers(&mut self, now: Time) -> Result<(), Failure> {
+        let now = self.run_time(now);
+        let Some(first) = self.timers.next() else { return Ok(()) };
+        for _ in 0..MAX_AT_ONCE {
+            let Some(timer) = self.timers.take_due(now) else { return Ok(()) };
             self.tell(Event::Timer(timer))?;
         }
-        Ok(())
+        if self.timers.next().is_some_and(|next| next <= first) { Err(self.refuse(Mistake::Spinning)) } else { Ok(()) }
     }
 
     /// Wait for the sockets, and handle what happens.
-    fn wait(&mut self, most: Nanos) -> io::Result<()> {
-        let numbers: Vec<StreamId> = self.streams.keys().copied().collect();
-        let mut waited = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        waited.extend(self.streams.values().map(|stream| PollFd::new(stream.as_fd(), stream.interest())));
+    fn wait(&mut self, most: Nanos) -> Result<(), Failure> {
+        for stream in self.streams.values_mut() {
+            stream.watch(&self.epoll)?;
+        }
+        // `epoll_wait` counts in milliseconds.
+        let mut waited = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
         match ppoll(&mut waited, Some(TimeSpec::from(Duration::from_nanos(most.0))), None) {
             Ok(0) | Err(Errno::EINTR) => return Ok(()),
             Ok(_) => {}
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(io::Error::from(e).into()),
         }
-        let ready: Vec<PollFlags> = waited.iter().map(|each| each.revents().unwrap_or(PollFlags::empty())).collect();
-        if !ready[0].is_empty() {
-            self.accept()?;
-        }
-        for (id, ready) in numbers.into_iter().zip(&ready[1..]).filter(|(_, ready)| !ready.is_empty()) {
-            let now = self.run_time(self.setting.clock.now());
-            let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let read = match stream.run(*ready, &mut self.chunk, now) {
-                Ok(read) => read,
-                // As in the simulator, a connection that times out carries nothing; after the stop nothing is lost with one.
-                Err(e) if self.is_stopped || e.kind() == ErrorKind::TimedOut => {
-                    self.streams.remove(&id);
-                    continue;
-                }
-                Err(e) => return Err(e),
-            };
-            if self.setting.receives {
-                self.setting.progress.add_received(read);
+        let count = self.epoll.wait(&mut self.ready, EpollTimeout::ZERO).map_err(io::Error::from)?;
+        for index in 0..count {
+            let event = self.ready[index];
+            match u32::try_from(event.data()) {
+                Ok(number) => self.serve(StreamId(number), event.events())?,
+                Err(_) => self.accept()?,
             }
-            self.handle_events(id)?;
         }
         Ok(())
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    /// Do what a stream's socket is ready for.
+    fn serve(&mut self, id: StreamId, ready: EpollFlags) -> Result<(), Failure> {
+        let now = self.run_time(self.setting.clock.now());
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        match stream.run(ready, &mut self.chunk, now) {
+            Ok(read) if self.setting.receives => self.setting.progress.add_received(read),
+            Ok(_) => {}
+            // As in the simulator, a connection that times out carries nothing; after the stop nothing is lost with one.
+            Err(e) if self.is_stopped || e.kind() == ErrorKind::TimedOut => {
+                if !stream.is_closed() {
+                    self.lost.insert(id);
+                }
+                self.streams.remove(&id);
+            }
+            Err(e) => return Err(e.into()),
+        }
+        self.handle_events(id)
+    }
+
+    fn accept(&mut self) -> Result<(), Failure> {
         let socket = match self.listener.accept() {
             Ok((socket, _)) => socket,
             Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-            Err(e) => return Err(e),
+            Err(e) => return Err(e.into()),
         };
         let id = StreamId(StreamId::ACCEPTED + self.accepted);
         self.accepted += 1;
@@ -161,7 +199,7 @@ impl End {
         self.handle_events(id)
     }
 
-    fn handle_events(&mut self, id: StreamId) -> io::Result<()> {
+    fn handle_events(&mut self, id: StreamId) -> Result<(), Failure> {
         while let Some(event) = self.streams.get_mut(&id).and_then(Stream::next_event) {
             let now = self.setting.clock.now();
             if let Event::Message { stream, message, .. } = event {
@@ -188,7 +226,7 @@ impl End {
         Time(now.since(self.setting.begin).0)
     }
 
-    fn tell(&mut self, event: Event) -> io::Result<()> {
+    fn tell(&mut self, event: Event) -> Result<(), Failure> {
         let now = self.setting.clock.now();
         self.app.on_event(self.run_time(now), &event, &mut self.actions);
         let mut actions = std::mem::take(&mut self.actions);
@@ -200,14 +238,11 @@ impl End {
         Ok(())
     }
 
-    fn apply(&mut self, action: Action) -> io::Result<()> {
+    fn apply(&mut self, action: Action) -> Result<(), Failure> {
         match action {
             Action::Open { stream, controller } => self.open(stream, controller)?,
             Action::Write(id, message) => self.write(id, message)?,
-            Action::Close(id) => {
-                self.streams.get_mut(&id).into_iter().for_each(Stream::close);
-                self.forgive(id);
-            }
+            Action::Close(id) => self.close(id)?,
             Action::SetTimer { at, timer } => self.timers.set(at, timer),
             Action::Record(item) => self.setting.progress.record(item),
             Action::Finish => self.setting.progress.finish(),
@@ -225,7 +260,31 @@ impl End {
         let controller = choice.map_or_else(|| self.setting.controller.clone(), |choice| choice.name);
         let stream = Stream::open(id, self.setting.peer, &controller, self.app.interest()).map_err(|error| refusal(&controller, &error))?;
         self.streams.insert(id, stream);
+        self.opened += 1;
         Ok(())
+    }
+
+    fn close(&mut self, id: StreamId) -> Result<(), Failure> {
+        self.check_known(id)?;
+        self.streams.get_mut(&id).into_iter().for_each(Stream::close);
+        self.lost.remove(&id);
+        self.forgive(id);
+        Ok(())
+    }
+
+    /// Check that a stream exists or has existed.
+    fn check_known(&self, id: StreamId) -> Result<(), Failure> {
+        let is_known = match id.0.checked_sub(StreamId::ACCEPTED) {
+            Some(number) => number < self.accepted,
+            None => id.0 < self.opened,
+        };
+        if is_known { Ok(()) } else { Err(self.refuse(Mistake::UnknownStream(id))) }
+    }
+
+    /// Return the error of an application that made a mistake.
+    fn refuse(&self, mistake: Mistake) -> Failure {
+        let Setting { progress, app, clock, .. } = &self.setting;
+        Failure::Misuse(Misuse::new(progress.flow(), app, self.run_time(clock.now()), mistake))
     }
 
     /// Count the answers that a stream still owes as done: it is closed, and they will not be written.
@@ -239,11 +298,11 @@ impl End {
         });
     }
 
-    fn write(&mut self, id: StreamId, message: Message) -> io::Result<()> {
+    fn write(&mut self, id: StreamId, message: Message) -> Result<(), Failure> {
+        self.check_known(id)?;
         let is_written = self.streams.get_mut(&id).is_some_and(|stream| stream.push(message));
-        if !is_written {
-            let problem = format!("the application wrote message {} on stream {}, which is closed or does not exist", message.id, id.0);
-            return Err(io::Error::new(ErrorKind::NotConnected, problem));
+        if !is_written && !self.lost.contains(&id) {
+            return Err(self.refuse(Mistake::ClosedStream(id)));
         }
         self.setting.progress.on_written(message.answer_bytes > 0);
         if let Entry::Occupied(mut owed) = self.owed.entry((id, message.id)) {
@@ -268,3 +327,6 @@ fn refusal(controller: &str, error: &io::Error) -> io::Error {
     };
     io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {reason}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ mod framing;
 mod progress;
 mod stream;
 
-pub use progress::{Items, Progress, SharedItems};
+pub use progress::{Failure, Items, Progress, SharedItems};
 
 use crate::clock::Clock;
 use crate::error::{EmuError, system};
@@ -90,6 +90,7 @@ pub fn start(
             start: Time(times.begin.0 + flow.start_ns.0),
             stop,
             receives: own != sender,
+            app: flow.app.clone(),
             progress: Arc::clone(&progress),
         };
         let (address, controller) = (SocketAddr::new(addresses[own], port), flow.controller.clone());
@@ -100,10 +101,10 @@ pub fn start(
         let progress = Arc::clone(&progress);
         let work = move || {
             scheduling::raise_priority();
-            if let Err(e) = end.run()
-                && e.kind() != io::ErrorKind::TimedOut
-            {
-                progress.fail(e.to_string());
+            match end.run() {
+                Ok(()) => {}
+                Err(Failure::Socket(e)) if e.kind() == io::ErrorKind::TimedOut => {}
+                Err(failure) => progress.fail(failure),
             }
         };
         let name = if own == sender { "sender" } else { "receiver" };

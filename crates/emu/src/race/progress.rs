@@ -1,9 +1,10 @@
 //! What the two ends of a flow report while they run.
 
-use bentpipe_apps::{Item, items};
+use bentpipe_apps::{Item, Misuse, items};
 use bentpipe_profile::Time;
 use bentpipe_profile::run::{Row, RunSink, RunTables};
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -34,6 +35,21 @@ impl Items {
     }
 }
 
+/// Why an end of a flow failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Its sockets, or connections that the kernel does not open as the application wants.
+    Socket(io::Error),
+    /// Its application asked for something impossible.
+    Misuse(Misuse),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
 /// Progress of a running flow.
 #[derive(Debug)]
 pub struct Progress {
@@ -45,7 +61,7 @@ pub struct Progress {
     outstanding: AtomicI64,
     is_finishing: AtomicBool,
     completed: OnceLock<Time>,
-    failed: OnceLock<String>,
+    failed: OnceLock<Failure>,
 }
 
 impl Progress {
@@ -63,10 +79,15 @@ impl Progress {
         }
     }
 
+    /// Number of the flow in the Experiment.
+    pub(super) const fn flow(&self) -> usize {
+        self.flow
+    }
+
     /// Why an end failed. A connection that times out is no failure: the flow carries nothing.
     #[must_use]
-    pub fn failed(&self) -> Option<&str> {
-        self.failed.get().map(String::as_str)
+    pub fn failed(&self) -> Option<&Failure> {
+        self.failed.get()
     }
 
     /// When all data had arrived; `None`: an application did not finish, or its data had not arrived.
@@ -113,7 +134,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn fail(&self, reason: String) {
+    pub(super) fn fail(&self, reason: Failure) {
         let _ = self.failed.set(reason);
     }
 }

@@ -4,13 +4,13 @@ use super::framing::{Inbox, Outbox};
 use bentpipe_apps::{Event, Interest, Message, StreamId};
 use bentpipe_profile::{Bytes, Time};
 use nix::errno::Errno;
-use nix::poll::PollFlags;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, TimestampingFlag, recvmsg, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 
 /// Size of one write or read [bytes], as iperf3's for TCP.
 pub const CHUNK: usize = 1 << 17;
@@ -41,6 +41,8 @@ pub struct Stream {
     /// Whether the other end closed it.
     is_ended: bool,
     events: VecDeque<Event>,
+    /// What its socket is registered for; `None`: it is not registered.
+    watched: Option<EpollFlags>,
 }
 
 impl Stream {
@@ -85,6 +87,7 @@ impl Stream {
             is_shut: false,
             is_ended: false,
             events: VecDeque::new(),
+            watched: None,
         }
     }
 
@@ -127,14 +130,15 @@ impl Stream {
     /// A socket that fails.
     pub fn stop(&mut self) -> io::Result<()> {
         self.outbox.clear();
+        self.awaits_delivery = false;
         self.close();
         self.shut()
     }
 
-    /// Whether both ends have closed it.
+    /// Whether both ends have closed it, and its last event has occurred.
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        self.is_shut && self.is_ended
+        self.is_shut && self.is_ended && !self.awaits_delivery
     }
 
     /// Whether its connection is not established yet.
@@ -143,39 +147,64 @@ impl Stream {
         self.is_connecting
     }
 
-    /// What to wait for.
-    #[must_use]
-    pub fn interest(&self) -> PollFlags {
-        let wants_write = self.is_connecting || !self.outbox.is_empty() || (self.is_closed && !self.is_shut);
-        let write = if wants_write { PollFlags::POLLOUT } else { PollFlags::empty() };
-        if self.is_ended || self.is_connecting { write } else { write | PollFlags::POLLIN }
+    /// Wait in `epoll` for what its socket is to do next, under its number.
+    ///
+    /// # Errors
+    /// No memory for the registration.
+    pub fn watch(&mut self, epoll: &Epoll) -> io::Result<()> {
+        let wanted = self.readiness();
+        if self.watched != Some(wanted) {
+            let mut event = EpollEvent::new(wanted, u64::from(self.id.0));
+            match self.watched.replace(wanted) {
+                None => epoll.add(&self.socket, event)?,
+                Some(_) => epoll.modify(&self.socket, &mut event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn readiness(&self) -> EpollFlags {
+        let has_writes = self.is_connecting || !self.outbox.is_empty() || (self.is_closed && !self.is_shut);
+        let mut wanted = EpollFlags::empty();
+        wanted.set(EpollFlags::EPOLLOUT, has_writes);
+        wanted.set(EpollFlags::EPOLLIN, !self.is_ended && !self.is_connecting);
+        // A socket that both ends have closed hangs up all the time. Only the reports of its acknowledgements are news.
+        wanted.set(EpollFlags::EPOLLET, self.is_shut && self.is_ended);
+        wanted
     }
 
     /// Do what its socket is ready for. Returns the number of bytes that arrived; events follow from [`Self::next_event`].
     ///
     /// # Errors
     /// A connection that was refused or reset, or timed out.
-    pub fn run(&mut self, ready: PollFlags, chunk: &mut [u8], now: Time) -> io::Result<u64> {
+    pub fn run(&mut self, ready: EpollFlags, chunk: &mut [u8], now: Time) -> io::Result<u64> {
         if self.is_connecting {
             if let Some(error) = self.socket.take_error()? {
                 return Err(error);
             }
-            if ready.contains(PollFlags::POLLOUT) {
+            if ready.contains(EpollFlags::EPOLLOUT) {
                 self.on_established()?;
             }
             return Ok(0);
         }
-        if ready.contains(PollFlags::POLLERR) {
+        if ready.contains(EpollFlags::EPOLLERR) {
             if let Some(error) = self.socket.take_error()? {
                 return Err(error);
             }
             self.read_acknowledgements()?;
         }
-        let read = if ready.intersects(PollFlags::POLLIN | PollFlags::POLLHUP) { self.read(chunk, now)? } else { 0 };
-        if ready.contains(PollFlags::POLLOUT) {
+        let has_data = !self.is_ended && ready.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP);
+        let read = if has_data { self.read(chunk, now)? } else { 0 };
+        if ready.contains(EpollFlags::EPOLLOUT) {
             self.write(chunk)?;
         }
         Ok(read)
+    }
+
+    /// Wait for an acknowledgement of everything written.
+    #[cfg(test)]
+    pub const fn expect_delivery(&mut self) {
+        self.awaits_delivery = true;
     }
 
     /// Take the next event.
@@ -271,11 +300,5 @@ impl Stream {
                 }
             }
         }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }

@@ -10,7 +10,7 @@ use crate::interface::Dropped;
 use crate::messages::{Done, MessageWriter, Stopped};
 use crate::observation::Observation;
 use crate::programs::{self, ExitReason};
-use crate::race::{self, Items, Plugins, Progress, RunTimes, SharedItems};
+use crate::race::{self, Failure, Items, Plugins, Progress, RunTimes, SharedItems};
 use crate::relay::{RelayEvent, RelayReport};
 use crate::result::{EmulationResult, FlowResult};
 use crate::server;
@@ -294,7 +294,11 @@ fn check_flows(experiment: &Experiment, progress: &[Arc<Progress>], plugins: &dy
         return Err(EmuError::App(reason));
     }
     let failed = experiment.flows.iter().zip(progress).find_map(|(flow, progress)| Some((flow, progress.failed()?)));
-    failed.map_or(Ok(()), |(flow, reason)| Err(EmuError::Flow { controller: flow.controller.clone(), reason: reason.to_owned() }))
+    match failed {
+        None => Ok(()),
+        Some((_, Failure::Misuse(misuse))) => Err(EmuError::Misuse(misuse.clone())),
+        Some((flow, Failure::Socket(e))) => Err(EmuError::Flow { controller: flow.controller.clone(), reason: e.to_string() }),
+    }
 }
 
 fn lock(items: &SharedItems) -> MutexGuard<'_, Items> {
