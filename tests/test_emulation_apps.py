@@ -153,8 +153,8 @@ def test_an_application_in_python_runs_over_real_sockets(path, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        ("Spins", r"app: .*mine\.py:Spins: more than 10000 of its timers are due at \S+ s; expected a timer that it sets"),
-        ("Strays", r"app: .*mine\.py:Strays: it uses stream 7, which does not exist, at 0\.0\d+ s; expected a stream that"),
+        ("Spins", r"app: .*mine\.py:Spins: more than 10000 of its timers are due at \S+ s; expected a timer that"),
+        ("Strays", r"app: .*mine\.py:Strays: it uses stream 7, which does not exist, at 0\.0\d+ s; expected a stream"),
         ("Chooses", r"with nosuch: this kernel does not have it; expected one of /proc/sys/\S+congestion_control"),
     ],
 )
