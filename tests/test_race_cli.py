@@ -319,3 +319,34 @@ def test_the_demo_in_small(tmp_path, monkeypatch):
     assert shares[-1] == pytest.approx(1.0)
     again, _ = demo.run_demo(tmp_path / "demo")
     assert [run.record.content_hash for run in again.runs] == [run.record.content_hash for run in result.runs]
+
+
+def test_a_race_makes_its_profile_a_slot_longer_than_a_run(tmp_path):
+    made = "--site", "louvain", "--to", "london", "--start", "2026-05-10T10:00Z", "--loss", "idle"
+    done = bentpipe("race", *made, "--cc", "reno", "--duration", "2s", "--seeds", 3, "-o", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert "louvain-london, 17 s from 2026-05-10T10:00:00Z" in done.stderr
+    assert [file.name for file in (tmp_path / "profiles").iterdir()] == ["louvain-london.parquet"]
+    assert len({run.offset_s for run in find_runs(tmp_path)}) == 3
+    again = bentpipe("race", *made, "--cc", "reno", "--duration", "2s", "--seeds", 3, "-o", tmp_path)
+    assert "3 of 3 Runs were stored already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--site louvain", "--site needs --to"),
+        ("--to london", "--to: belongs to a Profile that --site makes"),
+        ("P.parquet --gateways g.toml", "--gateways: belongs to a Profile that --site makes"),
+        ("P.parquet --site louvain --to london", "P.parquet: --site makes the Profile; expected either of them"),
+        ("-x E.toml --site louvain --to london", "--site cannot be given with it"),
+        ("--repeat out --start 2026-05-10", "--start cannot be given with it"),
+        ("--site 50.67 4.62 --to london", "expected --site 50.67,4.62"),
+        ("", "PROFILES: none given"),
+    ],
+)
+def test_options_of_a_made_profile_are_refused_in_one_line(tmp_path, words, message):
+    done = bentpipe("race", *words.split(), "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    (line, *_) = done.stderr.splitlines()
+    assert message in line

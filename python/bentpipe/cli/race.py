@@ -9,14 +9,18 @@ import typer
 
 from bentpipe.cli import options
 from bentpipe.cli.live import Live, Rows
+from bentpipe.cli.made_profile import MadeProfile
 from bentpipe.errors import ControllerError, UserError
+from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
+    from bentpipe._native import Profile
     from bentpipe.execution.racing import RaceResult
 
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", show_default=False)]
 Profiles = Annotated[
-    list[Path] | None, typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them.")
+    list[Path] | None,
+    typer.Argument(help="Profiles (.parquet), as `bentpipe profile make` writes them, unless --site."),
 ]
 Schemes = Annotated[
     str | None,
@@ -152,6 +156,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Run again and replace the 
 AsJson = Annotated[bool, typer.Option("--json", help="Print every run as JSON instead of the table.")]
 
 
+@options.shared
 def race(
     out: Out,
     profiles: Profiles = None,
@@ -176,6 +181,8 @@ def race(
     live: Live = False,
     rows: Rows = None,
     as_json: AsJson = False,
+    *,
+    made: MadeProfile,
 ) -> None:
     """Race congestion controllers: one Run per Profile, scheme and seed, in the simulator on all cores.
 
@@ -186,6 +193,9 @@ def race(
 
     Example:
         bentpipe race P.parquet --cc cubic,bbr,cubic+bbr --duration 60 --seeds 5 -o out/race
+
+    Over a Profile that the command makes, a slot longer than --duration:
+        bentpipe race --site louvain --to london --cc cubic,bbr --duration 60 -o out/race
 
     On the kernel:
         bentpipe race P.parquet --cc reno,cubic,bbr --on-kernel --duration 60 -o out/kernel
@@ -227,7 +237,7 @@ def race(
             "--host-timing": host_timing,
             "--test": test,
         }
-        given = [name for name, value in defining.items() if value is not None and value != []]
+        given = [name for name, value in defining.items() if value is not None and value != []] + made.given()
         if repeat is not None:
             others = {"--experiment": experiment is not None, "--seeds": seeds != 1, "--on-kernel": on_kernel}
             given += [name for name, is_given in others.items() if is_given]
@@ -238,7 +248,8 @@ def race(
             if given:
                 raise UserError(f"--experiment: the file defines the runs, so {given[0]} cannot be given with it")
             result = _run_file(experiment, settings, watch)
-        elif profiles:
+        elif profiles or made.site is not None:
+            made.refuse_without_site()
             decided = {"--direction": direction, "--app": app, "--traffic": traffic}
             if test is not None and (also := [name for name, value in decided.items() if value is not None]):
                 raise UserError(f"--test: the test decides its flows, so {also[0]} cannot be given with it")
@@ -252,10 +263,13 @@ def race(
             settings["app"] = "bulk" if app is None else app
             settings["host_timing"] = "linux-vm" if host_timing is None else host_timing
             settings["test"] = test
-            result = _race(profiles, "reno,cubic,bbr" if cc is None else cc, cc_opt or [], settings, watch)
+            schemes = "reno,cubic,bbr" if cc is None else cc
+            result = _race(profiles or [], made, schemes, cc_opt or [], settings, watch)
         else:
+            made.refuse_without_site()
             raise UserError(
-                "PROFILES: none given; expected Profile files (bentpipe profile make writes them), or -x FILE"
+                "PROFILES: none given; expected Profile files (bentpipe profile make writes them), --site and --to to "
+                "make one, or -x FILE"
             )
         show_result(result, as_json, has_table=rows != "-")
         if result.failed:
@@ -296,27 +310,45 @@ def _run_again(folder: Path, settings: dict[str, Any], watch: dict[str, Any]) ->
 
 
 def _race(
-    profiles: list[Path], cc: str, cc_opt: list[str], settings: dict[str, Any], watch: dict[str, Any]
+    profiles: list[Path], made: MadeProfile, cc: str, cc_opt: list[str], settings: dict[str, Any], watch: dict[str, Any]
 ) -> RaceResult:
     from bentpipe.cli.live import race_sinks
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
-    from bentpipe.experiments.schemes import known_controllers, parse_options, parse_schemes
-    from bentpipe.profiles.parquet import read_profile
+    from bentpipe.experiments.schemes import parse_options, parse_schemes
 
     schemes = parse_schemes(cc, parse_options(cc_opt))
-    known = known_controllers()
-    for path in profiles:
-        if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
-            raise UserError(
-                f"PROFILES: {path}: no such file; expected a Profile; try one --cc, with commas: --cc {cc},{path}"
-            )
-    paths = [read_profile(path) for path in profiles]
+    if made.site is None:
+        paths = _read_profiles(profiles, cc)
+    elif profiles:
+        raise UserError(f"PROFILES: {profiles[0]}: --site makes the Profile; expected either of them")
+    else:
+        paths = [made.make(_made_duration_s(settings["duration_s"], settings["phase_s"]))]
     if settings["on_kernel"]:
         note_if_fast(paths)
     with race_sinks(**watch) as (on_rows, advance):
         settings |= {"on_progress": lambda each: advance(each.share), "on_rows": on_rows}
         return racing.race(paths, schemes, **settings)
+
+
+def _read_profiles(files: list[Path], cc: str) -> list[Profile]:
+    from bentpipe.experiments.schemes import known_controllers
+    from bentpipe.profiles.parquet import read_profile
+
+    known = known_controllers()
+    for path in files:
+        if not path.exists() and all(part in known for part in str(path).lower().replace(",", "+").split("+")):
+            raise UserError(
+                f"PROFILES: {path}: no such file; expected a Profile; try one --cc, with commas: --cc {cc},{path}"
+            )
+    return [read_profile(path) for path in files]
+
+
+def _made_duration_s(run_s: float | None, phase_s: float | None) -> float:
+    """Return the duration of a made Profile: one slot more than a Run, so that each seed begins elsewhere in a slot."""
+    if run_s is None:
+        return 300.0
+    return run_s + (SLOT_S if phase_s is None else phase_s)
 
 
 def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from bentpipe.cli import options
 from bentpipe.cli.live import Live, Rows, row_sinks
+from bentpipe.cli.made_profile import MadeProfile
 from bentpipe.seeds import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -24,43 +25,11 @@ ProfileFile = Annotated[
     Path | None,
     typer.Argument(metavar="[PROFILE]", help="Profile of the path (.parquet), unless --site.", show_default=False),
 ]
-Site = Annotated[str | None, options.place(label="Make the Profile of this terminal")]
-To = Annotated[str | None, options.place(label="With --site, the server")]
-Start = Annotated[
-    str | None,
-    typer.Option(
-        help="With --site, the Profile's start: ISO-8601, UTC unless it has an offset. [default: 2026-05-10T09:00:00Z]",
-        show_default=False,
-    ),
-]
 Duration = Annotated[
     float | None,
     typer.Option(
         parser=options.duration,
         help="With --site, the Profile's duration: 300 (seconds), 300s, 5m. [default: 300]",
-        show_default=False,
-    ),
-]
-Loss = Annotated[
-    str | None,
-    typer.Option(
-        help="With --site, the loss process: loaded (a flow fills the path) or idle (only pings). [default: loaded]",
-        show_default=False,
-    ),
-]
-Elements = Annotated[
-    Path | None,
-    typer.Option(
-        help="With --site, orbital elements: TLE, OMM (CSV, JSON, XML), plain or gzipped; needs --start. [default: "
-        "built-in Starlink]",
-        show_default=False,
-    ),
-]
-Gateways = Annotated[
-    Path | None,
-    typer.Option(
-        help="With --site, a gateway list (TOML, see docs/reference/scenarios.md). [default: Starlink's gateways of "
-        "2024]",
         show_default=False,
     ),
 ]
@@ -152,16 +121,11 @@ IPV6_LEAST_MTU = 1280
 """Smallest MTU of IPv6 (RFC 8200, 5) [bytes]."""
 
 
+@options.shared
 def run(
     profile: ProfileFile,
     command: Command,
-    site: Site = None,
-    to: To = None,
-    start: Start = None,
     duration: Duration = None,
-    loss: Loss = None,
-    elements: Elements = None,
-    gateways: Gateways = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -176,6 +140,8 @@ def run(
     listen_within: ListenWithin = 10.0,
     live: Live = False,
     rows: Rows = None,
+    *,
+    made: MadeProfile,
 ) -> None:
     """Run a program on the emulated path of a Profile, in real time. Exits with the program's exit code.
 
@@ -204,7 +170,7 @@ def run(
         raise UserError("--rows -: standard output is the program's; expected a file or a named pipe")
     if MIN_MTU <= mtu < IPV6_LEAST_MTU:
         note(f"--mtu {mtu}: below the {IPV6_LEAST_MTU} bytes that IPv6 requires, so the program has IPv4 only")
-    path = _path(profile, site, to, start, duration, loss, elements, gateways)
+    path = _path(profile, duration, made)
     note_if_fast([path])
     # A table between a program's own lines would overwrite them.
     is_table = sys.stderr.isatty() and not sys.stdout.isatty()
@@ -229,15 +195,10 @@ def run(
     raise typer.Exit(result.exit_code)
 
 
+@options.shared
 def shell(
     profile: ProfileFile = None,
-    site: Site = None,
-    to: To = None,
-    start: Start = None,
     duration: Duration = None,
-    loss: Loss = None,
-    elements: Elements = None,
-    gateways: Gateways = None,
     server: Server = None,
     out: Out = None,
     seed: Seed = 0,
@@ -250,6 +211,8 @@ def shell(
     aqm: Aqm = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
+    *,
+    made: MadeProfile,
 ) -> None:
     """Open your shell on the emulated path of a Profile; `exit` ends it. A shell inside a shell has both paths.
 
@@ -262,43 +225,33 @@ def shell(
     from bentpipe.cli.console import note
 
     note("shell on the emulated path; `exit` ends it")
-    program = [os.environ.get("SHELL") or "/bin/sh"]
-    network = (mtu, gateway_cc, no_internet, allow_local, aqm)
-    made = (site, to, start, duration, loss, elements, gateways)
-    run(profile, program, *made, server, out, seed, offset, at_end, *network, capture, listen_within)
+    run(
+        profile=profile,
+        command=[os.environ.get("SHELL") or "/bin/sh"],
+        duration=duration,
+        server=server,
+        out=out,
+        seed=seed,
+        offset=offset,
+        at_end=at_end,
+        mtu=mtu,
+        gateway_cc=gateway_cc,
+        no_internet=no_internet,
+        allow_local=allow_local,
+        aqm=aqm,
+        capture=capture,
+        listen_within=listen_within,
+        **vars(made),
+    )
 
 
-def _path(
-    file: Path | None,
-    site: str | None,
-    to: str | None,
-    start: str | None,
-    duration_s: float | None,
-    loss: str | None,
-    elements: Path | None,
-    gateways: Path | None,
-) -> Profile:
-    """Read the Profile in `file`, or make that of `site` and `to` and print it in one line."""
-    from bentpipe.cli.console import note, progress
+def _path(file: Path | None, duration_s: float | None, made: MadeProfile) -> Profile:
+    """Read the Profile in `file`, or make that of `made` and print it in one line."""
     from bentpipe.errors import UserError
-    from bentpipe.profiles.make import make_profile
     from bentpipe.profiles.parquet import read_profile
-    from bentpipe.profiles.show import describe
-    from bentpipe.times import parse_utc
 
-    if site is None:
-        others = {
-            "--to": to,
-            "--start": start,
-            "--duration": duration_s,
-            "--loss": loss,
-            "--elements": elements,
-            "--gateways": gateways,
-        }
-        if given := [option for option, value in others.items() if value is not None]:
-            raise UserError(
-                f"{given[0]}: belongs to a Profile that --site makes; expected --site too, or no {given[0]}"
-            )
+    if made.site is None:
+        made.refuse_without_site({"--duration": duration_s})
         if file is None:
             raise UserError("no Profile; expected a file (.parquet), or --site and --to to make one")
         if not file.exists():
@@ -306,21 +259,7 @@ def _path(
         return read_profile(file)
     if file is not None and str(file) != options.MADE:
         raise UserError(f"{file}: --site makes the Profile; expected either of them")
-    if to is None:
-        raise UserError("--site needs --to, the place of the server; expected a name of `bentpipe sites`, or lat,lon")
-    with progress("making the Profile") as advance:
-        made = make_profile(
-            site,
-            to,
-            start_unix_ns=None if start is None else parse_utc(start, "--start"),
-            duration_s=300.0 if duration_s is None else duration_s,
-            elements=elements,
-            gateways=gateways,
-            loss=loss,
-            on_progress=advance,
-        )
-    note(describe(made))
-    return made
+    return made.make(300.0 if duration_s is None else duration_s)
 
 
 def note_if_fast(paths: Iterable[Profile]) -> None:
