@@ -13,14 +13,9 @@ RESULTS = sorted([*(ROOT / "docs" / "results").glob("*.json"), *({*VALIDATION.rg
 NEEDED = {"commit", "machine", "processor", "kernel", "bentpipe"}
 
 TO_BE_MADE_ANEW = {
-    "docs/results/apnic-2022.json",
-    "docs/results/huston-2024.json",
     "python/bentpipe/validation/access_model/result.json",
     "python/bentpipe/validation/dish_recorder/result.json",
     "python/bentpipe/validation/emulator/faults.json",
-    "python/bentpipe/validation/look_angles/result.json",
-    "python/bentpipe/validation/measured_profile/result.json",
-    "python/bentpipe/validation/routes/result.json",
 }
 """Results without `made_on`, or of a commit that this history does not have. Remove those that are made anew."""
 
