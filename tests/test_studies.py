@@ -12,9 +12,9 @@ from bentpipe.cli.main import app
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.measurements.runs.imports import import_files
 from bentpipe.studies import STUDIES, find_study
+from bentpipe.studies.files import FILES
 from bentpipe.studies.measured import load_campaigns, measured_parts, probe_series
 from bentpipe.studies.running import check, run_study
-from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 CLI = CliRunner()
@@ -120,7 +120,7 @@ WITHOUT_NUMBERS = {
 def test_every_published_figure_names_its_source(name):
     if name in WITHOUT_NUMBERS:
         pytest.skip(WITHOUT_NUMBERS[name])
-    published = load_scenario(name).published
+    published = FILES[name].load().published
     assert published
     assert all(figure.source and figure.quantity for figure in published.values())
 

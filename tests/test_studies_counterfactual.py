@@ -6,16 +6,20 @@ from bentpipe.errors import UserError
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
-from bentpipe.studies.counterfactual import loss_parameters, take_counterfactuals
+from bentpipe.records import Name, Record
+from bentpipe.studies.counterfactual import CounterfactualEntry, counterfactuals_of, loss_parameters
 from bentpipe.studies.flows import on_day
 from bentpipe.studies.study import Row, Verdict
-from bentpipe.studies.table import Table
 
 ENTRY = '[counterfactual.one]\nchange = "half as good"\nsource = "figure 1"\ntests = 2\n'
 
 
+class Changes(Record):
+    counterfactual: dict[Name, CounterfactualEntry]
+
+
 def taken(text):
-    return take_counterfactuals(Table.parse(text, "x.toml"))
+    return counterfactuals_of(Changes.from_toml(text, "x.toml").counterfactual)
 
 
 @pytest.mark.parametrize(("lost", "every_s", "within"), [(0.02, 0.5, 0.1), (0.005, None, 0.01)])
@@ -64,9 +68,9 @@ def test_rows_of_a_counterfactual_name_the_change_and_its_source():
 
 
 def test_an_invalid_counterfactual_is_refused_in_one_line():
-    with pytest.raises(UserError, match=r"x.toml: counterfactual: one: key 'tests' is missing"):
+    with pytest.raises(UserError, match=r"x.toml: counterfactual.one: key 'tests' is missing"):
         taken(ENTRY.replace("tests = 2\n", ""))
-    with pytest.raises(UserError, match=r"counterfactual: one: lost is 1.5; expected a number from 1e-06 to 1"):
+    with pytest.raises(UserError, match=r"counterfactual.one: lost is 1.5; expected a number from 1e-06 to 1"):
         taken(ENTRY + "lost = 1.5\n")
-    with pytest.raises(UserError, match=r"counterfactual: one: unknown key 'lots'; did you mean 'lost'"):
+    with pytest.raises(UserError, match=r"counterfactual.one: unknown key 'lots'; did you mean 'lost'"):
         taken(ENTRY + "lots = 0.5\n")

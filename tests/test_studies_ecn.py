@@ -13,6 +13,7 @@ from bentpipe.experiments import schemes
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.studies import ecn_on_starlink as study
+from bentpipe.studies.files import EcnOnStarlink
 from bentpipe.studies.waits import lone_ms
 
 
@@ -59,9 +60,9 @@ def test_a_queue_with_half_the_delay_and_equal_goodput_is_reported_so():
 
 
 def test_queues_and_schemes_of_the_study_are_valid():
-    queues = study.parameters().table("queues")
+    queues = EcnOnStarlink.load().queues
     for name in study.NAMES:
-        assert parse_queue(queues.text(name)).discipline
+        assert parse_queue(getattr(queues, name)).discipline
     for queue in (study.OWN, "CoDel"):
         assert all(schemes.parse_schemes(scheme) == (scheme,) for scheme in study._schemes(queue))
 

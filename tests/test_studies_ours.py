@@ -13,9 +13,9 @@ from bentpipe.execution import cluster
 from bentpipe.experiments.schemes import known_controllers, parse_scheme
 from bentpipe.plots.error_curves import plot_error_curves
 from bentpipe.plots.pareto import plot_pareto
-from bentpipe.studies import field, hint_error, leo_field
+from bentpipe.studies import field, leo_field
+from bentpipe.studies.files import HintError, HintUser, LeoField
 from bentpipe.studies.flows import RunBatch
-from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 from bentpipe.times import parse_utc
 
@@ -36,8 +36,8 @@ def test_the_queueing_delay_is_the_time_of_packets_in_queues(tmp_path: Path) -> 
 
 
 def test_paths_of_the_study_differ_from_those_of_the_design() -> None:
-    table = load_scenario("leo-field").table
-    paths, design = ({tuple(text.split()) for text in table.texts(name)} for name in ("paths", "design"))
+    file = LeoField.load()
+    paths, design = ({tuple(text.split()) for text in texts} for texts in (file.paths, file.design))
     assert len(paths) >= 20
     assert not {(site, to, start) for site, to, start, _ in paths} & {
         (site, to, start) for site, to, start, _ in design
@@ -68,7 +68,7 @@ def test_intervals_contain_their_mean_and_narrow_with_more_profiles() -> None:
 
 
 def test_verdicts_follow_the_figures() -> None:
-    published = load_scenario("leo-field").published
+    published = LeoField.load().published
     shares = {"bbr3-leo": [0.97, 0.99, 0.98] * 3, "cubic-leo": [0.8, 0.9, 0.85] * 3, "cubic": [0.5, 0.6, 0.55] * 3}
     queues = {"bbr3-leo": [20.0, 30.0, 25.0] * 3, "bbr": [60.0, 70.0, 65.0] * 3, "cubic": [40.0] * 9}
     queues["cubic-leo"] = [30.0, 32.0, 31.0] * 3
@@ -106,7 +106,7 @@ def test_a_claim_of_never_is_decided_by_the_smallest_seed() -> None:
     path = SimpleNamespace(name="geo", traffic=None)
     scores = {("geo", e): [field.Score((100e6,), 1.0)] * 6 for e in ("bbr3", "cubic", "cubic-leo")}
     scores["geo", "bbr3-leo"] = [field.Score((97e6,), 1.0), *[field.Score((101e6,), 1.0)] * 5]
-    _, verdicts = leo_field._still(scores, [path], load_scenario("leo-field").published, "b")
+    _, verdicts = leo_field._still(scores, [path], LeoField.load().published, "b")
     assert [verdict.holds for verdict in verdicts if "bbr3-leo" in verdict.statement] == [False, True]
 
 
@@ -118,40 +118,37 @@ def test_a_pair_is_judged_by_jain_and_cubics_goodput() -> None:
         scores[name, "bbr3+cubic"] = [field.Score((90e6, 10e6), 60.0)]
         scores[name, "cubic-leo+cubic"] = [field.Score((80e6, 20e6), 60.0)]
         scores[name, "cubic+cubic"] = [field.Score((50e6, 50e6), 60.0)]
-    _, (ours, cubic) = leo_field._fair(scores, names, load_scenario("leo-field").published, "b")
+    _, (ours, cubic) = leo_field._fair(scores, names, LeoField.load().published, "b")
     assert ours.holds
     assert "× 4.000" in ours.why
     assert cubic.holds is False
 
 
 def test_the_files_name_known_controllers_and_enough_paths() -> None:
-    table = load_scenario("leo-field").table
-    assert set(table.texts("left_out")) <= set(known_controllers())
-    paths = table.texts("paths")
-    assert len(paths) >= 20
-    assert len({path.split()[3] for path in paths}) == len(paths)
-    users = load_scenario("hint-error").table.named_tables("users")
-    for user in users.values():
-        for key in ("hinted", "wrong", "none", "parent"):
-            assert parse_scheme(user.text(key))
+    file = LeoField.load()
+    assert set(file.left_out) <= set(known_controllers())
+    assert len(file.paths) >= 20
+    assert len({path.split()[3] for path in file.paths}) == len(file.paths)
+    for user in HintError.load().users.values():
+        for scheme in (user.hinted, user.wrong, user.none, user.parent):
+            assert parse_scheme(scheme)
 
 
 def test_a_clock_that_is_withheld_has_no_moment_in_any_run() -> None:
-    table = load_scenario("hint-error").table
-    starts_ns = [parse_utc(path.split()[2]) for path in table.texts("paths")]
-    duration_s = table.number("duration_s", 20, 3600)
-    for user in table.named_tables("users").values():
-        none = user.text("none")
+    file = HintError.load()
+    starts_ns = [parse_utc(path.split()[2]) for path in file.paths]
+    for user in file.users.values():
+        none = user.none
         if "period_s" in none:
             at = dict(each.split("=") for each in none.partition(":")[2].split(","))
             period_s, moment_s = float(at["period_s"]), float(at["reassigned_at_s"])
             ahead_s = [(moment_s - start_ns / 1e9) % period_s for start_ns in starts_ns]
-            assert min(ahead_s) > duration_s + 10  # nor is one near enough to prepare for
-            assert user.text("hinted") == none.partition(":")[0]
+            assert min(ahead_s) > file.duration_s + 10  # nor is one near enough to prepare for
+            assert user.hinted == none.partition(":")[0]
 
 
 def test_an_error_is_written_into_the_scheme() -> None:
-    user = hint_error._User("bbr3-leo:hints=schedule", "", "", "bbr3", "")
+    user = HintUser(hinted="bbr3-leo:hints=schedule", wrong="-", none="-", parent="bbr3", wrong_is="-")
     assert user.late(0) == "bbr3-leo:hints=schedule"
     assert parse_scheme(user.late(-200)) == parse_scheme("bbr3-leo:hint_offset_ms=-200,hints=schedule")
 

@@ -8,8 +8,8 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import STUDIES, find_study
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, on_one_path, sign_tested, values_text
 from bentpipe.studies.apnic_2022 import _equal_after_s
+from bentpipe.studies.files import FILES
 from bentpipe.studies.flows import DAY_NS, RunBatch, Track, on_day, quantile
-from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request
 
 OURS = ["apnic-2022", "huston-2024", "bbr3-starlink", "t3p-cc"]
@@ -27,8 +27,7 @@ def track(goodput_bps, start_s=0.0, step_s=1.0):
 def test_every_study_is_listed_and_its_published_figures_have_sources(name):
     assert find_study(name).name == name
     assert name in STUDIES
-    scenario = load_scenario(name)
-    assert all(published.source for published in scenario.published.values())
+    assert all(published.source for published in FILES[name].load().published.values())
 
 
 def test_a_track_is_cut_and_binned():

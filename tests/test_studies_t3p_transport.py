@@ -7,9 +7,9 @@ import pytest
 from bentpipe.scenarios.services import load_services
 from bentpipe.scenarios.sites import Place
 from bentpipe.studies import find_study
-from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.files import T3pBbr2Grid
 from bentpipe.studies.t3p import load_terminals
-from bentpipe.studies.t3p_bbr2_grid import _take
+from bentpipe.studies.t3p_bbr2_grid import _setup
 from bentpipe.studies.t3p_pooled import Span, pooled
 from bentpipe.studies.t3p_uplink import HOUR_NS, load_uplink, starts_of_tests, uplink_paths
 from bentpipe.times import parse_utc
@@ -17,7 +17,7 @@ from bentpipe.tuning.scores import score
 
 
 def test_the_grid_has_the_default_and_the_published_point():
-    setup = _take(load_scenario("t3p-bbr2-grid").table, quick=False)
+    setup = _setup(T3pBbr2Grid.load(), quick=False)
     points = list(setup.grid.points())
     assert len(points) == 20
     assert {("5000", "0.02"), ("4000", "0.08")} <= set(points)
@@ -28,7 +28,7 @@ def test_the_grid_has_the_default_and_the_published_point():
 
 def test_all_figures_use_the_path_of_the_preset():
     uplink = load_uplink()
-    assert _take(load_scenario("t3p-bbr2-grid").table, quick=False).uplink == uplink
+    assert _setup(T3pBbr2Grid.load(), quick=False).uplink == uplink
     service = load_services()["leo-bcn1"]
     assert service.terminal.pop == uplink.terminal.pop == "MAD"
     assert abs(service.terminal.lat_deg - uplink.terminal.lat_deg) < 0.05

@@ -35,6 +35,7 @@ from bentpipe.scenarios.services import ServicesFile  # noqa: E402
 from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
 from bentpipe.scenarios.sites import SitesFile  # noqa: E402
 from bentpipe.scenarios.traffic import TrafficFile  # noqa: E402
+from bentpipe.studies.files import FILES as STUDY_FILES  # noqa: E402
 
 
 def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer brings its own Click
@@ -104,6 +105,7 @@ SCHEMAS: dict[str, tuple[type[Record], str]] = {
     "services": (ServicesFile, "`services.toml`"),
     "traffic": (TrafficFile, "`traffic.toml`"),
     "load-tests": (LoadTestsFile, "`load_tests.toml`"),
+    **{f"study-{name}": (kind, f"`{kind.FILE}`") for name, kind in STUDY_FILES.items()},
 }
 """The records of files by the names of their schemas, with what they describe."""
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies.agreement import Claim, all_hold, on_one_path, values_text
-from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
+from bentpipe.studies.counterfactual import QUICK, Counterfactual, counterfactuals_of
+from bentpipe.studies.files import Apnic2022, TwoStreamPath
 from bentpipe.studies.flows import RunBatch, StudyRun, Track, as_drawn, on_day
-from bentpipe.studies.scenario import Published, load_scenario
+from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
-from bentpipe.studies.table import Table
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
@@ -58,27 +58,14 @@ class _Path:
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("apnic-2022")
-    table = scenario.table
-    seeds = table.integer("seeds", 1, 1000)
-    quick_seeds = table.integer("seeds-quick", 1, 1000)
-    controllers = table.texts("controllers")
-    host = table.table("host")
-    hosts = {
-        "debian-10": Host(
-            rmem_max_bytes=host.integer("rmem_max_bytes", 1, 2**40),
-            wmem_max_bytes=host.integer("wmem_max_bytes", 1, 2**40),
-        )
-    }
-    paths = [_path(name, entry, request.quick) for name, entry in table.named_tables("paths").items()]
-    changed = take_counterfactuals(table)[: QUICK if request.quick else None]
-    ping = table.table("ping")
-    full_ping_s, quick_ping_s = (ping.number(key, 10, 86_400) for key in ("duration_s", "duration_quick_s"))
-    ping_s = quick_ping_s if request.quick else full_ping_s
-    geo_ping_s = min(ping_s, ping.number("geo_s", 10, 86_400))
-    for part in (host, ping, table):
-        part.done()
-    seeds = quick_seeds if request.quick else seeds
+    file = Apnic2022.load()
+    controllers = file.controllers
+    hosts = {"debian-10": file.host.host()}
+    paths = [_path(name, entry, request.quick) for name, entry in file.paths.items()]
+    changed = counterfactuals_of(file.counterfactual)[: QUICK if request.quick else None]
+    ping_s = file.ping.duration_quick_s if request.quick else file.ping.duration_s
+    geo_ping_s = min(ping_s, file.ping.geo_s)
+    seeds = file.seeds_quick if request.quick else file.seeds
     field = RunBatch()
 
     def add(path: _Path, count: int, parameters: Mapping[str, Any] | None = None) -> list[Profile]:
@@ -119,7 +106,7 @@ def _run(request: Request) -> Result:
         for path in [*paths, *(path for _, path in supposed)]
     }
     basis = f"simulated: {seeds} tests"
-    published = scenario.published
+    published = file.published
     pings = {
         path.name: _pings(path, geo_ping_s if path.name == "geo" else ping_s)
         for path in paths
@@ -162,15 +149,11 @@ def _supposed(paths: Sequence[_Path], changed: Sequence[Counterfactual]) -> list
     ]
 
 
-def _path(name: str, entry: Table, quick: bool) -> _Path:
-    shrunk = entry.number("quick", 0.05, 1.0)
-    times = {key: entry.number(key, 1, 3600) for key in ("joins_s", "leaves_s", "ends_s")}
-    if quick:
-        times = {key: round(value * shrunk, 1) for key, value in times.items()}
-    times["bin_s"] = entry.number("bin_s", 0.1, 60)
-    path = _Path(name, entry.text("preset"), entry.text("traffic") if entry.has("traffic") else None, **times)
-    entry.done()
-    return path
+def _path(name: str, entry: TwoStreamPath, quick: bool) -> _Path:
+    joins_s, leaves_s, ends_s = (
+        round(time_s * entry.quick, 1) if quick else time_s for time_s in (entry.joins_s, entry.leaves_s, entry.ends_s)
+    )
+    return _Path(name, entry.preset, entry.traffic, joins_s, leaves_s, ends_s, entry.bin_s)
 
 
 def _ns(seconds: float) -> int:

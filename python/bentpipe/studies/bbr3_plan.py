@@ -10,6 +10,7 @@ import numpy as np
 from bentpipe.experiments.experiment import Direction
 from bentpipe.studies.counterfactual import Counterfactual
 from bentpipe.studies.flows import Floats, StudyRun, Track
+from bentpipe.studies.scenario import HostEntry
 
 #: Names of the two buffer sizes, first in a `Key`: (buffers, direction, city, controller). A counterfactual's Runs have
 #: the default buffers, and its name in this place.
@@ -28,7 +29,7 @@ class Plan:
     controllers: Sequence[str]
     hours: Sequence[int]
     duration_s: float
-    buffers: Mapping[str, Mapping[str, int]]
+    buffers: Mapping[str, HostEntry]
     counterfactuals: Sequence[Counterfactual]
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
 from bentpipe.plots import style
 from bentpipe.plots.groups import Boxes, plot_boxes
 from bentpipe.plots.streams import Line, Panel, plot_panels
@@ -29,11 +29,11 @@ from bentpipe.studies.bbr3_plan import (
     track_values,
 )
 from bentpipe.studies.bbr3_verdicts import city_verdicts, verdicts_of
-from bentpipe.studies.counterfactual import QUICK, Counterfactual, take_counterfactuals
+from bentpipe.studies.counterfactual import QUICK, Counterfactual, counterfactuals_of
+from bentpipe.studies.files import Bbr3Starlink
 from bentpipe.studies.flows import Floats, Key, RunBatch, StudyRun, Track, as_drawn, quantile
-from bentpipe.studies.scenario import Published, load_scenario
+from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Request, Result, Row, Study
-from bentpipe.studies.table import Table
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ HOUR_NS = 3600 * NS_PER_S
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("bbr3-starlink")
-    plan = _plan(scenario.table, request.quick)
+    file = Bbr3Starlink.load()
+    plan = _plan(file, request.quick)
     field = RunBatch()
 
     def add(key: Key, path: Profile, seed: int) -> None:
@@ -67,7 +67,7 @@ def _run(request: Request) -> Result:
                     ),
                 ),
                 sample_step_ns=NS_PER_S,
-                hosts={"host": Host.check(dict(host), "host")},
+                hosts={"host": host.host()},
             )
             field.add((*key, controller), experiment, path)
 
@@ -83,10 +83,10 @@ def _run(request: Request) -> Result:
         for seed, path in enumerate(paths):
             add((each.name, "down", each.on), path, seed)
     runs = field.run(request, (0.3, 0.95))
-    rows, what_if = _rows(scenario.published, runs, plan), []
+    rows, what_if = _rows(file.published, runs, plan), []
     for each, lost_row in zip(plan.counterfactuals, lost, strict=True):
         its = {(DEFAULT, *key[1:]): ran for key, ran in runs.items() if key[0] == each.name}
-        rows += [lost_row, *each.rows(_download_rows(scenario.published, its, _of(plan, each)))]
+        rows += [lost_row, *each.rows(_download_rows(file.published, its, _of(plan, each)))]
         what_if += each.statements(city_verdicts(its, _of(plan, each), DEFAULT, "down", each.on))
     return Result(
         rows,
@@ -123,25 +123,16 @@ def _of(plan: Plan, changed: Counterfactual) -> Plan:
     return replace(plan, cities=[changed.on], hours=plan.hours[: changed.tests])
 
 
-def _plan(table: Table, quick: bool) -> Plan:
-    cities, quick_cities = table.texts("cities"), table.texts("cities-quick")
-    full_s, quick_s = (table.number(key, 10, 3600) for key in ("duration_s", "duration_quick_s"))
-    hours, quick_hours = table.integers("hours", 0, 23), table.integers("hours-quick", 0, 23)
-    buffers = {
-        name: {key: entry.integer(key, 4096, 2**40) for key in ("rmem_max_bytes", "wmem_max_bytes")}
-        for name, entry in table.named_tables("buffers").items()
-    }
-    plan = Plan(
-        preset=table.text("preset"),
-        cities=quick_cities if quick else cities,
-        controllers=table.texts("controllers"),
-        hours=quick_hours if quick else hours,
-        duration_s=quick_s if quick else full_s,
-        buffers=buffers,
-        counterfactuals=take_counterfactuals(table)[: QUICK if quick else None],
+def _plan(file: Bbr3Starlink, quick: bool) -> Plan:
+    return Plan(
+        preset=file.preset,
+        cities=file.cities_quick if quick else file.cities,
+        controllers=file.controllers,
+        hours=file.hours_quick if quick else file.hours,
+        duration_s=file.duration_quick_s if quick else file.duration_s,
+        buffers=file.buffers,
+        counterfactuals=counterfactuals_of(file.counterfactual)[: QUICK if quick else None],
     )
-    table.done()
-    return plan
 
 
 def _rows(published: Mapping[str, Published], runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[Row]:
@@ -276,7 +267,7 @@ def _notes(runs: Mapping[Key, Sequence[StudyRun]], plan: Plan) -> list[str]:
     for city in plan.cities:
         rtt_ms = quantile(track_values(runs[DEFAULT, "down", city, "bbr3"], take_rtt), 0.5)
         if rtt_ms is not None:
-            wmem = plan.buffers[DEFAULT]["wmem_max_bytes"]
+            wmem = plan.buffers[DEFAULT].wmem_max_bytes
             caps.append(f"{city} {wmem * 0.69 * 8 / rtt_ms / 1e3:.0f}")
     return [
         "a send buffer of 4 MB holds 2.9 MB of data in flight (66 Mbit/s at 350 ms, measured on a kernel): it limits "

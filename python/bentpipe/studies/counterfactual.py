@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from bentpipe.profiles.access import default_parameters
 from bentpipe.profiles.path import PathView
+from bentpipe.records import Record, Text
 from bentpipe.studies.study import Row, Verdict
-from bentpipe.studies.table import Table
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
@@ -80,31 +81,42 @@ class Counterfactual:
 QUICK = 1
 
 
-def take_counterfactuals(table: Table) -> list[Counterfactual]:
-    """Read the table ``counterfactual`` of a study's file, the most informative first.
+class CounterfactualEntry(Record):
+    """A change in a study's file. With `every_s` losses come in bursts, otherwise each packet is lost independently."""
 
-    Keys: `change`, `source`, `tests`, optionally `on`, and the change itself: `lost`, `preset` or `traffic`. `lost` is
-    the share of packets lost in each direction. With `every_s` losses come in bursts that start at random with this
-    mean spacing; without it each packet is lost independently.
-    """
-    return [_counterfactual(name, entry) for name, entry in table.named_tables("counterfactual").items()]
+    change: Text
+    """The difference, as text."""
+    source: Text
+    """Publication of the value."""
+    on: Text | None = None
+    """Part of the study that changes (a path, an hour); default: all of it."""
+    tests: Annotated[int, Field(ge=1, le=1000)]
+    """Number of the study's tests that are repeated."""
+    lost: Annotated[float, Field(ge=1e-6, le=1)] | None = None
+    """Share of packets lost in each direction; default: the path's own."""
+    every_s: Annotated[float, Field(ge=0.05, le=3600)] | None = None
+    """Mean time between bursts [s]; default: independent losses."""
+    preset: Text | None = None
+    """Path that replaces the study's; default: the same."""
+    traffic: Text | None = None
+    """Background traffic that replaces the study's; default: the same."""
 
 
-def _counterfactual(name: str, entry: Table) -> Counterfactual:
-    lost = entry.number("lost", 1e-6, 1.0) if entry.has("lost") else None
-    every_s = entry.number("every_s", 0.05, 3600.0) if entry.has("every_s") else None
-    counterfactual = Counterfactual(
-        name=name,
-        change=entry.text("change"),
-        source=entry.text("source"),
-        on=entry.text("on") if entry.has("on") else "",
-        tests=entry.integer("tests", 1, 1000),
-        parameters={} if lost is None else {"loss": loss_parameters(lost, every_s)},
-        preset=entry.text("preset") if entry.has("preset") else None,
-        traffic=entry.text("traffic") if entry.has("traffic") else None,
-    )
-    entry.done()
-    return counterfactual
+def counterfactuals_of(entries: Mapping[str, CounterfactualEntry]) -> list[Counterfactual]:
+    """Return the changes of a study's file, in its order."""
+    return [
+        Counterfactual(
+            name=name,
+            change=entry.change,
+            source=entry.source,
+            on=entry.on or "",
+            tests=entry.tests,
+            parameters={} if entry.lost is None else {"loss": loss_parameters(entry.lost, entry.every_s)},
+            preset=entry.preset,
+            traffic=entry.traffic,
+        )
+        for name, entry in entries.items()
+    ]
 
 
 def loss_parameters(lost: float, every_s: float | None) -> dict[str, Any]:

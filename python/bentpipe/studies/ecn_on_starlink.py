@@ -19,10 +19,9 @@ from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.runs.estimates import Estimate, estimate
-from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.agreement import Claim, all_hold
+from bentpipe.studies.files import EcnOnStarlink
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
-from bentpipe.studies.table import Table
 from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.times import parse_utc
 
@@ -79,29 +78,18 @@ class Outcome:
 OutcomesByKey = Mapping[tuple[str, str, str], Sequence[Outcome]]
 
 
-def parameters() -> Table:
-    """Read the study's file. It has no published values, since no answer has been published."""
-    where = "studies/ecn-on-starlink.toml"
-    return Table.parse(packaged_text(where), where)
-
-
 def _run(request: Request) -> Result:
-    table = parameters()
-    first, every_h = parse_utc(table.text("first")), table.number("every_h", 0, 1000)
-    full_s, quick_s = (table.number(key, 10, 3600) for key in ("duration_s", "duration_quick_s"))
-    routes, few = table.texts("paths"), table.integer("paths_quick", 1, 100)
-    written = table.table("queues")
-    queues = {OWN: ""} | {name: written.text(key) for key, name in NAMES.items()}
-    for part in (written, table):
-        part.done()
-    duration_s = quick_s if request.quick else full_s
-    routes = routes[:few] if request.quick else routes
+    file = EcnOnStarlink.load()
+    first = parse_utc(file.first)
+    queues = {OWN: ""} | {name: str(getattr(file.queues, key)) for key, name in NAMES.items()}
+    duration_s = file.duration_quick_s if request.quick else file.duration_s
+    routes = file.paths[: file.paths_quick if request.quick else None]
     paths = []
     for number, route in enumerate(routes):
         site, _, server = (part.strip() for part in route.partition(">"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnpublishedRouteWarning)  # the study's paths end on a great circle
-            start_unix_ns = first + round(number * every_h * 3600e9)
+            start_unix_ns = first + round(number * file.every_h * 3600e9)
             path = make_profile(site, server, start_unix_ns=start_unix_ns, duration_s=duration_s, seed=number)
         paths.append(path)
         request.on_progress(0.1 * (number + 1) / len(routes))

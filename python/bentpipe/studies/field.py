@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.execution.sinks.table import SweptRun
     from bentpipe.studies.study import Request
-    from bentpipe.studies.table import Table
 
 #: Length of a Profile beyond its Run, for the start phase and late replies [s].
 _SPARE_S = 5.0
@@ -60,11 +59,10 @@ class Score:
     queue_ms: float | None
 
 
-def take_paths(table: Table, duration_s: float, quick: int | None = None) -> list[Path]:
-    """Make the Profiles of a study's `paths` (each ``SITE TO START SEED``); only the first `quick` if given."""
-    texts = table.texts("paths")
+def make_paths(texts: Sequence[str], duration_s: float) -> list[Path]:
+    """Make the Profiles of a study's `paths` (each ``SITE TO START SEED``)."""
     paths = []
-    for text in texts[:quick]:
+    for text in texts:
         site, to, start, seed = text.split()
         with warnings.catch_warnings():
             # The list of places states that the route is a great circle.

@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from bentpipe.plots.error_curves import plot_error_curves
 from bentpipe.studies import field
 from bentpipe.studies.agreement import Claim, all_hold, ratio_of, ratio_text
-from bentpipe.studies.scenario import load_scenario
+from bentpipe.studies.files import HintError, HintUser
 from bentpipe.studies.study import Request, Result, Row, Study
 
 
-@dataclass(frozen=True)
-class _User:
-    """A controller's schemes: with a hint, with a wrong one and with none; its parent; text for the wrong hint."""
-
-    hinted: str
-    wrong: str
-    none: str
-    parent: str
-    wrong_is: str
-
-    def late(self, offset_ms: int) -> str:
-        """Return the scheme whose hint is `offset_ms` later than the handover."""
-        if not offset_ms:
-            return self.hinted
-        name, _, tunables = self.hinted.partition(":")
-        return f"{name}:{','.join(filter(None, [f'hint_offset_ms={offset_ms}', tunables]))}"
-
-
 def _run(request: Request) -> Result:
-    loaded = load_scenario("hint-error")
-    scenario, published = loaded.table, loaded.published
-    duration_s, warmup_s = scenario.number("duration_s", 20, 3600), scenario.number("warmup_s", 0, 600)
-    offsets_ms = scenario.integers("offsets_ms", -15_000, 15_000)
-    paths = field.take_paths(scenario, duration_s, quick=1 if request.quick else None)
-    users = {}
-    for name, table in scenario.named_tables("users").items():
-        users[name] = _User(*(table.text(key) for key in ("hinted", "wrong", "none", "parent", "wrong_is")))
-        table.done()
-    scenario.done()
+    file = HintError.load()
+    published, duration_s, warmup_s, users = file.published, file.duration_s, file.warmup_s, file.users
+    offsets_ms = list(file.offsets_ms)
+    paths = field.make_paths(file.paths[: 1 if request.quick else None], duration_s)
     if request.quick:
         offsets_ms = [min(offsets_ms), 0, max(offsets_ms)]
     schemes = list(
@@ -56,7 +31,7 @@ def _run(request: Request) -> Result:
     names = [path.name for path in paths]
     basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
 
-    def over_parent(scheme: str, user: _User, least: float = 1.0, case: str = "") -> Claim:
+    def over_parent(scheme: str, user: HintUser, least: float = 1.0, case: str = "") -> Claim:
         mine, theirs = ([scores[name, e][0].goodput_bps[0] for name in names] for e in (scheme, user.parent))
         return Claim(case, mine, theirs, least)
 

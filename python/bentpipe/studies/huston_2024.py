@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, ProfileRef
 from bentpipe.experiments.traffic import cross_traffic, traffic_share
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.scenarios.traffic import find_traffic
 from bentpipe.studies import huston_ping
 from bentpipe.studies.agreement import Claim, all_hold, values_text
-from bentpipe.studies.counterfactual import QUICK, take_counterfactuals
+from bentpipe.studies.counterfactual import QUICK, counterfactuals_of
+from bentpipe.studies.files import Huston2024
 from bentpipe.studies.flows import RunBatch, StudyRun, as_drawn, on_day
-from bentpipe.studies.scenario import Published, load_scenario
+from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 if TYPE_CHECKING:
@@ -36,22 +37,11 @@ OWN = "own"
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("huston-2024")
-    table = scenario.table
-    seeds, quick_seeds = (table.integer(key, 1, 1000) for key in ("seeds", "seeds-quick"))
-    seeds = quick_seeds if request.quick else seeds
-    preset, duration_s = table.text("preset"), table.number("duration_s", SETTLED_S + 1, 3600)
-    controllers, hours = table.texts("controllers"), table.texts("traffic")
-    host = table.table("host")
-    hosts = {
-        "linux": Host(
-            rmem_max_bytes=host.integer("rmem_max_bytes", 1, 2**40),
-            wmem_max_bytes=host.integer("wmem_max_bytes", 1, 2**40),
-        )
-    }
-    changed = take_counterfactuals(table)[: QUICK if request.quick else None]
-    host.done()
-    table.done()
+    file = Huston2024.load()
+    seeds = file.seeds_quick if request.quick else file.seeds
+    preset, duration_s, controllers, hours = file.preset, file.duration_s, file.controllers, file.traffic
+    hosts = {"linux": file.host.host()}
+    changed = counterfactuals_of(file.counterfactual)[: QUICK if request.quick else None]
     pings = huston_ping.STUDY.run(replace(request, on_progress=lambda done: request.on_progress(0.3 * done)))
     field = RunBatch()
 
@@ -89,10 +79,10 @@ def _run(request: Request) -> Result:
 
     runs, basis = of(OWN), _basis(seeds, duration_s)
     means = _means(runs)
-    rows, what_if = _rows(scenario.published, runs, means, basis), []
+    rows, what_if = _rows(file.published, runs, means, basis), []
     for each, lost_row in zip(changed, lost, strict=True):
         its, its_basis = of(each.name), _basis(min(seeds, each.tests), duration_s)
-        rows += [lost_row, *each.rows(_rows(scenario.published, its, _means(its), its_basis))]
+        rows += [lost_row, *each.rows(_rows(file.published, its, _means(its), its_basis))]
         what_if += each.statements(_verdicts(_means(its), its_basis))
     basis_lines = [f"{preset}, {duration_s:g} s on {seeds} days, with peak and off-peak traffic of traffic.toml"]
     return Result(

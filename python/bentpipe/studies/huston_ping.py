@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,9 +12,10 @@ from bentpipe.analysis.handovers import DENSE_S, Handovers, analyze_handovers
 from bentpipe.analysis.latency import latency_summary
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_ping_profile
+from bentpipe.studies.files import HustonPing
 from bentpipe.studies.measured import Part, probe_series
-from bentpipe.studies.scenario import Scenario, load_scenario, take_place
-from bentpipe.studies.simulated import simulated_pings, take_windows
+from bentpipe.studies.scenario import Published
+from bentpipe.studies.simulated import simulated_pings, windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 
 #: `ping -f`: a probe with each reply, but every 10 ms at least (ping(8)); Starlink's replies take longer.
@@ -37,7 +39,7 @@ class _Flood:
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("huston-ping")
+    file = HustonPing.load()
     measured = [(part, only_series(part.table)) for part in probe_series(request.data)]
     dense = [part for part, series in measured if spacing_s(series.t_s) <= DENSE_S]
     long = [
@@ -45,7 +47,7 @@ def _run(request: Request) -> Result:
         for part, series in measured
         if part.losses_known and series.duration_s >= LONG_S and spacing_s(series.t_s) <= PACED_S
     ]
-    simulated = _Simulated(scenario, request)
+    simulated = _Simulated(file, request)
     dense = dense or [simulated.flood()]
     long = long or [simulated.paced()]
     request.on_progress(0.8)
@@ -54,8 +56,8 @@ def _run(request: Request) -> Result:
         for part in dense
     ]
     losses = [(part, float(latency_summary(part.table)["loss"][0])) for part in long]
-    rows = [row for flood in floods for row in _flood_rows(scenario, flood)]
-    rows += [scenario.published["loss"].row(loss, part.basis, of=part.name) for part, loss in losses]
+    rows = [row for flood in floods for row in _flood_rows(file.published, flood)]
+    rows += [file.published["loss"].row(loss, part.basis, of=part.name) for part, loss in losses]
     verdicts = [verdict for flood in floods for verdict in _flood_verdicts(flood)]
     verdicts += [_loss_verdict(part, loss) for part, loss in losses]
     figures = {
@@ -71,15 +73,10 @@ def _run(request: Request) -> Result:
 class _Simulated:
     """Pings over computed Profiles, simulated on demand."""
 
-    def __init__(self, scenario: Scenario, request: Request) -> None:
-        table = scenario.table
-        self._site, self._server = (take_place(key, table.table(key)) for key in ("terminal", "server"))
-        self._flood, self._paced, paced_quick = (
-            take_windows(table.table(key)) for key in ("flood", "paced", "paced-quick")
-        )
-        table.done()
-        if request.quick:
-            self._paced = paced_quick
+    def __init__(self, file: HustonPing, request: Request) -> None:
+        self._site, self._server = file.terminal.place("terminal"), file.server.place("server")
+        self._flood = windows_of(file.flood)
+        self._paced = windows_of(file.paced_quick if request.quick else file.paced)
         self._on_progress = request.on_progress
 
     def flood(self) -> Part:
@@ -96,7 +93,7 @@ class _Simulated:
         return Part(f"{self._site.name} → {self._server.name}", f"simulated: {how}", pings)
 
 
-def _flood_rows(scenario: Scenario, flood: _Flood) -> list[Row]:
+def _flood_rows(published: Mapping[str, Published], flood: _Flood) -> list[Row]:
     handovers, edges = flood.handovers, flood.handovers.edges
     ours = {
         "period": handovers.period_s,
@@ -104,7 +101,7 @@ def _flood_rows(scenario: Scenario, flood: _Flood) -> list[Row]:
         "spike-low": edges.excess_ms if edges else None,
         "spike-high": edges.excess_p95_ms if edges else None,
     }
-    return [scenario.published[key].row(value, flood.part.basis, of=flood.part.name) for key, value in ours.items()]
+    return [published[key].row(value, flood.part.basis, of=flood.part.name) for key, value in ours.items()]
 
 
 def _flood_verdicts(flood: _Flood) -> list[Verdict]:

@@ -13,7 +13,8 @@ from bentpipe.plots.pareto import plot_pareto
 from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
 from bentpipe.studies.agreement import FEWEST, Claim, all_hold, values_text
-from bentpipe.studies.scenario import Published, load_scenario
+from bentpipe.studies.files import LeoField
+from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Relation, Request, Result, Row, Study, Verdict
 
 Scores = Mapping[tuple[str, str], Sequence[field.Score]]
@@ -23,18 +24,12 @@ Figures = Mapping[str, Published]
 
 
 def _run(request: Request) -> Result:
-    loaded = load_scenario("leo-field")
-    scenario, published = loaded.table, loaded.published
-    duration_s, warmup_s = scenario.number("duration_s", 20, 3600), scenario.number("warmup_s", 0, 600)
-    left_out = scenario.texts("left_out")
-    schemes = [name for name in known_controllers() if name not in left_out]
-    design = scenario.texts("design")
-    paths = field.take_paths(scenario, duration_s, quick=4 if request.quick else None)
-    controls = [field.preset_path(preset, duration_s) for preset in scenario.texts("controls")]
-    seeds = scenario.integer("control_seeds", 1, 100)
-    scenario.done()
-    if request.quick:
-        seeds = 1
+    file = LeoField.load()
+    published, design, duration_s, warmup_s = file.published, file.design, file.duration_s, file.warmup_s
+    schemes = [name for name in known_controllers() if name not in file.left_out]
+    paths = field.make_paths(file.paths[: 4 if request.quick else None], duration_s)
+    controls = [field.preset_path(preset, duration_s) for preset in file.controls]
+    seeds = 1 if request.quick else file.control_seeds
     times = (duration_s, warmup_s)
     alone = field.race_field(request, paths, schemes, times, shares=(0.0, 0.7))
     pairs = ["bbr3+cubic", "bbr3-leo+cubic", "cubic+cubic", "cubic-leo+cubic"]

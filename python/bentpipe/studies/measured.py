@@ -14,30 +14,12 @@ from bentpipe.analysis.tables import KEYS, PINGS, check_columns
 from bentpipe.measurements.dish.dumps.recordings import is_recording
 from bentpipe.measurements.runs.analysis_input import LoadedTable, TableKind, load_table
 from bentpipe.measurements.runs.store import MeasuredRun, find_measured
-from bentpipe.scenarios.tables import packaged_text
-from bentpipe.studies.table import Table
+from bentpipe.studies.files import CampaignEntry, Campaigns
 from bentpipe.times import format_utc
 
 _COLUMNS = {"probes": PINGS, "hops": HOPS, "orientation": POINTING}
 #: Kind → table of a measured Run.
 _RUN_TABLES = {"probes": "probes", "hops": "hops", "orientation": "dish_samples"}
-_TABLES: dict[str, TableKind] = {"probes": "probes", "hops": "hops", "orientation": "orientation"}
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """A known file of a published campaign.
-
-    Attributes:
-        file: Path below the data folder.
-        table: Kind of table that it holds.
-        site, target: Site and target of all rows; None: the file has columns for them.
-    """
-
-    file: str
-    table: TableKind
-    site: str | None
-    target: str | None
 
 
 @dataclass(frozen=True)
@@ -80,17 +62,9 @@ def joint_basis(parts: Sequence[Part]) -> str:
     return "; ".join(f"{kind}: {', '.join(dict.fromkeys(places))}" for kind, places in by_kind.items())
 
 
-def load_campaigns() -> list[Campaign]:
+def load_campaigns() -> list[CampaignEntry]:
     """Read the known campaigns of ``scenarios/studies/campaigns.toml``."""
-    where = "studies/campaigns.toml"
-    table = Table.parse(packaged_text(where), where)
-    campaigns = []
-    for entry in table.named_tables("campaigns").values():
-        site, target = (entry.text(key) if entry.has(key) else None for key in ("site", "target"))
-        campaigns.append(Campaign(entry.text("file"), _TABLES[entry.choice("table", _TABLES)], site, target))
-        entry.done()
-    table.done()
-    return campaigns
+    return list(Campaigns.load().campaigns.values())
 
 
 def probe_series(data: Path | None) -> list[Part]:

@@ -1,27 +1,64 @@
-"""A study's TOML file: parameters, and published values with their sources."""
+"""The parts that the studies' TOML files have in common: published values, places, windows and hosts.
+
+`bentpipe.studies.files` has the record of each file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
+from pydantic import AfterValidator, Field
+
+from bentpipe.experiments.experiment import Host
+from bentpipe.records import Items, Name, Record, Text
 from bentpipe.scenarios.sites import Place
 from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.study import Relation, Row
-from bentpipe.studies.table import Table
-
-_RELATIONS: dict[str, Relation] = {"=": "=", ">": ">", "<": "<"}
+from bentpipe.times import parse_utc
 
 
-@dataclass(frozen=True)
-class Published:
+def _utc(text: str) -> str:
+    parse_utc(text, "")
+    return text
+
+
+Utc = Annotated[str, AfterValidator(_utc)]
+"""A time as ISO-8601 text."""
+
+Count = Annotated[int, Field(ge=1, le=1000)]
+"""A number of tests or seeds."""
+
+Hour = Annotated[int, Field(ge=0, le=23)]
+"""An hour of the day (UTC)."""
+
+RunS = Annotated[float, Field(ge=10, le=3600)]
+"""Duration of a Run [s]."""
+
+
+class StudyFile(Record):
+    """A file below ``scenarios/studies``."""
+
+    FILE: ClassVar[str]
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the packaged file. Raises `UserError` that names file, key, value and expectation."""
+        return cls.from_toml(packaged_text(cls.FILE), cls.FILE)
+
+
+class Published(Record):
     """A published value; see `bentpipe.studies.study.Row`."""
 
-    quantity: str
-    unit: str
-    value: float
-    source: str
+    quantity: Text
+    """Name of the quantity."""
+    unit: Text = ""
+    """Its unit; empty for a share or a ratio."""
+    value: Annotated[float, Field(ge=-1e12, le=1e12)]
+    """The value."""
+    source: Text
+    """Figure, table or section of the publication."""
     relation: Relation = "="
+    """Whether it is the value itself or a limit."""
 
     def row(self, ours: float | None, basis: str, *, of: str = "") -> Row:
         """Return a row with our value beside it; `of` names the subject where several are compared with one value."""
@@ -29,48 +66,62 @@ class Published:
         return Row(quantity, self.unit, self.value, ours, self.source, basis, self.relation)
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A study's file.
+class PublishedFile(StudyFile):
+    """A study's file with published values."""
 
-    Attributes:
-        table: The study's own keys; the study reads them and then calls `Table.done`.
-        published: Published values by key.
-    """
-
-    table: Table
-    published: Mapping[str, Published]
+    published: Annotated[dict[Name, Published], Field(min_length=1)]
+    """Published values by key."""
 
 
-def load_scenario(name: str) -> Scenario:
-    """Read the file ``scenarios/studies/NAME.toml``."""
-    where = f"studies/{name}.toml"
-    table = Table.parse(packaged_text(where), where)
-    published = {key: _published(entry) for key, entry in table.named_tables("published").items()}
-    return Scenario(table, published)
+class PlaceEntry(Record):
+    """A study's terminal or server."""
+
+    label: Text | None = None
+    """Name in the rows; default: its key."""
+    lat_deg: Annotated[float, Field(ge=-90, le=90)]
+    """Latitude [deg]."""
+    lon_deg: Annotated[float, Field(ge=-180, le=180)]
+    """Longitude [deg]."""
+    alt_m: Annotated[float, Field(ge=-430, le=9000)] = 0.0
+    """Altitude [m]."""
+    pop: Text | None = None
+    """Code of its PoP, where known."""
+    description: Text
+    """One line."""
+
+    def place(self, key: str) -> Place:
+        """Return the place; `key` names it if it has no label."""
+        return Place(
+            name=self.label or key,
+            lat_deg=self.lat_deg,
+            lon_deg=self.lon_deg,
+            alt_m=self.alt_m,
+            pop=self.pop,
+            description=self.description,
+        )
 
 
-def _published(entry: Table) -> Published:
-    published = Published(
-        entry.text("quantity"),
-        entry.text("unit") if entry.has("unit") else "",
-        entry.number("value", -1e12, 1e12),
-        entry.text("source"),
-        _RELATIONS[entry.choice("relation", _RELATIONS)] if entry.has("relation") else "=",
-    )
-    entry.done()
-    return published
+class WindowsEntry(Record):
+    """Windows of probing at the same hours of each day."""
+
+    first: Utc
+    """The first day."""
+    days: Annotated[int, Field(ge=1, le=366)]
+    """Number of days."""
+    hours: Items[Hour]
+    """Hours at which a window begins."""
+    duration_s: Annotated[float, Field(ge=1, le=86_400)]
+    """Duration of a window [s]."""
 
 
-def take_place(name: str, entry: Table) -> Place:
-    """Read a study's terminal or server: `lat_deg`, `lon_deg` and, where known, its `pop`."""
-    place = Place(
-        name=entry.text("label") if entry.has("label") else name,
-        lat_deg=entry.number("lat_deg", -90.0, 90.0),
-        lon_deg=entry.number("lon_deg", -180.0, 180.0),
-        alt_m=entry.number("alt_m", -430.0, 9000.0) if entry.has("alt_m") else 0.0,
-        pop=entry.text("pop") if entry.has("pop") else None,
-        description=entry.text("description"),
-    )
-    entry.done()
-    return place
+class HostEntry(Record):
+    """The largest buffers of a study's hosts."""
+
+    rmem_max_bytes: Annotated[int, Field(ge=4096, le=2**40)]
+    """`tcp_rmem[2]` [bytes]."""
+    wmem_max_bytes: Annotated[int, Field(ge=4096, le=2**40)]
+    """`tcp_wmem[2]` [bytes]."""
+
+    def host(self) -> Host:
+        """Return the host of an Experiment."""
+        return Host(rmem_max_bytes=self.rmem_max_bytes, wmem_max_bytes=self.wmem_max_bytes)

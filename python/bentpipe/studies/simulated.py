@@ -12,8 +12,8 @@ import polars as pl
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.scenarios.sites import Place
+from bentpipe.studies.scenario import WindowsEntry
 from bentpipe.studies.study import OnProgress
-from bentpipe.studies.table import Table
 from bentpipe.times import format_utc, parse_utc
 
 #: The interval between probes is longer than requested by this part, as ping's is. Probes at whole seconds would
@@ -39,16 +39,11 @@ class Windows:
         return f"{many} × {self.duration_s:g} s from {first} on" if many > 1 else f"{self.duration_s:g} s from {first}"
 
 
-def take_windows(table: Table) -> Windows:
-    """Read windows at the same hours of each day: `first` (UTC), `days`, `hours` (UTC), `duration_s`."""
-    first = parse_utc(table.text("first"), f"{table.where}: first")
-    days, hours = table.integer("days", 1, 366), table.integers("hours", 0, 23)
-    windows = Windows(
-        [first + (day * 24 + hour) * 3600 * 10**9 for day in range(days) for hour in hours],
-        table.number("duration_s", 1, 86_400),
-    )
-    table.done()
-    return windows
+def windows_of(entry: WindowsEntry) -> Windows:
+    """Return the windows of a study's file."""
+    first = parse_utc(entry.first)
+    starts = [first + (day * 24 + hour) * 3600 * 10**9 for day in range(entry.days) for hour in entry.hours]
+    return Windows(starts, entry.duration_s)
 
 
 def simulated_pings(

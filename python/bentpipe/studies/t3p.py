@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import packaged_text
+from bentpipe.studies.files import T3pTerminals
 from bentpipe.studies.measured import Part
-from bentpipe.studies.scenario import take_place
 from bentpipe.studies.simulated import Windows, simulated_pings
 from bentpipe.studies.study import OnProgress
-from bentpipe.studies.table import Table
 
 SOURCE = "Tiwari et al., T3P: Demystifying Low-Earth Orbit Satellite Broadband (arXiv:2310.11835)"
 GOOGLE_DNS = "8.8.8.8"
@@ -21,11 +19,7 @@ EVERY_S = 1.0
 
 def load_terminals() -> Mapping[str, Place]:
     """Return the paper's terminals by their key in ``scenarios/studies/t3p.toml``."""
-    where = "studies/t3p.toml"
-    table = Table.parse(packaged_text(where), where)
-    terminals = {key: take_place(key, entry) for key, entry in table.named_tables("sites").items()}
-    table.done()
-    return terminals
+    return {key: entry.place(key) for key, entry in T3pTerminals.load().sites.items()}
 
 
 def near_server(terminal: Place, name: str = GOOGLE_DNS) -> Place:

@@ -20,7 +20,8 @@ from bentpipe.plots.tuning_curve import Curve, plot_gain_curve
 from bentpipe.profiles.access import default_parameters
 from bentpipe.scenarios.sites import Place
 from bentpipe.studies.counterfactual import QUICK, Counterfactual
-from bentpipe.studies.scenario import Published, load_scenario, take_place
+from bentpipe.studies.files import T3pBbr2Grid
+from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import load_terminals
 from bentpipe.studies.t3p_bbr2_verdicts import GridResults, PlaceGrid, mean, percent, published_gain, verdicts
@@ -44,9 +45,9 @@ class _Setup:
     fresh_tests: int
     duration_s: float
     most_inflation: float
-    elsewhere: list[str]
+    elsewhere: Sequence[str]
     good_elsewhere: tuple[tuple[str, ...], ...]
-    intervals_s: list[int]
+    intervals_s: Sequence[int]
     uplink: Uplink
     far: Place
     chosen: tuple[str, ...]
@@ -54,8 +55,8 @@ class _Setup:
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-bbr2-grid")
-    setup = _take(scenario.table, request.quick)
+    file = T3pBbr2Grid.load()
+    setup = _setup(file, request.quick)
     terminals = load_terminals()
     parts = _Parts(request, 4 + len(setup.elsewhere))
     at_home = _tuned(parts, setup, setup.uplink.terminal, setup.tests)
@@ -67,7 +68,7 @@ def _run(request: Request) -> Result:
     curves = _curves(parts, setup, chosen.scheme)
     basis = f"simulated: {setup.tests} tests of {setup.duration_s:g} s"
     elsewhere = f"simulated: {setup.elsewhere_tests} tests of {setup.duration_s:g} s"
-    published = scenario.published
+    published = file.published
     home = pooled(at_home.runs, chosen.scheme, CONTROLLER)
     rows = [*_point_rows(published, home, basis, "all seconds together")]
     rows += [
@@ -134,32 +135,25 @@ class _Parts:
         self._done += 1
 
 
-def _take(table: Any, quick: bool) -> _Setup:  # noqa: ANN401 - a scenario's table
-    probes, losses = table.texts("probe_rtt_win_ms"), table.texts("loss_thresh")
-    uplink = load_uplink()
-    tests, tests_quick = uplink.tests, table.integer("tests_quick", 1, 1000)
-    elsewhere, curve, fresh = (table.integer(key, 1, 1000) for key in ("tests_elsewhere", "tests_curve", "fresh_quick"))
-    full_s, quick_s = uplink.duration_s, table.number("duration_quick_s", 10, 3600)
-    chosen, good = table.table("chosen"), table.table("good_elsewhere")
-    setup = _Setup(
-        grid=parse_grid(CONTROLLER, [f"probe_rtt_win_ms={','.join(probes)}", f"loss_thresh={','.join(losses)}"]),
-        tests=tests_quick if quick else tests,
-        elsewhere_tests=tests_quick if quick else elsewhere,
-        curve_tests=tests_quick if quick else curve,
-        fresh_tests=fresh if quick else tests,
-        duration_s=quick_s if quick else full_s,
-        most_inflation=table.number("most_inflation", 0, 10),
-        elsewhere=table.texts("elsewhere")[: 1 if quick else None],
-        good_elsewhere=tuple(tuple(good.texts(key)) for key in ("probe_rtt_win_ms", "loss_thresh")),
-        intervals_s=table.integers("intervals_s", 1, 3600),
+def _setup(file: T3pBbr2Grid, quick: bool) -> _Setup:
+    uplink, good = load_uplink(), file.good_elsewhere
+    axes = [f"probe_rtt_win_ms={','.join(file.probe_rtt_win_ms)}", f"loss_thresh={','.join(file.loss_thresh)}"]
+    return _Setup(
+        grid=parse_grid(CONTROLLER, axes),
+        tests=file.tests_quick if quick else uplink.tests,
+        elsewhere_tests=file.tests_quick if quick else file.tests_elsewhere,
+        curve_tests=file.tests_quick if quick else file.tests_curve,
+        fresh_tests=file.fresh_quick if quick else uplink.tests,
+        duration_s=file.duration_quick_s if quick else uplink.duration_s,
+        most_inflation=file.most_inflation,
+        elsewhere=file.elsewhere[: 1 if quick else None],
+        good_elsewhere=(good.probe_rtt_win_ms, good.loss_thresh),
+        intervals_s=file.intervals_s,
         uplink=uplink,
-        far=take_place("far", table.table("far")),
-        chosen=(chosen.text("probe_rtt_win_ms"), chosen.text("loss_thresh")),
+        far=file.far.place("far"),
+        chosen=(file.chosen.probe_rtt_win_ms, file.chosen.loss_thresh),
         counterfactuals=uplink.counterfactuals[: QUICK if quick else None],
     )
-    for part in (chosen, good, table):
-        part.done()
-    return setup
 
 
 def _tuned(parts: _Parts, setup: _Setup, terminal: Place, tests: int) -> PlaceGrid:

@@ -13,8 +13,8 @@ from bentpipe.plots.groups import plot_normalised_cdfs
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies.agreement import Claim, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK
+from bentpipe.studies.files import T3pCc
 from bentpipe.studies.flows import Floats, RunBatch, StudyRun
-from bentpipe.studies.scenario import load_scenario
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
 
@@ -29,17 +29,13 @@ ALIKE = 0.9
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-cc")
-    table = scenario.table
-    controllers, ground = table.texts("controllers"), table.texts("terrestrial")
-    quick_s, quick = table.number("duration_quick_s", 10, 3600), table.integer("tests_quick", 1, 1000)
-    uplink = load_uplink()
-    fibre = table.table("fibre")
-    line, traffic = fibre.text("preset"), fibre.text("traffic")
+    file, uplink = T3pCc.load(), load_uplink()
+    controllers, ground = file.controllers, file.terrestrial
+    line, traffic = file.fibre.preset, file.fibre.traffic
     changed = uplink.counterfactuals[: QUICK if request.quick else None]
-    for part in (fibre, table):
-        part.done()
-    duration_s, tests = (quick_s, quick) if request.quick else (uplink.duration_s, uplink.tests)
+    duration_s, tests = (
+        (file.duration_quick_s, file.tests_quick) if request.quick else (uplink.duration_s, uplink.tests)
+    )
     field = RunBatch()
 
     def add(where: str, controller: str, path: Profile, seed: int) -> None:
@@ -80,7 +76,7 @@ def _run(request: Request) -> Result:
 
     def rows_of(where: str, schemes: Sequence[str], world: str, basis_text: str) -> list[Row]:
         return [
-            scenario.published[f"{where}-{name}"].row(float(np.median(shares[world, name])), basis_text)
+            file.published[f"{where}-{name}"].row(float(np.median(shares[world, name])), basis_text)
             for name in sorted(schemes, reverse=True)
         ]
 

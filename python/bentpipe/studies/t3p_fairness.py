@@ -13,13 +13,11 @@ from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_groups
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
-from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, all_of, assess, values_text
+from bentpipe.studies.files import T3pFairness
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
-from bentpipe.studies.table import Table
 
-FILE = "studies/t3p-fairness.toml"  # without published values: the paper's text has none
 NOMINAL = 0.8
 """The best choice "follows the default closely with only a nominal reduction" where its median ratio is at least this
 part of the default's. Chosen here: the paper's figure has no numbers in the text."""
@@ -28,16 +26,12 @@ ENDLESS = 1e6
 
 
 def _run(request: Request) -> Result:
-    table = Table.parse(packaged_text(FILE), FILE)
-    each = table.integer("flows_each", 1, 100)
-    tests_quick, quick_s = table.integer("tests_quick", 1, 1000), table.number("duration_quick_s", 10, 6000)
-    uplink = load_uplink()
-    settings: dict[str, str] = {}
-    for entry in table.tables("settings"):
-        settings[entry.text("label")] = entry.text("scheme")
-        entry.done()
-    table.done()
-    count, duration_s = (tests_quick, quick_s) if request.quick else (uplink.tests, uplink.duration_s)
+    file, uplink = T3pFairness.load(), load_uplink()
+    each = file.flows_each
+    settings = {setting.label: setting.scheme for setting in file.settings}
+    count, duration_s = (
+        (file.tests_quick, file.duration_quick_s) if request.quick else (uplink.tests, uplink.duration_s)
+    )
     paths = uplink.paths(count, duration_s, on_progress=lambda done: request.on_progress(0.1 * done))
     groups = {label: (Group(each, "cubic"), Group(each, scheme)) for label, scheme in settings.items()}
     raced = {label: scheme_of_groups(pair) for label, pair in groups.items()}

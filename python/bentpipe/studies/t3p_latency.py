@@ -9,9 +9,10 @@ import polars as pl
 
 from bentpipe.analysis.latency import cdf, latency_summary
 from bentpipe.plots.analysis import plot_latency
+from bentpipe.studies.files import T3pLatency
 from bentpipe.studies.measured import Part, joint_basis, probe_series
-from bentpipe.studies.scenario import Published, load_scenario
-from bentpipe.studies.simulated import take_windows
+from bentpipe.studies.scenario import Published
+from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, load_terminals, simulated_probes
 
@@ -26,10 +27,8 @@ _ONE_PATH = "simulated paths to all services near one PoP are the same path"
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-latency")
-    windows = take_windows(scenario.table.table("windows"))
-    quick = take_windows(scenario.table.table("windows-quick"))
-    scenario.table.done()
+    file = T3pLatency.load()
+    windows, quick = windows_of(file.windows), windows_of(file.windows_quick)
     every = probe_series(request.data)
     measured = [part for part in every if part.table["rtt_ms"].count() >= LEAST_REPLIES]
     to_cdns = [part for part in measured if _cdn(part) is not None]
@@ -37,7 +36,7 @@ def _run(request: Request) -> Result:
     simulated: Mapping[str, Part] = {}
     if not (to_cdns and to_others):
         simulated = simulated_probes(list(load_terminals()), quick if request.quick else windows, request.on_progress)
-    published = scenario.published
+    published = file.published
     rows, verdicts = _popular(published, to_others or list(simulated.values()))
     rows += [
         published[f"median-{key}"].row(_summary(part)["median_ms"], part.basis)

@@ -14,9 +14,10 @@ from bentpipe.plots.analysis_maps import plot_orientation
 from bentpipe.profiles.make import make_profile
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.sites import Place
+from bentpipe.studies.files import T3pOrientation
 from bentpipe.studies.measured import Part, measured_parts
-from bentpipe.studies.scenario import Published, load_scenario
-from bentpipe.studies.simulated import Windows, take_windows
+from bentpipe.studies.scenario import Published
+from bentpipe.studies.simulated import Windows, windows_of
 from bentpipe.studies.study import OnProgress, Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, load_terminals
 
@@ -27,10 +28,8 @@ STANDS_DEG = 10.0
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-orientation")
-    windows = take_windows(scenario.table.table("windows"))
-    quick = take_windows(scenario.table.table("windows-quick"))
-    scenario.table.done()
+    file = T3pOrientation.load()
+    windows, quick = windows_of(file.windows), windows_of(file.windows_quick)
     parts = [part for part in measured_parts(request.data, "orientation") if _pointed(part)]
     simulated = not parts
     if simulated:
@@ -44,9 +43,9 @@ def _run(request: Request) -> Result:
     for number, part in enumerate(parts):
         maps = orientation_maps(part.table)
         name = f"{part.name} ({number + 1})" if len(parts) > 1 else part.name
-        rows += _rows(scenario.published, maps, name, part.basis)
+        rows += _rows(file.published, maps, name, part.basis)
         if (_width(maps.azimuth_band_deg) or 0.0) <= STANDS_DEG:
-            verdicts += _verdicts(scenario.published, maps, name, part.basis)
+            verdicts += _verdicts(file.published, maps, name, part.basis)
         else:
             notes.append(
                 f"{name} is moved about, while the paper's terminal stands on a roof: its values decide nothing"

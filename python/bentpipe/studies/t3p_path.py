@@ -14,9 +14,10 @@ from bentpipe.plots.analysis_maps import plot_path
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
+from bentpipe.studies.files import T3pPath
 from bentpipe.studies.measured import joint_basis, measured_parts
-from bentpipe.studies.scenario import Published, load_scenario
-from bentpipe.studies.simulated import Windows, take_windows
+from bentpipe.studies.scenario import Published
+from bentpipe.studies.simulated import Windows, windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import GOOGLE_DNS, SOURCE, load_terminals, near_server
 
@@ -37,16 +38,14 @@ _NO_PIPE = "no traceroute passes a bent pipe and reaches its target"
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-path")
-    windows = take_windows(scenario.table.table("windows"))
-    quick = take_windows(scenario.table.table("windows-quick"))
-    scenario.table.done()
+    file = T3pPath.load()
+    windows, quick = windows_of(file.windows), windows_of(file.windows_quick)
     parts = measured_parts(request.data, "hops")
     simulated = not parts
     if not simulated:
         path_shares = path_segments(pl.concat([part.table.select(*HOPS) for part in parts]))
         basis = joint_basis(parts)
-        rows = _measured_rows(scenario.published, path_shares, basis)
+        rows = _measured_rows(file.published, path_shares, basis)
         lines = [part.text for part in parts]
         notes = [
             "hops delay their answers, and each probe here has few traceroutes: where a hop answers later than the "
@@ -58,7 +57,7 @@ def _run(request: Request) -> Result:
         hops = simulated_hops(windows, request)
         path_shares = path_segments(hops)
         basis = f"simulated: every {EVERY_S:g} s, {windows.text}"
-        rows = _simulated_rows(scenario.published, path_shares, basis)
+        rows = _simulated_rows(file.published, path_shares, basis)
         lines = [f"{site.name}: {basis}" for site in load_terminals().values()]
         notes = [
             "simulated paths begin at the terminal (no S1), and Starlink's ground network is one stretch of fibre from "
@@ -82,7 +81,7 @@ def _run(request: Request) -> Result:
         ),
         Verdict(
             "the bent pipe takes 52 to 65 % of the one-way path at the median",
-            _within(scenario.published, bent if simulated else pl.Series([bent.median()], dtype=pl.Float64)),
+            _within(file.published, bent if simulated else pl.Series([bent.median()], dtype=pl.Float64)),
             _3C,
             basis,
             f"{_percent(bent.min())} to {_percent(bent.max())}, median {_percent(bent.median())}"

@@ -13,9 +13,9 @@ from bentpipe.analysis.loss import loss_episodes
 from bentpipe.analysis.spikes import BIN_S, LASTING_S, Spikes, latency_spikes
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_spikes_within
+from bentpipe.studies.files import T3pSpikes
 from bentpipe.studies.measured import Part, joint_basis, probe_series
-from bentpipe.studies.scenario import load_scenario
-from bentpipe.studies.simulated import take_windows
+from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, simulated_probes
 
@@ -43,10 +43,8 @@ class _SeriesSpikes:
 
 
 def _run(request: Request) -> Result:
-    scenario = load_scenario("t3p-spikes")
-    windows = take_windows(scenario.table.table("windows"))
-    quick = take_windows(scenario.table.table("windows-quick"))
-    scenario.table.done()
+    file = T3pSpikes.load()
+    windows, quick = windows_of(file.windows), windows_of(file.windows_quick)
     parts = [part for part in probe_series(request.data) if _is_enough(only_series(part.table))]
     if not parts:
         parts = list(simulated_probes(["bcn-1"], quick if request.quick else windows, request.on_progress).values())
@@ -60,7 +58,7 @@ def _run(request: Request) -> Result:
             "duration": float(np.median(lengths.to_numpy())) if lengths.len() else None,
         }
         rows += [
-            scenario.published[key].row(value, series_spikes.part.basis, of=series_spikes.part.name)
+            file.published[key].row(value, series_spikes.part.basis, of=series_spikes.part.name)
             for key, value in ours.items()
         ]
         rows += _beside(series_spikes)

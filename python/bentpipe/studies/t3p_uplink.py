@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bentpipe.errors import UserError, shown
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tables import packaged_text
-from bentpipe.studies.counterfactual import Counterfactual, take_counterfactuals
-from bentpipe.studies.scenario import take_place
+from bentpipe.studies.counterfactual import Counterfactual, counterfactuals_of
+from bentpipe.studies.files import T3pUplink
 from bentpipe.studies.study import OnProgress
 from bentpipe.studies.t3p import load_terminals
-from bentpipe.studies.table import Table
 from bentpipe.times import parse_utc
 
 HOUR_NS = 3600 * 10**9
@@ -75,21 +74,20 @@ class Uplink:
 
 def load_uplink() -> Uplink:
     """Read the path of section 5."""
-    where = "studies/t3p-uplink.toml"
-    table = Table.parse(packaged_text(where), where)
-    terminals = load_terminals()
-    uplink = Uplink(
-        terminal=terminals[table.choice("terminal", terminals)],
-        server=take_place("server", table.table("server")),
-        first=table.text("first"),
-        hours=table.integers("hours", 0, 23),
-        tests=table.integer("tests", 1, 1000),
-        duration_s=table.number("duration_s", 10, 6000),
-        seed=table.integer("seed", 0, 10**6),
-        counterfactuals=take_counterfactuals(table),
+    file, terminals = T3pUplink.load(), load_terminals()
+    if file.terminal not in terminals:
+        problem = f"terminal is {shown(file.terminal)}"
+        raise UserError(problem, where=file.FILE, expected=" or ".join(map(repr, terminals)))
+    return Uplink(
+        terminal=terminals[file.terminal],
+        server=file.server.place("server"),
+        first=file.first,
+        hours=file.hours,
+        tests=file.tests,
+        duration_s=file.duration_s,
+        seed=file.seed,
+        counterfactuals=counterfactuals_of(file.counterfactual),
     )
-    table.done()
-    return uplink
 
 
 def starts_of_tests(first: str, hours: Sequence[int], count: int, skip: int = 0) -> list[int]:

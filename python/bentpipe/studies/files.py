@@ -1,0 +1,421 @@
+"""The records of the studies' TOML files. `make docs` publishes their JSON Schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from bentpipe.records import Items, Name, Record, Text
+from bentpipe.studies.counterfactual import CounterfactualEntry
+from bentpipe.studies.scenario import (
+    Count,
+    HostEntry,
+    Hour,
+    PlaceEntry,
+    PublishedFile,
+    RunS,
+    StudyFile,
+    Utc,
+    WindowsEntry,
+)
+
+Texts = Annotated[Items[Text], Field(min_length=1)]
+Hours = Annotated[Items[Hour], Field(min_length=1)]
+PathText = Annotated[str, Field(pattern=r"^\S+ \S+ \S+ [0-9]+$")]
+"""A path as ``SITE TO START SEED``."""
+Counterfactuals = Annotated[dict[Name, CounterfactualEntry], Field(min_length=1)]
+FieldRunS = Annotated[float, Field(ge=20, le=3600)]
+WarmupS = Annotated[float, Field(ge=0, le=600)]
+PingS = Annotated[float, Field(ge=10, le=86_400)]
+TestS = Annotated[float, Field(ge=10, le=6000)]
+
+
+class TwoStreamPath(Record):
+    """A path of apnic-2022, and the times of its two streams."""
+
+    preset: Text
+    """Preset of the path."""
+    traffic: Text | None = None
+    """Background traffic; default: none."""
+    joins_s: Annotated[float, Field(ge=1, le=3600)]
+    """When the second stream joins [s]."""
+    leaves_s: Annotated[float, Field(ge=1, le=3600)]
+    """When the first stream leaves [s]."""
+    ends_s: Annotated[float, Field(ge=1, le=3600)]
+    """When the test ends [s]."""
+    bin_s: Annotated[float, Field(ge=0.1, le=60)]
+    """Width of the figure's bins [s]."""
+    quick: Annotated[float, Field(ge=0.05, le=1)]
+    """Factor of the times with ``--quick``."""
+
+
+class PingTimes(Record):
+    """Durations of the pings of apnic-2022."""
+
+    duration_s: PingS
+    """Over LEO [s]."""
+    duration_quick_s: PingS
+    """With ``--quick`` [s]."""
+    geo_s: PingS
+    """Over GEO, at most [s]."""
+
+
+class Apnic2022(PublishedFile):
+    """``studies/apnic-2022.toml``."""
+
+    FILE: ClassVar[str] = "studies/apnic-2022.toml"
+    seeds: Count
+    """Number of tests."""
+    seeds_quick: Annotated[Count, Field(alias="seeds-quick")]
+    """With ``--quick``."""
+    controllers: Texts
+    """Controllers of both streams."""
+    host: HostEntry
+    """Both hosts."""
+    paths: Annotated[dict[Name, TwoStreamPath], Field(min_length=1)]
+    """Paths by name."""
+    ping: PingTimes
+    """Durations of the pings."""
+    counterfactual: Counterfactuals
+    """Changes to the paths, the most informative first."""
+
+
+class Bbr3Starlink(PublishedFile):
+    """``studies/bbr3-starlink.toml``."""
+
+    FILE: ClassVar[str] = "studies/bbr3-starlink.toml"
+    cities: Texts
+    """Cities of the servers."""
+    cities_quick: Annotated[Texts, Field(alias="cities-quick")]
+    """With ``--quick``."""
+    controllers: Texts
+    """Controllers, the study's own first."""
+    preset: Text
+    """Prefix of the services of the paths."""
+    duration_s: RunS
+    """Duration of a test [s]."""
+    duration_quick_s: RunS
+    """With ``--quick`` [s]."""
+    hours: Hours
+    """Hours of the tests."""
+    hours_quick: Annotated[Hours, Field(alias="hours-quick")]
+    """With ``--quick``."""
+    buffers: Annotated[dict[Name, HostEntry], Field(min_length=1)]
+    """Sizes of the hosts' buffers by name."""
+    counterfactual: Counterfactuals
+    """Changes to the paths, the most informative first."""
+
+
+class Queues(Record):
+    """Queue disciplines of ecn-on-starlink, as for ``race --aqm``."""
+
+    codel: Text
+    fq_codel: Text
+    step: Text
+    step_deep: Text
+
+
+class EcnOnStarlink(StudyFile):
+    """``studies/ecn-on-starlink.toml``; it has no published values, since no answer has been published."""
+
+    FILE: ClassVar[str] = "studies/ecn-on-starlink.toml"
+    first: Utc
+    """Start of the first path."""
+    every_h: Annotated[float, Field(ge=0, le=1000)]
+    """Time from path to path [h]."""
+    duration_s: RunS
+    """Duration of a Run [s]."""
+    duration_quick_s: RunS
+    """With ``--quick`` [s]."""
+    paths: Annotated[Items[Annotated[str, Field(pattern=r"^[^>]+>[^>]+$")]], Field(min_length=1)]
+    """Paths as ``SITE > SERVER``."""
+    paths_quick: Annotated[int, Field(ge=1, le=100)]
+    """Number of paths with ``--quick``."""
+    queues: Queues
+    """Queue disciplines."""
+
+
+class HintUser(Record):
+    """A controller that uses hints, as schemes."""
+
+    hinted: Text
+    """With a correct hint."""
+    wrong: Text
+    """With a wrong one."""
+    wrong_is: Text
+    """The error of the wrong hint, as text."""
+    none: Text
+    """Without hints."""
+    parent: Text
+    """The controller that it was made from."""
+
+    def late(self, offset_ms: int) -> str:
+        """Return the scheme whose hint is `offset_ms` later than the handover."""
+        if not offset_ms:
+            return self.hinted
+        name, _, tunables = self.hinted.partition(":")
+        return f"{name}:{','.join(filter(None, [f'hint_offset_ms={offset_ms}', tunables]))}"
+
+
+class HintError(PublishedFile):
+    """``studies/hint-error.toml``."""
+
+    FILE: ClassVar[str] = "studies/hint-error.toml"
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    warmup_s: WarmupS
+    """Time that figures exclude [s]."""
+    offsets_ms: Annotated[Items[Annotated[int, Field(ge=-15_000, le=15_000)]], Field(min_length=1)]
+    """Errors of the hints [ms]."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+    users: Annotated[dict[Name, HintUser], Field(min_length=1)]
+    """Controllers by name."""
+
+
+class Huston2024(PublishedFile):
+    """``studies/huston-2024.toml``."""
+
+    FILE: ClassVar[str] = "studies/huston-2024.toml"
+    seeds: Count
+    """Number of days."""
+    seeds_quick: Annotated[Count, Field(alias="seeds-quick")]
+    """With ``--quick``."""
+    preset: Text
+    """Service of the path."""
+    duration_s: Annotated[float, Field(ge=13, le=3600)]
+    """Duration of a test [s], beyond the 12 s after which the article's flows are settled."""
+    controllers: Texts
+    """Controllers."""
+    traffic: Texts
+    """Background traffic of each hour."""
+    host: HostEntry
+    """Both hosts."""
+    counterfactual: Counterfactuals
+    """Changes to the paths, the most informative first."""
+
+
+class HustonPing(PublishedFile):
+    """``studies/huston-ping.toml``."""
+
+    FILE: ClassVar[str] = "studies/huston-ping.toml"
+    terminal: PlaceEntry
+    """The terminal."""
+    server: PlaceEntry
+    """The pinged host."""
+    flood: WindowsEntry
+    """Windows of dense pings."""
+    paced: WindowsEntry
+    """Windows of sparse pings."""
+    paced_quick: Annotated[WindowsEntry, Field(alias="paced-quick")]
+    """With ``--quick``."""
+
+
+class LeoField(PublishedFile):
+    """``studies/leo-field.toml``."""
+
+    FILE: ClassVar[str] = "studies/leo-field.toml"
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    warmup_s: WarmupS
+    """Time that figures exclude [s]."""
+    left_out: Items[Text]
+    """Controllers of the registry that do not take part."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+    design: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths on which the controllers were designed, which the study does not use."""
+    controls: Texts
+    """Static paths, each with background traffic if named."""
+    control_seeds: Annotated[int, Field(ge=1, le=100)]
+    """Number of seeds over static paths."""
+
+
+class T3pTerminals(StudyFile):
+    """``studies/t3p.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p.toml"
+    sites: Annotated[dict[Name, PlaceEntry], Field(min_length=1)]
+    """The paper's terminals by key."""
+
+
+class T3pUplink(StudyFile):
+    """``studies/t3p-uplink.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-uplink.toml"
+    terminal: Text
+    """Key of the terminal in ``t3p.toml``."""
+    server: PlaceEntry
+    """The server."""
+    first: Utc
+    """Day of the first test."""
+    hours: Hours
+    """Hours of a day's tests."""
+    tests: Count
+    """Number of tests."""
+    duration_s: TestS
+    """Duration of a test [s]."""
+    seed: Annotated[int, Field(ge=0, le=10**6)]
+    """Test number N has this seed plus N."""
+    counterfactual: Counterfactuals
+    """Changes to the path, the most informative first."""
+
+
+class GridPoint(Record):
+    """A point of the grid of BBRv2's two tunables, as text."""
+
+    probe_rtt_win_ms: Text
+    loss_thresh: Text
+
+
+class GridValues(Record):
+    """Values of BBRv2's two tunables, as text."""
+
+    probe_rtt_win_ms: Texts
+    loss_thresh: Texts
+
+
+class T3pBbr2Grid(PublishedFile):
+    """``studies/t3p-bbr2-grid.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-bbr2-grid.toml"
+    probe_rtt_win_ms: Texts
+    """Values of the tunable, the default first."""
+    loss_thresh: Texts
+    """Values of the tunable, the default first."""
+    tests_quick: Count
+    """Number of tests with ``--quick``."""
+    fresh_quick: Count
+    """Number of fresh tests with ``--quick``."""
+    tests_elsewhere: Count
+    """Number of tests from other terminals."""
+    tests_curve: Count
+    """Number of tests for each point of the curve."""
+    duration_quick_s: RunS
+    """Duration of a test with ``--quick`` [s]."""
+    most_inflation: Annotated[float, Field(ge=0, le=10)]
+    """Largest RTT inflation of the best point, as a share."""
+    elsewhere: Texts
+    """Keys of other terminals in ``t3p.toml``."""
+    intervals_s: Annotated[Items[Annotated[int, Field(ge=1, le=3600)]], Field(min_length=1)]
+    """Mean times between loss episodes for the curve [s]."""
+    far: PlaceEntry
+    """A more distant server."""
+    chosen: GridPoint
+    """The paper's best point."""
+    good_elsewhere: GridValues
+    """Values of the paper's best points of other places."""
+
+
+class FibreLine(Record):
+    """The terrestrial line of t3p-cc."""
+
+    preset: Text
+    """Preset of the path."""
+    traffic: Text
+    """Background traffic."""
+
+
+class T3pCc(PublishedFile):
+    """``studies/t3p-cc.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-cc.toml"
+    controllers: Texts
+    """Controllers over LEO."""
+    terrestrial: Texts
+    """Controllers over the terrestrial line."""
+    duration_quick_s: RunS
+    """Duration of a test with ``--quick`` [s]."""
+    tests_quick: Count
+    """Number of tests with ``--quick``."""
+    fibre: FibreLine
+    """The terrestrial line."""
+
+
+class Setting(Record):
+    """A setting of BBRv2 in t3p-fairness."""
+
+    label: Text
+    """Name in the figure."""
+    scheme: Text
+    """The scheme."""
+
+
+class T3pFairness(StudyFile):
+    """``studies/t3p-fairness.toml``; the paper's text has no values of its figure."""
+
+    FILE: ClassVar[str] = "studies/t3p-fairness.toml"
+    flows_each: Annotated[int, Field(ge=1, le=100)]
+    """Number of flows of each controller."""
+    tests_quick: Count
+    """Number of tests with ``--quick``."""
+    duration_quick_s: TestS
+    """Duration of a test with ``--quick`` [s]."""
+    settings: Annotated[Items[Setting], Field(min_length=1)]
+    """Settings, the default first."""
+
+
+class WindowsFile(PublishedFile):
+    """A study of probes at some hours of each day."""
+
+    windows: WindowsEntry
+    """Windows of probing."""
+    windows_quick: Annotated[WindowsEntry, Field(alias="windows-quick")]
+    """With ``--quick``."""
+
+
+class T3pLatency(WindowsFile):
+    """``studies/t3p-latency.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-latency.toml"
+
+
+class T3pOrientation(WindowsFile):
+    """``studies/t3p-orientation.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-orientation.toml"
+
+
+class T3pPath(WindowsFile):
+    """``studies/t3p-path.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-path.toml"
+
+
+class T3pSpikes(WindowsFile):
+    """``studies/t3p-spikes.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-spikes.toml"
+
+
+class CampaignEntry(Record):
+    """A known file of a published campaign."""
+
+    file: Text
+    """Path below the data folder."""
+    table: Literal["probes", "hops", "orientation"]
+    """Kind of table that it holds."""
+    site: Text | None = None
+    """Site of all rows; default: the file has a column for it."""
+    target: Text | None = None
+    """Target of all rows; likewise."""
+
+
+class Campaigns(StudyFile):
+    """``studies/campaigns.toml``."""
+
+    FILE: ClassVar[str] = "studies/campaigns.toml"
+    campaigns: Annotated[dict[Name, CampaignEntry], Field(min_length=1)]
+    """Files by name."""
+
+
+FILES: Mapping[str, type[StudyFile]] = {
+    kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
+    for kind in (
+        *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
+        *(T3pTerminals, T3pBbr2Grid, T3pCc, T3pFairness, T3pLatency, T3pOrientation, T3pPath, T3pSpikes, T3pUplink),
+    )
+}
+"""Record of each file by the file's name without its ending."""
