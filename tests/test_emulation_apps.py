@@ -6,6 +6,8 @@ from disturbance import first_valid
 from emulation import can_emulate
 
 import bentpipe as bp
+from bentpipe.errors import ControllerError
+from bentpipe.execution import racing
 
 pytestmark = [
     pytest.mark.skipif(not can_emulate(), reason="no user namespaces here"),
@@ -67,6 +69,22 @@ class Chooses(App):
     def on_started(self, now_s):
         self.open("nosuch")
 '''
+
+
+SOMETIMES = """
+from pathlib import Path
+
+from bentpipe.plugin import App
+
+
+class Sometimes(App):
+    def on_started(self, now_s):
+        with Path(__file__).with_suffix(".log").open("a") as log:
+            if log.write("x") and log.tell() == 2:
+                raise RuntimeError("now")
+        self.write(self.open(), 1000)
+        self.finish()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +176,28 @@ def test_an_application_in_python_runs_over_real_sockets(path, tmp_path):
         ("Chooses", r"with nosuch: this kernel does not have it; expected one of /proc/sys/\S+congestion_control"),
     ],
 )
-def test_an_application_that_asks_for_too_much_ends_the_emulation(path, tmp_path, kind, problem):
+def test_an_application_that_asks_for_too_much_ends_its_run(path, tmp_path, kind, problem):
     (tmp_path / "mine.py").write_text(POLLS)
     experiment = bp.Experiment(path, flows=[bp.Flow("cubic", app=f"{tmp_path}/mine.py:{kind}")], duration=4)
-    with pytest.raises(bp.BentpipeError, match=problem):
+    with pytest.raises(ControllerError, match=problem):
         experiment.emulate(careful=False)
 
 
-def test_an_application_that_fails_ends_the_emulation_with_one_line(path, tmp_path):
+def test_an_application_that_fails_ends_its_run_with_one_line_as_in_the_simulator(path, tmp_path):
     (tmp_path / "mine.py").write_text(POLLS)
-    experiment = bp.Experiment(path, flows=[bp.Flow("cubic", app=f"{tmp_path}/mine.py:Fails")], duration=4)
-    with pytest.raises(
-        bp.UserError, match=r"app .*mine\.py:Fails: on_delivered at 0\.0\d+ s raised RuntimeError: enough"
-    ) as error:
-        experiment.emulate(careful=False)
-    assert "\n" not in str(error.value)
+    race = bp.Experiment(path, schemes=["cubic", "reno"], app=f"{tmp_path}/mine.py:Fails", duration=4)
+    problem = r"app .*mine\.py:Fails: on_delivered at 0\.\d+ s raised RuntimeError: enough \(line 36\)"
+    for start in (race.simulate, race.emulate):
+        with pytest.raises(ControllerError, match=rf"cubic: .*{problem}; reno: .*{problem}") as error:
+            start()
+        assert "\n" not in str(error.value)
+
+
+def test_a_race_on_the_kernel_continues_after_an_application_that_fails(path, tmp_path):
+    (tmp_path / "mine.py").write_text(SOMETIMES)
+    result = racing.race(
+        [path.native], ["cubic"], out=None, app=f"{tmp_path}/mine.py:Sometimes", duration_s=2.0, seeds=3,
+        on_kernel=True, careful=False,
+    )  # fmt: skip
+    assert [run.seed for run in result.runs] + [run.seed for run in result.failed] == [0, 2, 1]
+    assert result.failed[0].why.endswith("raised RuntimeError: now (line 11)")

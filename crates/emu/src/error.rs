@@ -119,23 +119,24 @@ pub enum EmuError {
 }
 
 impl EmuError {
-    /// Whether the user can fix it: the machine's settings, the program's name.
+    /// Who can fix it: `user` (the machine's settings, the program's name), `app` (the author of an application in Python) or `emulator`.
     #[must_use]
-    pub const fn is_user_error(&self) -> bool {
-        matches!(
-            self,
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::App(_) | Self::Misuse(_) => "app",
             Self::Isolation { .. }
-                | Self::Device { .. }
-                | Self::Spawn { .. }
-                | Self::Server { .. }
-                | Self::Controller { .. }
-                | Self::Capture { .. }
-                | Self::DeviceGone { .. }
-                | Self::App(_)
-                | Self::Misuse(_)
-                | Self::Network(_)
-                | Self::Profile(_)
-        )
+            | Self::Device { .. }
+            | Self::Spawn { .. }
+            | Self::Server { .. }
+            | Self::Controller { .. }
+            | Self::Capture { .. }
+            | Self::DeviceGone { .. }
+            | Self::Network(_)
+            | Self::Profile(_) => "user",
+            Self::Interface { .. } | Self::Flow { .. } | Self::Internal(_) | Self::Spec(_) | Self::System { .. } | Self::Orphaned => {
+                "emulator"
+            }
+        }
     }
 }
 

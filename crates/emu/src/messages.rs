@@ -150,7 +150,7 @@ impl MessageWriter {
 
     /// Sends `error`: the emulation could not start, or failed.
     pub fn error(&mut self, error: &EmuError) {
-        self.send(&json!({"type": "error", "message": error.to_string(), "is_user_error": error.is_user_error()}));
+        self.send(&json!({"type": "error", "message": error.to_string(), "kind": error.kind()}));
     }
 
     /// Appends the row with the number of dropped rows, if there are any that none has reported.

@@ -276,7 +276,7 @@ mod tests {
         let pings = r#", "pings": [{"profile": "path", "every_ns": 1000000, "bytes": 84, "start_ns": 0, "stop_ns": null}]"#;
         let error = error_of(pings);
         assert_eq!(error.to_string(), "experiment: pings: 1; expected none: only the simulator has them");
-        assert!(error.is_user_error());
+        assert_eq!(error.kind(), "user");
         assert!(matches!(error_of(""), EmuError::Spec(_)), "only its Profile is missing");
     }
 

@@ -150,6 +150,7 @@ class Emulations:
 
         Raises:
             EmulationError: The emulation ended early in every try.
+            ControllerError: An application in Python failed; the message names it.
             UserError: This machine cannot emulate.
         """
         paths = drawn.take(item.bases, item.seed)

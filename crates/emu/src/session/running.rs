@@ -15,6 +15,7 @@ use crate::relay::{RelayEvent, RelayReport};
 use crate::result::{EmulationResult, FlowResult};
 use crate::server;
 use crate::spec::Workload;
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{LinkRow, Links, PendingEvents, Row, RunSink};
 use bentpipe_profile::{Nanos, Streams, Time};
@@ -297,7 +298,10 @@ fn check_flows(experiment: &Experiment, progress: &[Arc<Progress>], plugins: &dy
     match failed {
         None => Ok(()),
         Some((_, Failure::Misuse(misuse))) => Err(EmuError::Misuse(misuse.clone())),
-        Some((flow, Failure::Socket(e))) => Err(EmuError::Flow { controller: flow.controller.clone(), reason: e.to_string() }),
+        Some((flow, Failure::Socket(e))) => Err(match &flow.app {
+            AppSpec::Plugin { name, .. } => EmuError::App(format!("app {name}: {e}")),
+            _ => EmuError::Flow { controller: flow.controller.clone(), reason: e.to_string() },
+        }),
     }
 }
 

@@ -15,10 +15,11 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
-from bentpipe.errors import UserError
+from bentpipe.errors import BentpipeError, ControllerError, UserError
 from bentpipe.execution.emulation.load import (
     MachineMonitor,
     machine_limit,
@@ -28,13 +29,16 @@ from bentpipe.execution.emulation.result import TABLES, EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bentpipe._native import Profile
     from bentpipe.experiments.plugins import OnLines
 
 ROWS = frozenset({"header", "flow", *TABLES, "dropped"})
 """Types of messages that are rows of the Run (`bentpipe.runs.rows`); the others are the emulator's own."""
+
+ERRORS: Mapping[str, type[BentpipeError]] = {"user": UserError, "app": ControllerError, "emulator": EmulationError}
+"""Errors of the emulator, by the kind that its message has."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals to the process group, from a terminal or a service manager: for the program inside, not for the emulator."""
@@ -64,6 +68,7 @@ def emulate(
     Raises:
         UserError: the request cannot be run: no namespaces, neither TUN nor veth, no such program, a server that does
             not listen; or a program inside removed the path's device.
+        ControllerError: an application in Python failed; the message names it.
         EmulationError: it did not start, or failed after it had started.
     """
     request = spec.to_json(profile)
@@ -75,7 +80,7 @@ def emulate(
         for line in supervisor.lines():
             message = json.loads(line)
             if message["type"] == "error":
-                raise (UserError if message.get("is_user_error", True) else EmulationError)(message["message"])
+                raise ERRORS[message["kind"]](message["message"])
             result.add(message)
             monitor.update(message)
             if on_rows is not None and message["type"] in ROWS:

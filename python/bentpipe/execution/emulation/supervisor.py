@@ -73,7 +73,7 @@ def _apps(names: list[str], report: int) -> dict[str, Any]:
 
 
 def _report(report: int, error: UserError) -> None:
-    os.write(report, json.dumps({"type": "error", "message": str(error)}).encode() + b"\n")
+    os.write(report, json.dumps({"type": "error", "kind": "user", "message": str(error)}).encode() + b"\n")
 
 
 def _path(descriptor: int) -> str:
