@@ -23,9 +23,9 @@ LOADS = ("idle", "down", "up", "both")
 class LoadLatency:
     """Pings and goodput of a scheme while one path had one load.
 
-    `lost` is the share of the pings that were lost; `down_bps` and `up_bps` are the goodput of all flows together.
-    `valid` of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`. None: no ping was
-    answered.
+    `lost` is the share of the pings that were lost, of those lost or answered; `down_bps` and `up_bps` are the goodput
+    of all flows together. `valid` of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`.
+    None: no ping was answered.
     """
 
     group: Group
@@ -110,7 +110,8 @@ def _summary(
         return estimate(values) if values else None
 
     n, valid, runs = counts
-    shares = [each["lost"] / each["sent"] for each in figures if each["sent"]]
+    ended = [(each["lost"], each["sent"] - each.get("in_flight", 0)) for each in figures]
+    shares = [lost / n for lost, n in ended if n]
     return LoadLatency(
         group=group,
         path=path,

@@ -92,6 +92,7 @@ class LoadFigures(TypedDict):
     duration_s: float
     sent: int
     lost: int
+    in_flight: NotRequired[int]
     rtt_p50_ms: float | None
     rtt_p95_ms: float | None
     rtt_p99_ms: float | None
@@ -107,6 +108,7 @@ class PingFigures(TypedDict):
     profile: str
     sent: int
     lost: int
+    in_flight: NotRequired[int]
     loads: list[LoadFigures]
 
 

@@ -11,13 +11,24 @@ use serde::Serialize;
 /// and than slow start takes to fill them.
 pub const SETTLE: Nanos = Nanos::from_secs(2);
 
-/// An echo request that was answered or lost.
+/// An echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
     /// When it was sent.
     pub sent: Time,
-    /// Its RTT; `None`: the request or its reply was lost.
-    pub rtt: Option<Nanos>,
+    /// What became of it.
+    pub fate: PingFate,
+}
+
+/// What became of an echo request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingFate {
+    /// It, or its reply, was still on its way at the end of the run.
+    InFlight,
+    /// It was lost, or its reply was.
+    Lost,
+    /// It was answered after this RTT.
+    Answered(Nanos),
 }
 
 /// Summary of the pings over one path.
@@ -25,10 +36,12 @@ pub struct Ping {
 pub struct PingSummary {
     /// Role of the Profile.
     pub profile: String,
-    /// Requests that were answered or lost. Those still on their way at the end are not counted.
+    /// Requests sent.
     pub sent: u64,
     /// Requests that were lost, or whose reply was.
     pub lost: u64,
+    /// Requests that were still on their way at the end, or whose reply was.
+    pub in_flight: u64,
     /// Each load that occurred, in the order `idle`, `down`, `up`, `both`.
     pub loads: Vec<LoadSummary>,
 }
@@ -44,6 +57,8 @@ pub struct LoadSummary {
     pub sent: u64,
     /// Those of them that were lost.
     pub lost: u64,
+    /// Those of them that were still on their way at the end.
+    pub in_flight: u64,
     /// Median RTT [ms]; `None`: no request was answered.
     pub rtt_p50_ms: Option<f64>,
     /// 95th percentile of the RTT [ms].
@@ -81,7 +96,8 @@ impl PingSummary {
         Self {
             profile: profile.to_owned(),
             sent: pings.len() as u64,
-            lost: pings.iter().filter(|ping| ping.rtt.is_none()).count() as u64,
+            lost: count(pings, PingFate::Lost),
+            in_flight: count(pings, PingFate::InFlight),
             loads: loads
                 .into_iter()
                 .filter_map(|(name, load)| {
@@ -95,8 +111,10 @@ impl PingSummary {
 
 impl LoadSummary {
     fn of(load: &'static str, spans: &[Span], delivered: &[Delivered], pings: &[Ping]) -> Self {
-        let sent: Vec<&Ping> = pings.iter().filter(|ping| spans.iter().any(|span| span.from <= ping.sent && ping.sent < span.to)).collect();
-        let mut rtts: Vec<f64> = sent.iter().filter_map(|ping| ping.rtt).map(Nanos::as_millis_f64).collect();
+        let is_during = |ping: &Ping| spans.iter().any(|span| span.from <= ping.sent && ping.sent < span.to);
+        let sent: Vec<Ping> = pings.iter().copied().filter(is_during).collect();
+        let answered = |ping: &Ping| if let PingFate::Answered(rtt) = ping.fate { Some(rtt.as_millis_f64()) } else { None };
+        let mut rtts: Vec<f64> = sent.iter().filter_map(answered).collect();
         rtts.sort_by(f64::total_cmp);
         let median = quantile(&rtts, 50);
         let duration_s: f64 = spans.iter().map(|span| span.to.since(span.from).as_secs_f64()).sum();
@@ -108,7 +126,8 @@ impl LoadSummary {
             load,
             duration_s,
             sent: sent.len() as u64,
-            lost: (sent.len() - rtts.len()) as u64,
+            lost: count(&sent, PingFate::Lost),
+            in_flight: count(&sent, PingFate::InFlight),
             rtt_p50_ms: median,
             rtt_p95_ms: quantile(&rtts, 95),
             rtt_p99_ms: quantile(&rtts, 99),
@@ -117,6 +136,10 @@ impl LoadSummary {
             up_bps: bps(Direction::Up),
         }
     }
+}
+
+fn count(pings: &[Ping], fate: PingFate) -> u64 {
+    pings.iter().filter(|ping| ping.fate == fate).count() as u64
 }
 
 /// Return the times with one load, without what follows each change within [`SETTLE`].
@@ -223,11 +246,14 @@ mod tests {
         assert_eq!(delivered[0].at(Time(107 * S)), 2_000.0);
         assert_eq!((delivered[0].at(Time(104 * S)), delivered[0].at(Time(119 * S))), (0.0, 17_000.0));
         let during = spans(&[(0, Direction::Down, &flow)], run);
-        let ping = |at: u64, ms: Option<u64>| Ping { sent: Time(at * S), rtt: ms.map(Nanos::from_millis) };
-        let pings = [ping(101, Some(20)), ping(106, Some(500)), ping(107, Some(80)), ping(108, None), ping(110, Some(60))];
+        let ping = |at: u64, fate: PingFate| Ping { sent: Time(at * S), fate };
+        let answered = |at: u64, ms: u64| ping(at, PingFate::Answered(Nanos::from_millis(ms)));
+        let [lost, late] = [ping(108, PingFate::Lost), ping(114, PingFate::InFlight)];
+        let pings = [answered(101, 20), answered(106, 500), answered(107, 80), lost, answered(110, 60), late];
         let down = LoadSummary::of("down", &during[1..2], &delivered, &pings);
         assert_eq!((down.duration_s, down.down_bps, down.up_bps), (8.0, 15_000.0, 0.0));
-        assert_eq!((down.sent, down.lost, down.rtt_p50_ms, down.rtt_p99_ms), (3, 1, Some(60.0), Some(80.0)));
+        assert_eq!((down.sent, down.lost, down.in_flight), (4, 1, 1));
+        assert_eq!((down.rtt_p50_ms, down.rtt_p99_ms), (Some(60.0), Some(80.0)));
         assert_eq!(down.rtts_per_min, Some(1_000.0));
     }
 }

@@ -6,7 +6,7 @@ pub mod sinks;
 pub mod summary;
 pub mod tables;
 
-pub use latency::{LoadSummary, Ping, PingSummary};
+pub use latency::{LoadSummary, Ping, PingFate, PingSummary};
 pub use rows::{FlowRow, Header, PathHeader, ROW_FORMAT, Row, RunSink};
 pub use sinks::{PendingEvents, RunTables};
 pub use summary::{AppSummary, CrossSummary, FlowFacts, FlowSummary, NoRoute, Summary};

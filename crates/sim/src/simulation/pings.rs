@@ -8,7 +8,7 @@ use crate::pings::reply_to;
 use bentpipe_apps::Item;
 use bentpipe_link::{Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{FlowFacts, Ping, PingSummary};
+use bentpipe_profile::run::{FlowFacts, Ping, PingFate, PingSummary};
 use bentpipe_profile::{Bytes, Direction, Nanos, Time};
 
 /// The pings of an Experiment while it runs.
@@ -24,13 +24,14 @@ struct PingSender {
     every: Nanos,
     stop: Time,
     next: Time,
-    /// Requests that were answered or lost, in the order in which that happened.
-    ended: Vec<Ping>,
+    /// Requests sent, by their numbers.
+    sent: Vec<Ping>,
 }
 
 impl Pings {
     /// Prepare the pings of a checked Experiment; `offset`: start of the run on the Profile's clock.
     pub(super) fn new(experiment: &Experiment, offset: Time) -> Self {
+        let end = offset + experiment.duration_ns;
         let senders = experiment.pings.iter().enumerate().map(|(i, spec)| {
             let next = offset + Nanos(spec.start_ns.0);
             let (path, flow) = (experiment.path_of(&spec.profile), experiment.flows.len() + i);
@@ -38,9 +39,9 @@ impl Pings {
             PingSender {
                 request: Packet { flow_hash: u32::MAX - index_u32(i), ..request },
                 every: spec.every_ns,
-                stop: spec.stop_ns.map_or(Time::MAX, |stop| offset + Nanos(stop.0)),
+                stop: spec.stop_ns.map_or(end, |stop| end.min(offset + Nanos(stop.0))),
                 next,
-                ended: Vec::new(),
+                sent: Vec::new(),
             }
         });
         let mut pings = Self { senders: senders.collect(), next: Time::MAX };
@@ -63,6 +64,7 @@ impl Pings {
         let sender = self.senders.iter_mut().find(|sender| sender.next <= now && sender.next < sender.stop)?;
         let request = Packet { at: now, hop_entered: now, entered: now, ..sender.request };
         sender.request.body += 1;
+        sender.sent.push(Ping { sent: now, fate: PingFate::InFlight });
         sender.next = sender.next + sender.every;
         self.update_next();
         Some(request)
@@ -107,7 +109,8 @@ impl Simulation {
     /// Record a request that was answered, or lost.
     fn end_ping(&mut self, packet: &Packet, answered: Option<Time>) {
         let Some(sender) = self.pings.sender_of(packet) else { return };
-        self.pings.senders[sender].ended.push(Ping { sent: packet.entered, rtt: answered.map(|at| at.since(packet.entered)) });
+        self.pings.senders[sender].sent[packet.body as usize].fate =
+            answered.map_or(PingFate::Lost, |at| PingFate::Answered(at.since(packet.entered)));
         let run_time = |at: Time| Time(at.since(self.start).0);
         let item = Item {
             id: u64::from(packet.body),
@@ -125,7 +128,7 @@ impl Simulation {
         let run = (self.start, self.end);
         let senders = self.experiment.pings.iter().zip(&self.pings.senders);
         senders
-            .map(|(spec, sender)| PingSummary::of(&spec.profile, &self.experiment, flows, &self.output.tables.samples, run, &sender.ended))
+            .map(|(spec, sender)| PingSummary::of(&spec.profile, &self.experiment, flows, &self.output.tables.samples, run, &sender.sent))
             .collect()
     }
 }
@@ -191,6 +194,20 @@ mod tests {
         let alone: Vec<_> = crate::ping(&path, &sent, 84, 7).unwrap().into_iter().map(|rtt| rtt.map(|t| t.0)).collect();
         assert_eq!(own[..350], alone[..350]);
         assert!((5..40).contains(&alone.iter().filter(|rtt| rtt.is_none()).count()));
+    }
+
+    #[test]
+    fn requests_on_their_way_at_the_end_are_sent_and_neither_lost_nor_answered() {
+        // An RTT of 38 ms on the second satellite: the request sent 10 ms before the end has no reply yet.
+        for (start_ms, in_flight) in [(990, 1), (1000, 0)] {
+            let mut experiment = pinged((6, 12));
+            experiment.pings[0].start_ns = Time(start_ms * 1_000_000);
+            let data = run(experiment, &handover_path(20, 0));
+            let (pings, idle) = (&data.summary.pings[0], load(&data, "idle"));
+            assert_eq!((pings.sent, pings.lost, pings.in_flight), (380 + in_flight, 0, in_flight));
+            assert_eq!(idle.in_flight, in_flight);
+            assert_eq!(rtts(&data).len(), 380);
+        }
     }
 
     #[test]
