@@ -27,7 +27,23 @@ def bad(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(bad):
     race = bp.Experiment([dumbbell(duration=2), dumbbell(duration=3, name="other")], schemes=[bad, "cubic"], seeds=2)
-    return race.simulate()
+    with pytest.warns(UserWarning, match="failed"):
+        return race.simulate()
+
+
+def test_a_warning_says_how_many_runs_failed_which_and_why(bad, tmp_path):
+    race = bp.Experiment(dumbbell(duration=2), schemes=[bad, "cubic"], seeds=2)
+    for out in (None, tmp_path):
+        with pytest.warns(UserWarning, match="failed") as warned:
+            runs = race.simulate(out)
+        (text,) = [str(each.message) for each in warned]
+        assert text.startswith(
+            f"2 Runs of 4 failed (listed in `failed` of the RunSet): {bad}: 2 Runs ended early; seed"
+        )
+        assert text.endswith("raised ValueError: no (line 7)")
+        assert "\n" not in text
+        assert warned[0].filename == __file__
+        assert len(runs.failed) == len(runs) == 2
 
 
 def test_selections_keep_the_failed_runs_of_their_kind(runs, bad):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
@@ -24,6 +25,8 @@ from bentpipe.objects.run import Run
 from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
 from bentpipe.objects.schemes import app_text, scheme_names
 from bentpipe.profiles.queues import parse_queue
+from bentpipe.runs.failed import by_scheme
+from bentpipe.runs.text import plural
 from bentpipe.scenarios.load_tests import find_load_test
 from bentpipe.scenarios.traffic import find_traffic
 
@@ -284,7 +287,8 @@ class Experiment(Sweeps):
             The Runs, by Profile, seed and scheme.
 
         Warns:
-            UserWarning: A Profile has no service or no capacity limit.
+            UserWarning: A Profile has no service or no capacity limit, or some Runs failed in a Python controller or
+                application; `RunSet.failed` lists these.
 
         Raises:
             UserError: A Run is impossible, or `out` holds other Runs.
@@ -323,8 +327,13 @@ class Experiment(Sweeps):
             on_row: Called with each row of the Run in progress, as in `simulate`; if it falls far behind, rows are
                 dropped and a `DroppedRow` says how many.
 
+        Warns:
+            UserWarning: This machine is too late, a Run is not valid, or some Runs failed in a Python application;
+                `RunSet.failed` lists these.
+
         Raises:
             UserError: A Run is impossible, or this machine cannot emulate (`bentpipe.check_kernel`).
+            ControllerError: All Runs failed in a Python application.
             ExperimentInterruptedError: Ctrl-C; its `runs` has the finished Runs.
             BentpipeError: An emulation stopped early, or the disk cannot be written.
 
@@ -369,6 +378,10 @@ class Experiment(Sweeps):
                 )
         except RunsInterruptedError as stop:
             raise ExperimentInterruptedError(stop, in_memory=out is None) from stop
+        if result.failed:
+            text = f"{plural(len(result.failed), 'Run')} of {len(result.runs) + len(result.failed)} failed"
+            lines = "; ".join(by_scheme(result.failed))
+            warnings.warn(f"{text} (listed in `failed` of the RunSet): {lines}", UserWarning, 3)
         return RunSet((Run(run) for run in result.runs), failed=result.failed)
 
     def __repr__(self) -> str:
