@@ -1,6 +1,8 @@
 """Tests of latency under load: `race --test`, `Experiment(test=…)`, Experiment files, and the summary of pings."""
 
+import dataclasses
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -13,12 +15,12 @@ from bentpipe.execution import kernel
 from bentpipe.execution.plan import label_profiles, plan_race
 from bentpipe.experiments.experiment import Experiment, Flow, ProfileRef
 from bentpipe.experiments.file import parse_experiment
-from bentpipe.experiments.load_tests import named_test
 from bentpipe.experiments.plugins import simulate
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.runs.rows import ApplicationRow
 from bentpipe.runs.store import find_runs
+from bentpipe.runs.summary import counted
 from bentpipe.scenarios.load_tests import load_tests, parse_load_tests
 
 S = 1_000_000_000
@@ -52,7 +54,51 @@ def test_rrul_is_four_flows_each_way_between_five_idle_seconds(runs):
     assert (pings.every_ns, pings.bytes, pings.start_ns, pings.stop_ns) == (50_000_000, 84, 0, None)
     assert runs["cubic", 0].stored.names == ["cubic"] * 8
     assert runs["bbr", 1].experiment == "test-rrul"
-    assert named_test("test-rrul") == "rrul"
+    assert runs["bbr", 1].record.experiment.test == "rrul"
+
+
+def test_an_experiment_with_the_name_of_a_test_is_none(path, tmp_path):
+    own = bp.Experiment(path, flows=[bp.Flow("cubic")], name="test-rrul", duration=5).simulate()
+    assert own[0].record.experiment.test is None
+    page = own.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>Download: server to terminal</h1>" in page
+    write_profile(path.native, tmp_path / "p.parquet")
+    text = FILE.format("").replace('"mine"', '"test-rrul"') + '[[flows]]\ncontroller = "cubic"\n'
+    (tmp_path / "e.toml").write_text(text)
+    done = bentpipe("race", "-x", tmp_path / "e.toml", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "goodput after the warm-up" in " ".join(done.stdout.split())
+    assert "RTT p99" not in done.stdout
+
+
+def test_each_test_of_a_folder_has_a_table_of_its_own(path, tmp_path):
+    for test in ("tcp_down", "tcp_up"):
+        bp.Experiment(path, schemes=["cubic"], test=test, duration=15).simulate(tmp_path / "out")
+    done = bentpipe("race", "--repeat", tmp_path / "out", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    titles = re.findall(r"(\S+): means over seeds; RTTs of pings", " ".join(done.stdout.split()))
+    assert titles == ["test-tcp_down", "test-tcp_up"]
+    with pytest.raises(UserError, match=r"cubic over .* is of two Experiments \(test-tcp_down; test-tcp_up\)"):
+        bp.RunSet.read(tmp_path / "out").plot.latency()
+
+
+def test_runs_with_other_pings_are_not_alike(runs):
+    first, second = (runs["cubic", seed].stored for seed in (0, 1))
+    assert len(counted([first, second])) == 1  # chance has no effect on CUBIC over a dumbbell
+    (pings,) = second.pings
+    other = {**second.record.summary, "pings": [{**pings, "lost": pings["lost"] + 1}]}
+    changed = dataclasses.replace(second, record=second.record.replace(summary=other))
+    assert len(counted([first, changed])) == 2
+
+
+def test_pings_on_their_way_at_the_end_are_sent_and_neither_lost_nor_answered():
+    far = bp.Profile.preset("dumbbell:rate=10mbit,rtt=240ms", duration=15)
+    run = bp.Experiment(far, schemes=["cubic"], test="tcp_down").simulate()[0]
+    (figures,) = run.record.summary["pings"]
+    assert (figures["sent"], figures["lost"], figures["in_flight"]) == (300, 0, 4)
+    assert run.pings().height == 296
+    assert not run.pings()["lost"].any()
+    assert figures["loads"][0]["in_flight"] == 4
 
 
 def test_latency_under_load_has_the_loads_one_after_the_other(path):
@@ -110,7 +156,7 @@ def test_pings_of_an_outage_are_lost():
     run = bp.Experiment(computed, schemes=["cubic"], test="tcp_up", phase=0).simulate()[0]
     (figures,) = run.record.summary["pings"]
     pings = run.pings()
-    assert (figures["sent"], figures["lost"]) == (pings.height, pings["lost"].sum())
+    assert (figures["sent"] - figures["in_flight"], figures["lost"]) == (pings.height, pings["lost"].sum())
     assert [load["load"] for load in figures["loads"]] == ["idle", "up"]
 
 

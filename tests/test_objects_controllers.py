@@ -48,7 +48,8 @@ def test_runs_that_fail_in_a_controller_are_listed(tmp_path):
         "        raise ValueError('no')\n",
         encoding="utf-8",
     )
-    runs = bp.Experiment(dumbbell(), schemes=[f"{file}:Bad", "cubic"]).simulate()
+    with pytest.warns(UserWarning, match=r"1 Run of 2 failed .*ValueError: no"):
+        runs = bp.Experiment(dumbbell(), schemes=[f"{file}:Bad", "cubic"]).simulate()
     assert runs.schemes == ["cubic"]
     (failed,) = runs.failed
     assert "ValueError: no" in failed.why

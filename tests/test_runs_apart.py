@@ -1,6 +1,7 @@
 """Runs of one scheme and Profile from Experiments that differ share no row: in reports, comparisons and tables."""
 
 import html
+import shutil
 
 import pytest
 from object_profiles import dumbbell
@@ -8,7 +9,8 @@ from object_profiles import dumbbell
 import bentpipe as bp
 from bentpipe.report.content import parts
 from bentpipe.report.place import Place
-from bentpipe.runs.apart import distinguish, original_name
+from bentpipe.runs.apart import distinguish
+from bentpipe.runs.manifest import place_of
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def test_experiments_are_named_by_their_differences(sets):
         "race-up",
         "race-down-peak",
     ]
-    assert [original_name(name) for name in names] == [run.experiment for run in runs]
+    assert [place_of(run) for run in distinguish(runs)] == [place_of(run) for run in runs]
     assert [run.experiment for run in distinguish(runs[:1])] == ["race-down"]
     controllers = bp.Experiment(dumbbell(duration=2), ["cubic", "reno+bbr"], seeds=2).simulate()
     assert {run.experiment for run in distinguish(run.stored for run in controllers)} == {"race-down"}
@@ -36,6 +38,40 @@ def test_experiments_are_named_by_their_differences(sets):
     names = [run.experiment for run in distinguish([runs[0], faster[0].stored])]
     assert len(set(names)) == 2
     assert all(name.startswith("race-down · Profile ") for name in names)
+
+
+def test_experiments_whose_controllers_are_swapped_are_two():
+    flows = [
+        [bp.Flow("cubic"), bp.Flow("reno", direction="up")],
+        [bp.Flow("cubic", direction="up"), bp.Flow("reno")],
+    ]
+    runs = [bp.Experiment(dumbbell(duration=2), flows=each).simulate()[0].stored for each in flows]
+    assert runs[0].scheme == runs[1].scheme
+    assert [run.experiment for run in distinguish(runs)] == ["flows", "flows · settings 2"]
+
+
+def test_a_name_with_a_dot_is_one_name(tmp_path):
+    flows = [bp.Flow("cubic"), bp.Flow("reno")]
+    runs = bp.Experiment(dumbbell(duration=2), flows=flows, name="mine · yours", seeds=2).simulate()
+    named = distinguish(run.stored for run in runs)
+    assert {run.experiment for run in named} == {"mine · yours"}
+    assert {place_of(run)[0] for run in named} == {"mine · yours"}
+    page = html.unescape(runs.report(tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "<h1>Download: server to terminal</h1>" in page
+
+
+def test_missing_runs_count_in_the_part_of_their_settings(tmp_path):
+    path, fair, own = dumbbell(duration=2), {"queue": "fq_codel"}, {}
+    for scheme, options in (("cubic", fair), ("reno", own), ("bbr", {"direction": "up"})):
+        bp.Experiment(path, scheme, seeds=3, **options).simulate(tmp_path)
+    runs = bp.RunSet.read(tmp_path)
+    for each in (runs["reno", 1], runs["reno", 2], runs["bbr", 0], runs["bbr", 1], runs["bbr", 2]):
+        shutil.rmtree(each.folder)
+    content = parts(Place.in_folder(tmp_path), distinguish(run.stored for run in bp.RunSet.read(tmp_path)))
+    assert {part.experiment: part.unfinished.partition(" are stored")[0] for part in content} == {
+        "race-down · fq_codel": "Unfinished: 3 Runs missing, of Experiments without a stored Run.",
+        "race-down · the Profile's queues": "Unfinished: 1 of 3 Runs",
+    }
 
 
 def test_a_report_has_a_part_for_each(sets, tmp_path):

@@ -47,6 +47,9 @@ pub struct Experiment {
     /// Echo requests beside the flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pings: Vec<PingSpec>,
+    /// Name of the test of latency under load whose flows and pings these are; `None`: of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
 }
 
 /// Use of explicit congestion notification (ECN) that a flow negotiates at its start.
@@ -295,6 +298,7 @@ mod tests {
             queues: Vec::new(),
             cross: Vec::new(),
             pings: Vec::new(),
+            test: None,
         }
     }
 

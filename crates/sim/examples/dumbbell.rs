@@ -71,6 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queues: Vec::new(),
         cross: Vec::new(),
         pings: Vec::new(),
+        test: None,
     };
     let mut simulation = Simulation::new(experiment, vec![Arc::new(profile)])?;
     simulation.run_until(Nanos::from_secs(seconds))?;

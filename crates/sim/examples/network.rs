@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         queues: Vec::new(),
         cross: Vec::new(),
         pings: Vec::new(),
+        test: None,
     };
     let mut simulation = Simulation::over_network(experiment, &network)?;
     simulation.run_until(Nanos::from_secs(seconds))?;

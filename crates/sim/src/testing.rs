@@ -138,5 +138,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         queues: Vec::new(),
         cross: Vec::new(),
         pings: Vec::new(),
+        test: None,
     }
 }

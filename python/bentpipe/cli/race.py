@@ -354,7 +354,6 @@ def _made_duration_s(run_s: float | None, phase_s: float | None) -> float:
 def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) -> None:
     """Print a race: every Run as JSON, or a table of means over the seeds, or only notes."""
     from bentpipe.cli.console import hint, note, print_json, table, warn
-    from bentpipe.experiments.load_tests import named_test
     from bentpipe.runs import summary
     from bentpipe.runs.apart import distinguish
     from bentpipe.runs.latency import latencies
@@ -365,9 +364,10 @@ def show_result(result: RaceResult, as_json: bool, *, has_table: bool = True) ->
         print_json(result.to_dict())
     elif has_table:
         # The flows of a test differ in direction and time: its table has them together, load by load.
-        of_flows = distinguish(run for run in result.runs if named_test(run.experiment) is None)
+        runs = distinguish(result.runs)
+        of_flows = [run for run in runs if run.record.experiment.test is None]
         tables = result_tables(summary.summarise(of_flows), summary.left_out(of_flows))
-        for results in (*tables, *latency_tables(latencies(result.runs))):
+        for results in (*tables, *latency_tables(latencies(runs))):
             table(results.title, results.columns, results.rows)
     if excluded:
         invalid = sum(each.invalid for each in excluded)

@@ -211,6 +211,8 @@ class Experiment(Record):
     """Rules that replace the Profiles' own queues; of several rules for one queue the last holds."""
     pings: Annotated[Items[Pings], Field(exclude_if=_is_empty)] = ()
     """Echo requests beside the flows."""
+    test: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """Name of the test of latency under load whose flows and pings these are; None: of none."""
 
     def to_json(self) -> str:
         """Return the record as JSON for the simulator."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import UserError, shown
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.schemes import ecn_of, flows_of
-from bentpipe.scenarios.load_tests import find_load_test, load_tests
+from bentpipe.scenarios.load_tests import find_load_test
 
 if TYPE_CHECKING:
     from bentpipe.scenarios.load_tests import LoadTest
@@ -18,17 +18,6 @@ LEAST_LOAD_NS = 5 * ex.NS_PER_S
 
 PREFIX = "test-"
 """Beginning of the name of a test's Experiments in a race."""
-
-
-def named_test(experiment: str) -> str | None:
-    """Return the test of an Experiment with this name; None: it is of no test, or differs from it.
-
-    Example:
-        >>> named_test("test-rrul"), named_test("race-down")
-        ('rrul', None)
-    """
-    name = experiment.removeprefix(PREFIX)
-    return name if experiment.startswith(PREFIX) and name in load_tests() else None
 
 
 def directions_of(test: str) -> list[ex.Direction]:
@@ -68,7 +57,9 @@ def with_test(experiment: ex.Experiment, test: str, scheme: str) -> ex.Experimen
         for direction in load.directions
     ]
     pings = ex.Pings(profile=profile, every_ns=round(load_test.ping_every_ms * 1e6), bytes=load_test.ping_bytes)
-    return experiment.replace(flows=tuple(flows), pings=(pings,), warmup_ns=ex.default_warmup_ns(load_ns))
+    return experiment.replace(
+        flows=tuple(flows), pings=(pings,), warmup_ns=ex.default_warmup_ns(load_ns), test=load_test.name
+    )
 
 
 def _check(test: LoadTest, scheme: str, duration_ns: int, idle_ns: int) -> None:

@@ -87,13 +87,13 @@ class RunPlots:
             ax: Three axes: download, upload, pings.
 
         Raises:
-            UserError: No such Runs, or none has pings.
+            UserError: No such Runs, none has pings, or Runs of one scheme are not comparable, as their tests differ.
         """
         pinged = [run for run in self._over_one(profile) if run.pings and len(set(run.names)) == 1]
         if not pinged:
             problem = "no Run with pings beside flows of one controller"
             raise UserError(problem, where="latency", expected="Runs of a test")
-        return plot_load_test(self._of_seed(pinged, seed), ax=ax)
+        return plot_load_test(_comparable(self._of_seed(pinged, seed)), ax=ax)
 
     def overview(self, *, ax: AxesLike = None) -> Figure:
         """Plot the goodput of every scheme: mean over the Runs, 95 % confidence interval, and each Run."""

@@ -9,18 +9,17 @@ from matplotlib.lines import Line2D
 from bentpipe.errors import printable
 from bentpipe.plots import style
 from bentpipe.plots.canvas import canvas
-from bentpipe.runs.apart import settings_of
 from bentpipe.runs.summary import counted, group_runs, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bentpipe.plots.canvas import AxesLike
     from bentpipe.runs.store import Run
-    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
+    from bentpipe.runs.summary import FlowSummary, Group, LeftOut, SchemeSummary
 
 
 def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: AxesLike = None) -> Figure:
@@ -54,7 +53,7 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
                         goodput = [rate * 1e-6 for rate in rates if rate is not None]
                         colour = style.look(flow.controller).colour
                         axis.plot(goodput, [y + spread] * len(goodput), "|", color=colour, markersize=7, alpha=0.8)
-            names = [*_names(shown), *absent[label]]
+            names = [*_names(shown, groups), *absent[label]]
             for y in range(len(shown), len(names)):
                 place = axis.get_yaxis_transform()
                 axis.text(0.01, y, "no valid Run", transform=place, color=style.DELAY, fontsize=8, va="center")
@@ -74,27 +73,22 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
     return drawing.figure
 
 
-def _names(summaries: Sequence[SchemeSummary]) -> list[str]:
+def _names(summaries: Sequence[SchemeSummary], groups: Mapping[Group, Sequence[Run]]) -> list[str]:
     """Return the schemes, with Experiment and world if there are several."""
-    experiments, worlds = ({of(summary) for summary in summaries} for of in (_experiment, _world))
+    settings = [groups[summary.group][0].settings for summary in summaries]
+    experiments = [own or summary.experiment for own, summary in zip(settings, summaries, strict=True)]
+    has_experiment = len(set(experiments)) > 1
+    has_world = len({summary.group.world for summary in summaries}) > 1
     return [
         ", ".join(
             [
                 summary.scheme,
-                *([_experiment(summary)] if len(experiments) > 1 else []),
-                *([_world(summary)] if len(worlds) > 1 and not settings_of(summary.experiment) else []),
+                *([experiment] if has_experiment else []),
+                *([summary.group.world] if has_world and not own else []),
             ]
         )
-        for summary in summaries
+        for summary, experiment, own in zip(summaries, experiments, settings, strict=True)
     ]
-
-
-def _experiment(summary: SchemeSummary) -> str:
-    return settings_of(summary.experiment) or summary.experiment
-
-
-def _world(summary: SchemeSummary) -> str:
-    return summary.group.world
 
 
 def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:

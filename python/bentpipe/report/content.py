@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bentpipe.experiments.flow_names import is_command, without_folders
-from bentpipe.experiments.load_tests import named_test
 from bentpipe.plots.style import legend_name
 from bentpipe.report import latency, path, program, prose, provenance, tables, world
 from bentpipe.report.repeat import RACES
 from bentpipe.report.rows import Part, Section, SeedTable
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
-from bentpipe.runs.apart import original_name, settings_of
+from bentpipe.runs.apart import is_alike
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import FailedRun, by_scheme
 from bentpipe.runs.manifest import read_manifest
@@ -23,7 +23,7 @@ from bentpipe.segments import is_locked
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.report.place import Place
     from bentpipe.runs.store import Run
@@ -57,20 +57,30 @@ def parts(
     runs = sorted_runs(runs)
     stored = {manifest.place_of(run) for run in runs}
     failed = [run for run in failed if run.place not in stored]
-    is_written, requested = False, set[manifest.Place]()
+    by_part: dict[str, list[Run]] = {}
+    for run in runs:
+        by_part.setdefault(run.experiment, []).append(run)
+    part_of: dict[manifest.Place, str | None] = {}
+    is_written = False
     if (out := place.folder) is not None:
         if is_written := is_locked(out):
             warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
-        if not is_selection:
-            requested = requested.union(*(entry.places() for entry in read_manifest(out)))
-            requested -= {run.place for run in failed}
+        for entry in [] if is_selection else read_manifest(out):
+            for request in entry.requests:
+                part_of |= dict.fromkeys(entry.places_of(request), _part_of(request, by_part))
+    requested = part_of.keys() - {run.place for run in failed}
+    missing = Counter(part_of[each] for each in requested - stored)
+    by_name = {mine[0].record.experiment.name: part for part, mine in reversed(by_part.items())}
+    failed_in: dict[str | None, list[FailedRun]] = {}
+    for each in failed:
+        failed_in.setdefault(part_of.get(each.place, by_name.get(each.experiment)), []).append(each)
     content = [
         Part(
             experiment=name,
             title=_title(mine[0]),
-            facts=_experiment_facts(mine, missing, is_selection=is_selection),
-            unfinished=_unfinished(mine, missing, is_written=is_written),
-            failed=by_scheme(run for run in failed if run.experiment == original_name(name)),
+            facts=_experiment_facts(mine, missing[name], is_selection=is_selection),
+            unfinished=_unfinished(mine, missing[name], is_written=is_written),
+            failed=by_scheme(failed_in.get(name, ())),
             sections=[
                 _section(
                     place,
@@ -80,29 +90,41 @@ def parts(
                 for label in dict.fromkeys(run.label for run in mine)
             ],
         )
-        for name in dict.fromkeys(run.experiment for run in runs)
-        if (mine := [run for run in runs if run.experiment == name])
-        for missing in [sum(place[0] == original_name(name) for place in requested - stored)]
+        for name, mine in by_part.items()
     ]
     if unfinished and not requested:
         content[0].unfinished = f"Unfinished: the Experiment was interrupted; {text.plural(unfinished, 'Run')} missing."
-    shown = {original_name(part.experiment) for part in content}
-    for name in dict.fromkeys(run.experiment for run in failed if run.experiment not in shown):
-        content[0].failed += [f"{name}: {line}" for line in by_scheme(run for run in failed if run.experiment == name)]
+    elif missing[None] and not is_written:
+        others = f"Unfinished: {text.plural(missing[None], 'Run')} missing, of Experiments without a stored Run."
+        content[0].unfinished = " ".join(filter(None, [content[0].unfinished, others]))
+    elsewhere = failed_in.get(None, [])
+    for name in dict.fromkeys(each.experiment for each in elsewhere):
+        lines = by_scheme(each for each in elsewhere if each.experiment == name)
+        content[0].failed += [f"{name}: {line}" for line in lines]
     return content
 
 
+def _part_of(request: manifest.Request, by_part: Mapping[str, Sequence[Run]]) -> str | None:
+    """Return the part to which the Runs of a request belong; None: its Experiment has no stored Run."""
+    for name, runs in by_part.items():
+        if runs[0].record.experiment.name == request.experiment.name:
+            stored = next((run for run in runs if run.scheme == request.scheme), runs[0])
+            if is_alike(request.experiment, request.scheme, stored):
+                return name
+    return None
+
+
 def _title(run: Run) -> str:
-    if (test := named_test(original_name(run.experiment))) is not None:
-        return f"Latency under load: test {test}"
+    if (test := run.record.experiment.test) is not None:
+        title = f"Latency under load: test {test}"
+        return f"{title} ({run.settings})" if run.settings else title
     titles = {"down": "Download: server to terminal", "up": "Upload: terminal to server"}
     directions = {str(flow["direction"]) for flow in run.flows}
     if not directions:
         title = "No TCP flow"
     else:
         title = titles[directions.pop()] if len(directions) == 1 and directions <= titles.keys() else "Both directions"
-    settings = settings_of(run.experiment)
-    return f"{title} ({settings})" if settings else title
+    return f"{title} ({run.settings})" if run.settings else title
 
 
 def _unfinished(runs: Sequence[Run], missing: int, *, is_written: bool) -> str:
@@ -160,7 +182,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
     not_valid = not any(run.record.valid for run in every)
     whole = [] if not_valid else [each for each in excluded if each.whole]
     summaries = summarise(runs)
-    test = named_test(original_name(runs[0].experiment))
+    test = runs[0].record.experiment.test
     cwnd_column, cwnd_note = world.cwnd_column(runs)
     factors = tables.limiting_factors(runs)
     sentences = path.sentences(label, runs)
@@ -175,7 +197,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
                 )
             sentences += latency.sentences(label, runs)
         # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
-        if runs[0].world == "simulated" and original_name(runs[0].experiment) in RACES:
+        if runs[0].world == "simulated" and runs[0].record.experiment.name in RACES:
             sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in factors.items()})
     profile = runs[0].record.profiles[0]
     origin = profile.provenance

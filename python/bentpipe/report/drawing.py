@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from bentpipe.experiments.flow_names import is_command
-from bentpipe.experiments.load_tests import named_test
 from bentpipe.plots import style
 from bentpipe.plots.distributions import plot_cdfs, plot_destinations
 from bentpipe.plots.load_test import plot_load_test
@@ -18,7 +17,6 @@ from bentpipe.plots.timeline import plot_sharing, plot_timeline
 from bentpipe.report import charts, latency, rows
 from bentpipe.report.place import SAFE
 from bentpipe.report.selection import drawable_runs, shown_seed, spread
-from bentpipe.runs.apart import original_name
 from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.store import Run, safe_name
 from bentpipe.runs.summary import left_out, total_goodput_bps
@@ -56,7 +54,7 @@ def _to_draw(every: Sequence[Run]) -> tuple[list[Run], list[str], bool]:
 
 
 def _is_of_test(run: Run) -> bool:
-    return named_test(original_name(run.experiment)) is not None
+    return run.record.experiment.test is not None
 
 
 def _queue(runs: Sequence[Run]) -> str:
@@ -86,7 +84,7 @@ def _held(runs: list[Run]) -> list[Run]:
     """Return the Runs with tables that stay in memory, unless there are too many."""
     if len(runs) > MOST_HELD:
         return runs
-    return [run if isinstance(run, MemoryRun) else HeldRun(run.path, run.record) for run in runs]
+    return [run if isinstance(run, MemoryRun) else HeldRun(run.path, run.record, settings=run.settings) for run in runs]
 
 
 class Artist:

@@ -18,7 +18,6 @@ from bentpipe.experiments.plugins import python_plugins
 from bentpipe.files import atomic_write, read_text
 from bentpipe.records import Items, Record
 from bentpipe.runs import record, store, text
-from bentpipe.runs.apart import original_name
 from bentpipe.runs.run_record import Phase, World
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ Place = tuple[str, str, str, str, int]
 
 def place_of(run: store.Run) -> Place:
     """Return the place of a Run."""
-    return original_name(run.experiment), run.world, run.label, run.scheme, run.seed
+    return run.record.experiment.name, run.world, run.label, run.scheme, run.seed
 
 
 def _is_empty(value: Mapping[str, str]) -> bool:
@@ -88,11 +87,12 @@ class Manifest(Record):
 
     def places(self) -> set[Place]:
         """Return the requested Runs."""
-        return {
-            (request.experiment.name, self.world, request.label, request.scheme, seed)
-            for request in self.requests
-            for seed in request.seeds
-        }
+        return {place for request in self.requests for place in self.places_of(request)}
+
+    def places_of(self, request: Request) -> list[Place]:
+        """Return the Runs of one of its requests."""
+        key = request.experiment.name, self.world, request.label, request.scheme
+        return [(*key, seed) for seed in request.seeds]
 
 
 class RaceFile(Record):

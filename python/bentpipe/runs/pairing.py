@@ -139,7 +139,7 @@ def _hosts(run: Run) -> tuple[object, ...]:
     return experiment.hosts, experiment.host_timing
 
 
-FREE = ("name", "sample_step_ns", "host_timing", "hosts", "profiles")
+FREE = ("name", "sample_step_ns", "host_timing", "hosts", "profiles", "test")
 """Fields in which partners' Experiments may differ; Profiles are compared by their realisation."""
 
 

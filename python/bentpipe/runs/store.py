@@ -60,6 +60,8 @@ class Run:
 
     path: Path
     record: RunRecord = field(repr=False)
+    settings: str = field(default="", kw_only=True)
+    """Settings in which its Experiment differs from others of its name, in words (`bentpipe.runs.apart`)."""
 
     @property
     def label(self) -> str:
@@ -68,8 +70,9 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Name of its Experiment."""
-        return self.record.experiment.name
+        """Name of its Experiment, with the settings in which it differs from others of that name."""
+        name = self.record.experiment.name
+        return f"{name} · {self.settings}" if self.settings else name
 
     @property
     def world(self) -> World:

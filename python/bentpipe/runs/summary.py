@@ -206,7 +206,7 @@ def _scheme(group: Group, valid: list[Run], runs: int) -> SchemeSummary:
 
 def _figures(run: Run) -> str:
     """Return a Run's figures for comparison: content hashes differ if one packet arrives a nanosecond later."""
-    return json.dumps(run.flows, sort_keys=True)
+    return json.dumps([run.flows, run.pings], sort_keys=True)
 
 
 def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:

@@ -157,20 +157,25 @@ LATENCY_COLUMNS = (
 
 
 def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
-    """Return a table for each Profile, path of a Network and world."""
-    tables: dict[str, list[list[str]]] = {}
-    schemes: dict[str, str] = {}
+    """Return a table for each Profile, path of a Network, Experiment and world."""
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    schemes: dict[tuple[str, ...], str] = {}
     every = list(summaries)
-    worlds = {each.group.world for each in every}
+    experiments, worlds = {each.group.experiment for each in every}, {each.group.world for each in every}
     several = {each.group.profile for each in every if len({e.path for e in every if e.group == each.group}) > 1}
     for each in every:
-        where = each.group.profile + (f", {each.path}" if each.group.profile in several else "")
-        where += "" if len(worlds) == 1 else f", {each.group.world}"
-        is_first = schemes.get(where) != each.group.scheme
-        schemes[where] = each.group.scheme
+        group = each.group
+        where = (
+            group.profile,
+            *([each.path] if group.profile in several else []),
+            *([group.experiment] if len(experiments) > 1 else []),
+            *([group.world] if len(worlds) > 1 else []),
+        )
+        is_first = schemes.get(where) != group.scheme
+        schemes[where] = group.scheme
         tables.setdefault(where, []).append(_latency_row(each, is_first=is_first))
     return [
-        ResultTable(f"{where}: means over seeds; RTTs of pings", LATENCY_COLUMNS, rows)
+        ResultTable(f"{', '.join(where)}: means over seeds; RTTs of pings", LATENCY_COLUMNS, rows)
         for where, rows in tables.items()
     ]
 

@@ -77,5 +77,6 @@ pub fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), 
         queues: spec.queues.clone(),
         cross: Vec::new(),
         pings: Vec::new(),
+        test: None,
     }
 }
