@@ -18,10 +18,11 @@ ROUNDS = 5
 NS3_MODULES = ["core", "network", "internet", "point-to-point", "applications", "traffic-control"]
 
 
-def build_ours() -> Path:
+def build_example(tree: Path, target: Path) -> Path:
+    """Build the example of a checkout into a folder of Cargo's."""
     command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "bentpipe-sim", "--example", "dumbbell"]
-    subprocess.run(command, cwd=ROOT, check=True)
-    return ROOT / "target" / "release" / "examples" / "dumbbell"
+    subprocess.run([*command, "--target-dir", str(target)], cwd=tree, check=True)
+    return target / "release" / "examples" / "dumbbell"
 
 
 def build_ns3() -> Path | None:
@@ -54,7 +55,7 @@ def main() -> dict[str, float]:
     if ns3 is None:
         print("dumbbell_vs_ns3: skipped, ns-3 is not installed (Debian, Ubuntu: apt install libns3-dev g++)")
         return {}
-    ours = build_ours()
+    ours = build_example(ROOT, ROOT / "target")
     mine, theirs, memory = [], [], 0
     for i in range(ROUNDS):
         cpu, peak = cpu_and_memory([str(ours), str(SECONDS)])
