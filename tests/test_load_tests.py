@@ -137,6 +137,10 @@ def test_the_summary_is_of_the_pings_and_the_goodput_of_each_load(runs):
     assert cubic["both"]["rtt_p50_ms"] == pytest.approx(
         inside["rtt_ms"].drop_nulls().sort()[-(-inside["rtt_ms"].count() // 2) - 1]
     )
+    for quantile in ("p50", "p95"):  # over a path of constant delay
+        excess_ms = cubic["both"][f"rtt_{quantile}_ms"] - 40
+        assert cubic["both"][f"excess_{quantile}_ms"] == pytest.approx(excess_ms, abs=1e-6)
+    assert cubic["idle"]["excess_p50_ms"] == pytest.approx(BASE_MS - 40, abs=1e-6)
     assert cubic["both"]["lost"] == pytest.approx(inside["lost"].mean())
     assert cubic["both"]["rtts_per_min"] == pytest.approx(60_000 / cubic["both"]["rtt_p50_ms"])
     flows = runs.summary().filter(scheme="cubic")
@@ -345,3 +349,13 @@ def test_pings_are_rows_while_the_race_goes_on(path):
     items = [row for row in rows if isinstance(row, ApplicationRow)]
     assert [(row.kind, row.flow, row.id) for row in items] == [("ping", 1, number) for number in range(300)]
     assert sum(row.completed_s is None for row in items) == run.pings()["lost"].sum()
+
+
+def test_the_excess_of_idle_pings_is_small_where_the_path_changes():
+    computed = bp.Profile.make(site="louvain", to="london", start="2026-05-10T09:00Z", duration=45, loss="idle")
+    runs = bp.Experiment(computed, schemes=["cubic"], test="tcp_down", phase=0).simulate()
+    idle, down = runs.latency().to_dicts()
+    assert 0 <= idle["excess_p50_ms"] < 1
+    assert idle["rtt_p95_ms"] > idle["rtt_p50_ms"] + 2  # the path's own course
+    assert idle["excess_p95_ms"] < 2
+    assert down["excess_p50_ms"] < down["rtt_p50_ms"] - 20

@@ -60,6 +60,12 @@ def test_the_page_shows_latency_idle_and_under_load(runs, tmp_path):
     table = text.partition("<h3>Latency under load</h3>")[2].partition("</table>")[0]
     assert re.findall(r"</span>(\w+)</td>", table) == ["idle", "both", "idle", "both"]
     assert re.search(r"with CUBIC, the median RTT of pings was 40.1 ms idle and [\d.]+ ms under load both ways", text)
+    results = text.partition("<h3>Latency under load</h3>")[2].partition("</table>")[2]
+    for name in ("CUBIC", "BBR"):
+        scheme = name.lower()
+        assert results.count(f"4 × {scheme} down") == results.count(f"4 × {scheme} up") == 3  # and no flow alone
+    assert not re.search(r"</span>(cubic|bbr)</td>", results)
+    assert "Share" not in results
     assert "Jain" not in text.partition("<main>")[0]
     (chart,) = [json.loads(data) for data in re.findall(r'<script type="application/json">(.*?)</script>', text, re.S)]
     assert [panel["short"] for panel in chart["panels"]] == ["Download", "Upload", "Pings"]

@@ -84,14 +84,16 @@ def test_the_table_has_units_and_the_durations_of_items(path, tmp_path):
     done = bentpipe("race", path, *options, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     title, heads, row = done.stdout.splitlines()
-    assert title.rstrip() == "dumbbell: means over seeds; goodput after the warm-up"
-    for head in ("goodput [Mbit/s]", "RTT p95 [ms]", "items", "item median [s]", "item p95 [s]"):
+    assert title.rstrip() == "dumbbell, down: means over seeds; goodput after the warm-up"
+    for head in ("goodput [Mbit/s]", "RTT p95 [ms]", "items", "item median [ms]", "item p95 [ms]"):
         assert head in heads
     assert "share" not in heads
     (run,) = find_runs(tmp_path / "out")
     (summary,) = summarise([run])
-    assert summary.flows[0].item_median_s.mean == run.flows[0]["app"]["median_s"]
-    assert number(run.flows[0]["app"]["p95_s"]) in row.split()
+    (items,) = summary.flows[0].items
+    assert (items.kind, items.median_s.mean) == ("request", run.flows[0]["app"]["median_s"])
+    assert items.p95_s.mean == run.flows[0]["app"]["p95_s"]
+    assert number(1e3 * run.flows[0]["app"]["p95_s"]) in row.split()
     assert "5" in row.split()
 
 

@@ -46,6 +46,8 @@ def compare(
         print_json({"a": names[0], "b": names[1], "schemes": schemes, "page": None if out is None else str(out)})
     else:
         table(" / ".join(names), both.HEADS, both.table_rows(pairing))
+        if items := both.item_rows(pairing):
+            table("Items of the applications: durations", both.ITEM_HEADS, items)
     if out is not None:
         with progress("drawing") as advance:
             both.write_page(pairing, names, out, advance)

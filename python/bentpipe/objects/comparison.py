@@ -105,6 +105,30 @@ class Comparison:
             rows.append(row | {name: plain[name] for name in plain if name.startswith("goodput_ratio")})
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    def items(self) -> pl.DataFrame:
+        """Return one row for each Experiment, Profile, scheme and kind of items (requests, transfers, …) of both sets.
+
+        `completed_a` and `completed_b` are the complete items of a Run, `median_a_s` … the quantiles of their
+        durations. `median_ratio` is the median of the first set ÷ that of the second, with the ends of its 95 %
+        confidence interval; null: there is none.
+        """
+        import polars as pl
+
+        columns = {"completed": "completed_{}", "median_s": "median_{}_s", "p95_s": "p95_{}_s"}
+        schema: dict[str, type[pl.DataType]] = dict.fromkeys(("experiment", "profile", "scheme", "kind"), pl.String)
+        schema |= {"n": pl.Int64}
+        schema |= dict.fromkeys([column.format(side) for column in columns.values() for side in "ab"], pl.Float64)
+        schema |= dict.fromkeys(("median_ratio", "median_ratio_low", "median_ratio_high"), pl.Float64)
+        rows = []
+        for scheme in self._pairing.schemes:
+            named = {"experiment": scheme.experiment, "profile": scheme.label, "scheme": scheme.name}
+            for each in scheme.items():
+                plain = each.to_dict()
+                for name, column in columns.items():
+                    plain |= {column.format(side): value for side, value in zip("ab", plain[name], strict=True)}
+                rows.append({name: (named | plain)[name] for name in schema})
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
     def to_pandas(self) -> Any:  # noqa: ANN401 - a pandas.DataFrame, which is an extra
         """Return the table of `to_polars` as a pandas DataFrame. Raises `UserError` without ``bentpipe[pandas]``."""
         from bentpipe.objects.frames import to_pandas
@@ -180,6 +204,7 @@ class Comparison:
         return html.block(
             repr(self)[1:-1],
             html.table(compare.HEADS, compare.table_rows(self._pairing)),
+            *([html.table(compare.ITEM_HEADS, items)] if (items := compare.item_rows(self._pairing)) else []),
             *(html.caption(note) for note in self.notes),
             html.image(self.plot(), "Goodput and delay of both sets over time"),
         )

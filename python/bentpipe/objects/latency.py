@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from bentpipe.runs.latency import LoadLatency
     from bentpipe.runs.summary import Group
 
-ESTIMATES = ("rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "lost", "rtts_per_min", "down_bps", "up_bps")
+ESTIMATES = (
+    *("rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "excess_p50_ms", "excess_p95_ms", "lost", "rtts_per_min"),
+    *("down_bps", "up_bps"),
+)
 """Figures of a load, each with the ends of its confidence interval."""
 
 PING_COLUMNS = tuple(

@@ -9,6 +9,7 @@ from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.execution.engine import RunsInterruptedError
 from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects import arguments
+from bentpipe.objects.items import items_table
 from bentpipe.objects.latency import latency_table
 from bentpipe.objects.profile import Profile
 from bentpipe.objects.profile_selection import is_over
@@ -273,12 +274,13 @@ class RunSet:
 
         Returns:
             `profile`, `scheme`, `controller`; each of `bentpipe.objects.summary.ESTIMATES` with its mean, ``…_low`` and
-            ``…_high`` (null: no interval, as of one result); `time_to_90_s` and `overshoot` of the start-up; `jain`,
-            the fairness index of the scheme; `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the
-            pings over the flow's path `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest
-            load, and `ping_lost`, the share lost under it (null: no pings, see `latency`); `n` (results that count),
-            `valid`, `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no effect
-            count once. A scheme without a valid Run has one row without figures.
+            ``…_high`` (null: no interval, as of one result; items of several kinds, see `items`); `time_to_90_s` and `overshoot` of the
+            start-up; `jain`, the fairness index of the scheme (null: flows of both directions); `experiment`, `world`,
+            `flow`, `direction`, `path` (in a Network); of the pings over the flow's path `ping_idle_ms` and
+            `ping_loaded_ms`, the median RTT idle and under the heaviest load, and `ping_lost`, the share lost under it
+            (null: no pings, see `latency`); `n` (results that count), `valid`, `runs` and `failed`. Only valid Runs
+            count, and Runs of a path on which the seed has no effect count once. A scheme without a valid Run has one
+            row without figures. `share` is of the goodput in the flow's direction.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -292,14 +294,32 @@ class RunSet:
         """
         return summary_table([run.stored for run in self._runs], self.failed)
 
+    def items(self) -> pl.DataFrame:
+        """Return one row for each flow and kind of its application's items, such as requests.
+
+        Returns:
+            `profile`, `scheme`, `controller`, `kind`; `items` (began), `completed`, and the quantiles of their
+            durations `median_s` and `p95_s`, means over seeds, each with the ends of its 95 % confidence interval;
+            `experiment`, `world`, `flow`, `direction` and `n`, as in `summary`.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> runs = bp.Experiment(path, schemes=["cubic"], app="request:200bytes/10kb,n=20").simulate()
+            >>> runs.items()["kind", "completed"].rows()
+            [('request', 20.0)]
+        """
+        return items_table(summarise(distinguish(by_command(run.stored for run in self._runs))))
+
     def latency(self) -> pl.DataFrame:
         """Return one row for each Profile, scheme, path and load of a test: pings and goodput, means over seeds.
 
         Returns:
             `profile`, `scheme`, `path`, `load` (``idle``, ``down``, ``up``, ``both``); the quantiles of the pings' RTT
-            `rtt_p50_ms`, `rtt_p95_ms` and `rtt_p99_ms`, `lost` (a share), `rtts_per_min`, and the goodput of all
-            flows together `down_bps` and `up_bps`, each with the ends of its 95 % confidence interval; `experiment`,
-            `world`, `n`, `valid` and `runs`, as in `summary`.
+            `rtt_p50_ms`, `rtt_p95_ms` and `rtt_p99_ms`, and of its excess over the RTT of the path alone at that time
+            `excess_p50_ms` and `excess_p95_ms`; `lost` (a share), `rtts_per_min`, and the goodput of all flows together
+            `down_bps` and `up_bps`, each with the ends of its 95 % confidence interval; `experiment`, `world`, `n`,
+            `valid` and `runs`, as in `summary`.
 
         Example:
             >>> import bentpipe as bp

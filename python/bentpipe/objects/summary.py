@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.runs import store
+    from bentpipe.runs.estimates import Estimate
     from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.summary import FlowSummary, SchemeSummary
 
@@ -66,7 +67,7 @@ def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any
     named = without_folders(scheme.scheme), without_folders(flow.controller)
     row: dict[str, Any] = {"profile": scheme.profile, "scheme": named[0], "controller": named[1]}
     for name in ESTIMATES:
-        row |= ends(name, getattr(flow, name))
+        row |= ends(name, _figure(flow, name))
     start = flow.start_up
     row["time_to_90_s"] = None if start.time_to_90_s is None else start.time_to_90_s.mean
     row["overshoot"] = None if start.overshoot is None else start.overshoot.mean
@@ -81,6 +82,14 @@ def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any
         "path": flow.path,
         **counts,
     }
+
+
+def _figure(flow: FlowSummary, name: str) -> Estimate | None:
+    """Return a figure of `ESTIMATES`; items of several kinds have none."""
+    if not name.startswith("item_"):
+        figure: Estimate | None = getattr(flow, name)
+        return figure
+    return getattr(flow.items[0], name.removeprefix("item_")) if len(flow.items) == 1 else None
 
 
 def _schema() -> dict[str, type[pl.DataType]]:

@@ -33,6 +33,24 @@ HEADS = (
 """Columns of the table. Two values in a cell are of the first and the second race; the ratio is of goodput."""
 
 
+ITEM_HEADS = ("profile", "scheme", "item", "n", "completed", "median [ms]", "A ÷ B", "95 % CI", "p95 [ms]")
+"""Columns of the table of items. The ratio is of the median durations: below 1, items of the first race are faster."""
+
+
+def item_rows(pairing: Pairing) -> list[list[str]]:
+    """Return the rows of the table of items: one for each scheme and kind; none without items."""
+    rows = []
+    for scheme, row in zip(pairing.schemes, table_rows(pairing), strict=True):
+        for each in scheme.items():
+            completed, medians, tails = (
+                " / ".join(number(scale * value) for value in pair)
+                for pair, scale in ((each.completed, 1.0), (each.median_s, 1e3), (each.p95_s, 1e3))
+            )
+            ratio = NONE if each.ratio is None else f"{each.ratio.mean:.3f}"
+            rows.append([*row[:2], each.kind, str(each.n), completed, medians, ratio, interval(each.ratio), tails])
+    return rows
+
+
 def table_rows(pairing: Pairing) -> list[list[str]]:
     """Return the table's rows, with the Experiment if there are several."""
     several = len({scheme.experiment for scheme in pairing.schemes}) > 1
@@ -112,7 +130,14 @@ def write_page(
     html = (
         environment("bentpipe.report", "pages")
         .get_template("compare.html")
-        .render(heads=HEADS, schemes=shown, names=names, left_out=left_out(pairing, names))
+        .render(
+            heads=HEADS,
+            schemes=shown,
+            item_heads=ITEM_HEADS,
+            items=item_rows(pairing),
+            names=names,
+            left_out=left_out(pairing, names),
+        )
     )
     with atomic_write(page) as file:
         file.write(html.encode())

@@ -181,10 +181,10 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
     runs = drawable_runs(every)
     not_valid = not any(run.record.valid for run in every)
     whole = [] if not_valid else [each for each in excluded if each.whole]
-    summaries = summarise(runs)
     test = runs[0].record.experiment.test
+    summaries = summarise(runs, together=test is not None)
     cwnd_column, cwnd_note = world.cwnd_column(runs)
-    factors = tables.limiting_factors(runs)
+    factors = tables.limiting_factors(runs, together=test is not None)
     sentences = path.sentences(label, runs)
     if not outage and not not_valid:
         sentences += program.sentences(label, runs)
@@ -227,7 +227,7 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         columns=columns,
         rows=rows,
         start_up=tables.start_up(summaries, whole),
-        limits=tables.limits(factors, whole),
+        limits=tables.limits(factors, whole, summaries),
         cwnd_column=cwnd_column,
         losses=tables.losses(runs, whole),
         queues=path.queues(runs),

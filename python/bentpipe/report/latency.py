@@ -29,6 +29,8 @@ COLUMNS = (
     Column("Median RTT", "ms, of pings"),
     Column("p95 RTT", "ms"),
     Column("p99 RTT", "ms"),
+    Column("Above path", "ms, median"),
+    Column("Above path", "ms, p95"),
     Column("Lost", "% of the pings"),
     Column("RTTs", "per minute"),
     Column("n", "results"),
@@ -67,6 +69,8 @@ def _cells(each: LoadLatency) -> tuple[Value | Count, ...]:
         Value(each.rtt_p50_ms),
         Value(each.rtt_p95_ms),
         Value(each.rtt_p99_ms),
+        Value(each.excess_p50_ms),
+        Value(each.excess_p95_ms),
         Value(each.lost, 100),
         Value(each.rtts_per_min),
         Count(each.n, each.valid, each.runs),
@@ -84,6 +88,11 @@ def sentences(label: str, runs: Iterable[Run]) -> list[str]:
             continue
         where = label if len({each.path for each in every}) == 1 else f"{label}, {loaded.path}"
         before = "" if idle is None or idle.rtt_p50_ms is None else f"{mean(idle.rtt_p50_ms)} ms idle and "
+        above = (
+            ""
+            if loaded.excess_p50_ms is None
+            else f"; median {mean(loaded.excess_p50_ms)} ms above the path's own RTT at that time"
+        )
         flows = [
             f"{mean(bps, MBIT)} Mbit/s {direction}"
             for direction, bps in (("down", loaded.down_bps), ("up", loaded.up_bps))
@@ -92,7 +101,7 @@ def sentences(label: str, runs: Iterable[Run]) -> list[str]:
         described.append(
             f"Over {where} with {scheme_name(loaded.group.scheme)}, the median RTT of pings was {before}"
             f"{mean(loaded.rtt_p50_ms)} ms under load {IN_WORDS[loaded.load]} (p95 {mean(loaded.rtt_p95_ms)} ms, "
-            f"{mean(loaded.lost, 100)} % lost), at {' and '.join(flows)}."
+            f"{mean(loaded.lost, 100)} % lost{above}), at {' and '.join(flows)}."
         )
     return described
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from bentpipe.errors import printable
 from bentpipe.experiments.flow_names import without_folders
 from bentpipe.plots import style
-from bentpipe.report.rows import Count, Reached, Value
+from bentpipe.report.rows import Count, ItemCount, Reached, Value
 from bentpipe.runs import text
 from bentpipe.times import format_utc
 
@@ -60,6 +60,8 @@ def shown(cell: Cell) -> tuple[str, str]:
             return text.mean(cell.estimate, cell.scale), spread(cell.estimate, cell.scale)
         case Count():
             return text.count(cell.n, cell.valid, cell.runs)
+        case ItemCount():
+            return text.completed_of(cell.of), cell.of.kind
         case Reached():
             return f"{cell.reached} of {cell.of}", ""
     return "", ""

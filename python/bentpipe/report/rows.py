@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from bentpipe.report.charts import Chart
     from bentpipe.report.provenance import Block
     from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.summary import ItemSummary
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,14 @@ class Reached:
     of: int
 
 
-Cell: TypeAlias = Value | Count | Reached | None
+@dataclass(frozen=True)
+class ItemCount:
+    """Number of items of one kind, and of those completed."""
+
+    of: ItemSummary
+
+
+Cell: TypeAlias = Value | Count | Reached | ItemCount | None
 """A cell of a table; None: its column does not apply to the row."""
 
 

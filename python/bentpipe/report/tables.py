@@ -12,9 +12,9 @@ from bentpipe.plots import series
 from bentpipe.plots.series import DROP_CAUSES, MARK_CAUSES, with_marks
 from bentpipe.plots.style import look
 from bentpipe.report import path
-from bentpipe.report.rows import Column, Count, Limits, Losses, Reached, Row, RunLine, Seed, SeedTable, Value
+from bentpipe.report.rows import Column, Count, ItemCount, Limits, Losses, Reached, Row, RunLine, Seed, SeedTable, Value
 from bentpipe.runs.memory import MemoryRun
-from bentpipe.runs.summary import counted, group_runs
+from bentpipe.runs.summary import counted, flows_together, group_runs
 from bentpipe.runs.text import MBIT
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 RESULT_COLUMNS = (
     Column("Goodput", "Mbit/s"),
     Column("Whole run", "Mbit/s"),
-    Column("Share", "%"),
+    Column("Share", "% of its direction"),
     Column("Median RTT", "ms"),
     Column("p95 RTT", "ms"),
     Column("Retransmits", "segments a run"),
     Column("Completed in", "s"),
-    Column("Items", "of the application"),
-    Column("Median item", "s"),
-    Column("p95 item", "s"),
+    Column("Items", "by kind"),
+    Column("Median item", "ms"),
+    Column("p95 item", "ms"),
     Column("n", "results"),
 )
 
@@ -68,13 +68,16 @@ def _rows(
     summaries: Sequence[SchemeSummary],
     left: Sequence[LeftOut],
     columns: Sequence[Column],
-    cells: Callable[[SchemeSummary, FlowSummary], tuple[Cell, ...]],
+    cells: Callable[[SchemeSummary, FlowSummary], list[tuple[Cell, ...]]],
 ) -> list[Row]:
-    rows = [
-        Row(summary.scheme, len(summary.flows), i == 0, flow.controller, colour(flow.controller), cells(summary, flow))
-        for summary in summaries
-        for i, flow in enumerate(summary.flows)
-    ]
+    rows = []
+    for summary in summaries:
+        mine = [
+            (flow_name(flow, summary) if part == 0 else "", colour(flow.controller), row)
+            for flow in summary.flows
+            for part, row in enumerate(cells(summary, flow))
+        ]
+        rows += [Row(summary.scheme, len(mine), i == 0, *each) for i, each in enumerate(mine)]
     for each in left:
         nothing: tuple[Cell, ...] = (*[Value(None)] * (len(columns) - 1), Count(0, 0, each.runs))
         controllers = flow_parts(each.scheme)
@@ -85,14 +88,25 @@ def _rows(
     return rows
 
 
+def flow_name(flow: FlowSummary, summary: SchemeSummary) -> str:
+    """Return a flow's name: its controller, with its number of flows, direction and start where others differ."""
+    directions = {each.direction for each in summary.flows}
+    alike = [each for each in summary.flows if (each.controller, each.direction) == (flow.controller, flow.direction)]
+    has_start = flow.count > 1 and len(alike) > 1
+    words = [f"{flow.count} ×" if flow.count > 1 else "", flow.controller]
+    words += [flow.direction if len(directions) > 1 else "", f"from {flow.start_s:g} s" if has_start else ""]
+    return " ".join(filter(None, words))
+
+
 def colour(controller: str) -> str:
     """Return a controller's colour in tables and figures, as ``#rrggbb``."""
     return look(controller).colour
 
 
-def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[Cell, ...]:
-    """Return a cell for each of `RESULT_COLUMNS`."""
-    return (
+def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> list[tuple[Cell, ...]]:
+    """Return cells for `RESULT_COLUMNS`: a row of the flow, and one for each further kind of its items."""
+    count = Count(summary.n, summary.valid, summary.runs)
+    own = (
         Value(flow.goodput_bps, MBIT),
         Value(flow.whole_run_bps, MBIT),
         Value(flow.share, 100) if flow.share else None,
@@ -100,25 +114,29 @@ def _result_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[Cell, ...]
         Value(flow.rtt_p95_ms),
         Value(flow.retransmits),
         Value(flow.completed_s) if flow.completed_s else None,
-        Value(flow.items) if flow.items else None,
-        Value(flow.item_median_s) if flow.item_median_s else None,
-        Value(flow.item_p95_s) if flow.item_p95_s else None,
-        Count(summary.n, summary.valid, summary.runs),
     )
+    nothing: tuple[Cell, ...] = (None, None, None)
+    items: list[tuple[Cell, ...]] = [
+        (ItemCount(each), Value(each.median_s, 1e3), Value(each.p95_s, 1e3)) for each in flow.items
+    ]
+    first, *others = items or [nothing]
+    return [(*own, *first, count), *((*(None,) * len(own), *each, count) for each in others)]
 
 
-def _start_up_cells(summary: SchemeSummary, flow: FlowSummary) -> tuple[Cell, ...]:
+def _start_up_cells(summary: SchemeSummary, flow: FlowSummary) -> list[tuple[Cell, ...]]:
     """Return a cell for each of `START_UP_COLUMNS`.
 
     Student's t supposes normal values. Those of a start-up are truncated at the warm-up and widely spread.
     """
     start = flow.start_up
-    return (
-        Value(start.time_to_90_s, spread="extremes"),
-        Value(start.overshoot, spread="extremes"),
-        Value(start.retransmits, spread="extremes"),
-        Reached(start.reached, summary.n),
-    )
+    return [
+        (
+            Value(start.time_to_90_s, spread="extremes"),
+            Value(start.overshoot, spread="extremes"),
+            Value(start.retransmits, spread="extremes"),
+            Reached(start.reached, summary.n),
+        )
+    ]
 
 
 def _counted_runs(runs: Iterable[Run]) -> Iterator[Run]:
@@ -127,24 +145,38 @@ def _counted_runs(runs: Iterable[Run]) -> Iterator[Run]:
         yield from counted(group)
 
 
-def limits(factors: Mapping[tuple[str, int, str], Sequence[float]], left: Iterable[LeftOut]) -> list[Limits]:
-    """Return the table of `limiting_factors`; schemes of `left` have rows without values."""
+def limits(
+    factors: Mapping[tuple[str, int, str], Sequence[float]],
+    left: Iterable[LeftOut],
+    summaries: Iterable[SchemeSummary] = (),
+) -> list[Limits]:
+    """Return the table of `limiting_factors`, with the names of `summaries` of the same flows.
+
+    Schemes of `left` have rows without values.
+    """
+    names = {(each.scheme, i): flow_name(flow, each) for each in summaries for i, flow in enumerate(each.flows)}
     rows = [
-        Limits(scheme, controller, colour(controller), *shares) for (scheme, _, controller), shares in factors.items()
+        Limits(scheme, names.get((scheme, i), controller), colour(controller), *shares)
+        for (scheme, i, controller), shares in factors.items()
     ]
     return rows + [
         Limits(each.scheme, controller, colour(controller)) for each in left for controller in flow_parts(each.scheme)
     ]
 
 
-def limiting_factors(runs: Iterable[Run]) -> dict[tuple[str, int, str], list[float]]:
-    """Return by scheme, flow and controller the share of each of `LIMITS` in its limited time [%], mean over runs."""
+def limiting_factors(runs: Iterable[Run], *, together: bool = False) -> dict[tuple[str, int, str], list[float]]:
+    """Return by scheme, flow and controller the share of each of `LIMITS` in its limited time [%], mean over runs.
+
+    `together`: flows of one controller, direction and time are one flow.
+    """
     by_flow: dict[tuple[str, int, str], list[list[float]]] = {}
     for run in _counted_runs(runs):
-        samples = run.samples()
-        for i, name in enumerate(run.names):
-            times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
-            by_flow.setdefault((run.scheme, i, name), []).append([100 * time / (sum(times) or 1.0) for time in times])
+        samples, names = run.samples(), run.names
+        for place, numbers in enumerate(flows_together(run) if together else [(i,) for i in range(len(names))]):
+            for i in numbers:
+                times = [series.values(samples, i, column)[1].max(initial=0.0) for column in LIMITS]
+                shares = [100 * time / (sum(times) or 1.0) for time in times]
+                by_flow.setdefault((run.scheme, place, names[i]), []).append(shares)
     return {flow: [sum(each) / len(each) for each in zip(*shares, strict=True)] for flow, shares in by_flow.items()}
 
 

@@ -24,8 +24,9 @@ class LoadLatency:
     """Pings and goodput of a scheme while one path had one load.
 
     `lost` is the share of the pings that were lost, of those lost or answered; `down_bps` and `up_bps` are the goodput
-    of all flows together. `valid` of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`.
-    None: no ping was answered.
+    of all flows together. `excess_p50_ms` and `excess_p95_ms` are of the excess of each ping's RTT over that of a lone
+    packet on the path at the same time: unlike RTTs they can be compared between loads, which follow each other. `valid`
+    of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`. None: no ping was answered.
     """
 
     group: Group
@@ -37,6 +38,8 @@ class LoadLatency:
     rtt_p50_ms: Estimate | None
     rtt_p95_ms: Estimate | None
     rtt_p99_ms: Estimate | None
+    excess_p50_ms: Estimate | None
+    excess_p95_ms: Estimate | None
     lost: Estimate | None
     rtts_per_min: Estimate | None
     down_bps: Estimate
@@ -106,7 +109,7 @@ def _summary(
     group: Group, path: str, load: str, figures: Sequence[dict[str, Any]], counts: tuple[int, int, int]
 ) -> LoadLatency:
     def known(name: str) -> Estimate | None:
-        values = [float(each[name]) for each in figures if each[name] is not None]
+        values = [float(each[name]) for each in figures if each.get(name) is not None]
         return estimate(values) if values else None
 
     n, valid, runs = counts
@@ -122,6 +125,8 @@ def _summary(
         rtt_p50_ms=known("rtt_p50_ms"),
         rtt_p95_ms=known("rtt_p95_ms"),
         rtt_p99_ms=known("rtt_p99_ms"),
+        excess_p50_ms=known("excess_p50_ms"),
+        excess_p95_ms=known("excess_p95_ms"),
         lost=estimate(shares, ceiling=1.0) if shares else None,
         rtts_per_min=known("rtts_per_min"),
         down_bps=estimate([each["down_bps"] for each in figures]),

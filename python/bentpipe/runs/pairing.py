@@ -13,11 +13,13 @@ from bentpipe.runs.apart import distinguish
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
+from bentpipe.runs.items import items_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bentpipe.records import Record
+    from bentpipe.runs.items import Items
     from bentpipe.runs.store import Run
 
 
@@ -27,6 +29,43 @@ class Pair:
 
     runs: tuple[Run, Run]
     figures: tuple[Figures, Figures]
+    items: tuple[dict[str, Items], dict[str, Items]]
+    """Items of all flows, by kind."""
+
+
+@dataclass(frozen=True)
+class ItemComparison:
+    """The items of one kind in both races: means over the pairs in which both completed some.
+
+    Attributes:
+        kind: Their kind, such as ``request``.
+        n: Number of these pairs.
+        completed: Number of complete items per Run.
+        median_s: Median duration [s].
+        p95_s: 95th percentile of the duration [s].
+        ratio: First race's median duration ÷ the second's.
+    """
+
+    kind: str
+    n: int
+    completed: tuple[float, float]
+    median_s: tuple[float, float]
+    p95_s: tuple[float, float]
+    ratio: Estimate | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``compare --json`` has it: lists of first and second."""
+        ratio = self.ratio
+        return {
+            "kind": self.kind,
+            "n": self.n,
+            "completed": list(self.completed),
+            "median_s": list(self.median_s),
+            "p95_s": list(self.p95_s),
+            "median_ratio": None if ratio is None else ratio.mean,
+            "median_ratio_low": None if ratio is None else ratio.low,
+            "median_ratio_high": None if ratio is None else ratio.high,
+        }
 
 
 @dataclass(frozen=True)
@@ -48,6 +87,29 @@ class Scheme:
         goodput = [[pair.figures[i].goodput_bps for pair in self.pairs] for i in (0, 1)]
         return paired_ratio(goodput[0], goodput[1])
 
+    def items(self) -> list[ItemComparison]:
+        """Compare the items of the flows' applications, by kind; kinds of one race alone are left out."""
+        compared = []
+        for kind in dict.fromkeys(kind for pair in self.pairs for kind in pair.items[0]):
+            both = [(a[kind], b[kind]) for a, b in (pair.items for pair in self.pairs) if kind in a and kind in b]
+            both = [(a, b) for a, b in both if a.durations_s and b.durations_s]
+            if not both:
+                continue
+            sides = list(zip(*both, strict=True))
+            medians, tails = ([[_known(each.quantile_s(p)) for each in side] for side in sides] for p in (50, 95))
+            completed = [fmean(each.completed for each in side) for side in sides]
+            compared.append(
+                ItemComparison(
+                    kind,
+                    len(both),
+                    (completed[0], completed[1]),
+                    (fmean(medians[0]), fmean(medians[1])),
+                    (fmean(tails[0]), fmean(tails[1])),
+                    paired_ratio(medians[0], medians[1]),
+                )
+            )
+        return compared
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row of ``compare --json``: lists of first and second; NaN (no packet delivered) is None."""
         ratio = self.goodput_ratio()
@@ -64,6 +126,7 @@ class Scheme:
             "delay_ms": [None if math.isnan(delay) else delay for delay in delays],
             "retransmit_rate": list(self.means("retransmit_rate")),
             "first_share": list(self.means("first_share")),
+            "items": [each.to_dict() for each in self.items()],
         }
 
 
@@ -121,7 +184,8 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
             without.append(f"{runs[0].label}, {runs[0].scheme}, seed {runs[0].seed}: {error.reason}")
             continue
         kind = runs[0].experiment, runs[0].label, runs[0].scheme
-        grouped.setdefault(kind, []).append(Pair(runs, figures))
+        items = items_by_kind(runs[0]), items_by_kind(runs[1])
+        grouped.setdefault(kind, []).append(Pair(runs, figures, items))
     if not grouped:
         raise UserError(f"no pair of Runs has figures to compare ({without[0]})")
     return Pairing(
@@ -131,6 +195,11 @@ def pair_up(first: Sequence[Run], second: Sequence[Run]) -> Pairing:
         without=tuple(without),
         other_hosts=sum(_hosts(pair.runs[0]) != _hosts(pair.runs[1]) for pairs in grouped.values() for pair in pairs),
     )
+
+
+def _known(value: float | None) -> float:
+    assert value is not None  # of items that are complete
+    return value
 
 
 def _hosts(run: Run) -> tuple[object, ...]:

@@ -96,6 +96,8 @@ class LoadFigures(TypedDict):
     rtt_p50_ms: float | None
     rtt_p95_ms: float | None
     rtt_p99_ms: float | None
+    excess_p50_ms: NotRequired[float | None]
+    excess_p95_ms: NotRequired[float | None]
     rtts_per_min: float | None
     down_bps: float
     up_bps: float

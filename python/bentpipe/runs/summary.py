@@ -6,14 +6,17 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
+from bentpipe.runs.items import items_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from bentpipe.runs.items import Items
     from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
 
@@ -46,17 +49,31 @@ class StartUp:
 
 
 @dataclass(frozen=True)
+class ItemSummary:
+    """The items of one kind of a flow's application; None: none was complete in any run."""
+
+    kind: str
+    items: Estimate
+    completed: Estimate
+    median_s: Estimate | None
+    p95_s: Estimate | None
+
+
+@dataclass(frozen=True)
 class FlowSummary:
     """One flow of a scheme over the seeds: goodput after the warm-up, `whole_run_bps` with the start-up.
 
     The rates are over the runs that know them; None: a program's connection was closed before the warm-up in all.
     `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
-    no end. `items` and `items_completed` count the items of its application, `item_median_s` and `item_p95_s` are of
-    their durations; None: there are none. `path` is the role of its Profile. `share` is the flow's share of its run's
-    total goodput; None for a single flow.
+    no end. `items` are those of its application, by kind. `path` is the role of its Profile. `share` is the flow's
+    share in the goodput of the run's flows of its direction whose times overlap with its own; None: there is no other.
+    A summary may be of `count` flows: rates and retransmits are their sums, others the means over them. `start_s` is
+    when they start, since the start of the run.
     """
 
     controller: str
+    count: int
+    start_s: float
     direction: str
     path: str | None
     goodput_bps: Estimate | None
@@ -65,10 +82,7 @@ class FlowSummary:
     rtt_p95_ms: Estimate | None
     retransmits: Estimate
     completed_s: Estimate | None
-    items: Estimate | None
-    items_completed: Estimate | None
-    item_median_s: Estimate | None
-    item_p95_s: Estimate | None
+    items: tuple[ItemSummary, ...]
     start_up: StartUp
     share: Estimate | None
 
@@ -79,7 +93,8 @@ class SchemeSummary:
 
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
     which the seed has no effect). `total_bps` is the goodput of all flows together, over the runs that know it, `jain`
-    their fairness index.
+    their fairness index; None if they differ in direction. `queues` describes the disciplines that replace the
+    Profile's own; empty: none.
     """
 
     group: Group
@@ -89,6 +104,7 @@ class SchemeSummary:
     flows: tuple[FlowSummary, ...]
     total_bps: Estimate | None
     jain: Estimate | None
+    queues: str
 
     @property
     def experiment(self) -> str:
@@ -149,8 +165,10 @@ def _settings(run: Run) -> str:
     return json.dumps([[each.base_hash for each in run.record.profiles], experiment], sort_keys=True)
 
 
-def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
+def summarise(runs: Iterable[Run], *, together: bool = False) -> list[SchemeSummary]:
     """Return one summary per Experiment, Profile, scheme and world, in order of first occurrence.
+
+    `together`: flows of one controller, direction, path and time are one flow of the summary.
 
     Experiments of one name that differ in more than seed and start phase (queues, duration) have summaries of their
     own. Runs that are not valid count only in `runs`. A scheme without a valid run has no summary (`left_out` names
@@ -164,7 +182,7 @@ def summarise(runs: Iterable[Run]) -> list[SchemeSummary]:
         valid = [run for run in group if run.record.valid]
         if valid:
             _check_seeds(key, [run.seed for run in valid if run.record.program is None])
-            summaries.append(_scheme(key, valid, len(group)))
+            summaries.append(_scheme(key, valid, len(group), together=together))
     return summaries
 
 
@@ -188,20 +206,36 @@ def counted(runs: Iterable[Run]) -> list[Run]:
     return valid[:1] if len({_figures(run) for run in valid}) == 1 else valid
 
 
-def _scheme(group: Group, valid: list[Run], runs: int) -> SchemeSummary:
+def _scheme(group: Group, valid: list[Run], runs: int, *, together: bool) -> SchemeSummary:
     results = counted(valid)
     known = [run for run in results if all(flow["goodput_bps"] is not None for flow in run.flows)]
     totals = [total_goodput_bps(run) for run in known]
-    indices = [jain_index([flow["goodput_bps"] for flow in run.flows]) for run in known if len(run.flows) > 1]
+    indices = [
+        jain_index([flow["goodput_bps"] for flow in run.flows])
+        for run in known
+        if len(run.flows) > 1 and len({flow["direction"] for flow in run.flows}) == 1
+    ]
+    count = min(len(run.flows) for run in results)
+    numbers = flows_together(results[0])[:count] if together else [(i,) for i in range(count)]
     return SchemeSummary(
         group=group,
         n=len(results),
         valid=len(valid),
         runs=runs,
-        flows=tuple(_flow(i, results) for i in range(min(len(run.flows) for run in results))),
+        flows=tuple(_flow(each, results) for each in numbers),
         total_bps=_estimate_known(totals),
         jain=_estimate_known(indices, ceiling=1.0),
+        queues=" and ".join(rule.description for rule in results[0].record.experiment.queues),
     )
+
+
+def flows_together(run: Run) -> list[tuple[int, ...]]:
+    """Return the numbers of the flows of a Run that have one controller, direction, path and time."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for i, (name, path, flow) in enumerate(zip(run.names, run.flow_paths, run.flows, strict=True)):
+        spec = run.record.experiment.flows[i]
+        groups.setdefault((name, path, flow["direction"], spec.start_ns, spec.stop_ns), []).append(i)
+    return [tuple(numbers) for numbers in groups.values()]
 
 
 def _figures(run: Run) -> str:
@@ -209,41 +243,96 @@ def _figures(run: Run) -> str:
     return json.dumps([run.flows, run.pings], sort_keys=True)
 
 
-def _flow(i: int, runs: Sequence[Run]) -> FlowSummary:
-    flows = [run.flows[i] for run in runs]
-    shares = [
-        flow["goodput_bps"] / total if (total := total_goodput_bps(run)) else None
-        for flow, run in zip(flows, runs, strict=True)
-        if len(run.flows) > 1 and all(other["goodput_bps"] is not None for other in run.flows)
-    ]
+def _flow(numbers: Sequence[int], runs: Sequence[Run]) -> FlowSummary:
+    flows = [_combined([run.flows[i] for i in numbers]) for run in runs]
     starts = [flow["startup"] for flow in flows]
     times = [start["time_to_90_s"] for start in starts]
     return FlowSummary(
-        controller=runs[0].names[i],
+        controller=runs[0].names[numbers[0]],
+        count=len(numbers),
+        start_s=_times(runs[0])[numbers[0]][0],
         direction=str(flows[0]["direction"]),
-        path=runs[0].flow_paths[i],
+        path=runs[0].flow_paths[numbers[0]],
         goodput_bps=_estimate_known([flow["goodput_bps"] for flow in flows]),
         whole_run_bps=_estimate_known([flow["whole_run_bps"] for flow in flows]),
         rtt_median_ms=_estimate_known([flow["rtt_median_ms"] for flow in flows]),
         rtt_p95_ms=_estimate_known([flow["rtt_p95_ms"] for flow in flows]),
         retransmits=estimate([flow["retransmits"] for flow in flows]),
         completed_s=_estimate_known([flow.get("completed_s") for flow in flows]),
-        items=_of_items(flows, "items"),
-        items_completed=_of_items(flows, "completed"),
-        item_median_s=_of_items(flows, "median_s"),
-        item_p95_s=_of_items(flows, "p95_s"),
+        items=_items([items_by_kind(run, numbers) for run in runs]),
         start_up=StartUp(
             reached=sum(time is not None for time in times),
             time_to_90_s=_estimate_known(times),
             overshoot=_estimate_known([start["overshoot"] for start in starts]),
             retransmits=_estimate_known([start["retransmits"] for start in starts]),
         ),
-        share=_estimate_known(shares, ceiling=1.0),
+        share=_estimate_known([_share(run, flow, numbers) for run, flow in zip(runs, flows, strict=True)], ceiling=1.0),
     )
 
 
-def _of_items(flows: Sequence[Mapping[str, Any]], name: str) -> Estimate | None:
-    return _estimate_known([flow.get("app", {}).get(name) for flow in flows])
+def _combined(flows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the figures of flows as those of one: sums of rates and retransmits, means of others."""
+    if len(flows) == 1:
+        return flows[0]
+
+    def over(of: Callable[[Sequence[float]], float], name: str, among: Sequence[Mapping[str, Any]]) -> float | None:
+        values = [each[name] for each in among if each.get(name) is not None]
+        return of(values) if len(values) == len(among) else None
+
+    starts = [flow["startup"] for flow in flows]
+    means = ("rtt_median_ms", "rtt_p95_ms", "completed_s")
+    return {
+        "direction": flows[0]["direction"],
+        **{name: over(sum, name, flows) for name in ("goodput_bps", "whole_run_bps", "retransmits")},
+        **{name: over(fmean, name, flows) for name in means},
+        "startup": {
+            **{name: over(fmean, name, starts) for name in ("time_to_90_s", "overshoot")},
+            "retransmits": over(sum, "retransmits", starts),
+        },
+    }
+
+
+def _times(run: Run) -> list[tuple[float, float]]:
+    """Return start and stop of each flow, since the start of the run [s]."""
+    specs = run.record.experiment.flows
+    if len(specs) != len(run.flows):  # a damaged record
+        return [(0.0, run.duration_s)] * len(run.flows)
+    return [
+        (spec.start_ns / 1e9, run.duration_s if spec.stop_ns is None else min(spec.stop_ns / 1e9, run.duration_s))
+        for spec in specs
+    ]
+
+
+def _share(run: Run, flow: Mapping[str, Any], numbers: Sequence[int]) -> float | None:
+    """Return the share of some flows in the goodput of those of their direction and time.
+
+    None: there is no other flow, or a rate is unknown.
+    """
+    times = _times(run)
+    start_s, stop_s = times[numbers[0]]
+    rates = [
+        other["goodput_bps"]
+        for other, (begin_s, end_s) in zip(run.flows, times, strict=True)
+        if other["direction"] == flow["direction"] and begin_s < stop_s and start_s < end_s
+    ]
+    if len(rates) <= len(numbers) or any(rate is None for rate in rates) or not (total := sum(rates)):
+        return None
+    return float(flow["goodput_bps"] / total)
+
+
+def _items(runs: Sequence[Mapping[str, Items]]) -> tuple[ItemSummary, ...]:
+    kinds = dict.fromkeys(kind for run in runs for kind in run)
+    every = {kind: [run[kind] for run in runs if kind in run] for kind in kinds}
+    return tuple(
+        ItemSummary(
+            kind,
+            estimate([each.items for each in items]),
+            estimate([each.completed for each in items]),
+            _estimate_known([each.quantile_s(50) for each in items]),
+            _estimate_known([each.quantile_s(95) for each in items]),
+        )
+        for kind, items in every.items()
+    )
 
 
 def _estimate_known(values: Sequence[Any], ceiling: float = math.inf) -> Estimate | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bentpipe.experiments.flow_names import without_folders
+from bentpipe.runs.apart import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bentpipe.runs.estimates import Estimate
     from bentpipe.runs.latency import LoadLatency
-    from bentpipe.runs.summary import FlowSummary, LeftOut, SchemeSummary
+    from bentpipe.runs.summary import ItemSummary, LeftOut, SchemeSummary
 
 MBIT = 1e-6
 """bit/s to Mbit/s."""
@@ -70,12 +71,12 @@ def count(n: int, valid: int, runs: int) -> tuple[str, str]:
 
 
 RESULT_COLUMNS = (
-    *("scheme", "flow", "goodput [Mbit/s]", "95 % CI", "whole run [Mbit/s]", "share [%]", "RTT [ms]", "RTT p95 [ms]"),
-    *("retransmitted", "items", "item median [s]", "item p95 [s]", "n"),
+    *("scheme", "flow", "goodput [Mbit/s]", "95 % CI", "whole run [Mbit/s]", "share [%]", "RTT median [ms]"),
+    *("RTT p95 [ms]", "retransmitted", "item", "items", "item median [ms]", "item p95 [ms]", "n"),
 )
 """Columns of results. A terminal of 80 columns breaks their heads before the units."""
 
-OPTIONAL_COLUMNS = ("share [%]", "items", "item median [s]", "item p95 [s]")
+OPTIONAL_COLUMNS = ("share [%]", "item", "items", "item median [ms]", "item p95 [ms]")
 """Columns of flows that share the path, and of applications with items: transfers, messages, requests."""
 
 
@@ -93,8 +94,15 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
     Schemes without a valid Run are last.
     """
     tables: dict[tuple[str, str, str], list[list[str]]] = {}
+    groups: dict[tuple[str, str, str], list[SchemeSummary]] = {}
     for summary in summaries:
-        tables.setdefault((summary.profile, summary.experiment, summary.group.world), []).extend(result_rows([summary]))
+        groups.setdefault((summary.profile, summary.experiment, summary.group.world), []).append(summary)
+    facts: dict[tuple[str, str, str], list[str]] = {}
+    for key, group in groups.items():
+        directions = {flow.direction for each in group for flow in each.flows}
+        facts[key] = sorted(directions) if len(directions) == 1 else []
+        facts[key] += [group[0].queues] if group[0].queues and not settings_of(group[0].experiment) else []
+        tables[key] = result_rows(group, has_directions=len(directions) > 1)
     for left in left_out:
         if left.whole:
             tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left))
@@ -107,6 +115,7 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
             for i, column in enumerate(RESULT_COLUMNS)
             if column not in OPTIONAL_COLUMNS or any(row[i] not in ("", NONE) for row in rows)
         ]
+        names += facts.get((profile, experiment, world), [])
         title = f"{', '.join(names)}: means over seeds; goodput after the warm-up"
         results.append(
             ResultTable(title, [RESULT_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows])
@@ -118,42 +127,47 @@ def _without_result(left: LeftOut) -> list[str]:
     return [without_folders(left.scheme), "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
 
 
-def result_rows(summaries: Iterable[SchemeSummary]) -> list[list[str]]:
-    """Return means over the seeds under `RESULT_COLUMNS`, one row per flow; the first row names the scheme."""
-    return [
-        [
-            without_folders(summary.scheme) if i == 0 else "",
-            without_folders(flow.controller),
-            mean(flow.goodput_bps, MBIT),
-            interval(flow.goodput_bps, MBIT),
-            mean(flow.whole_run_bps, MBIT),
-            mean(flow.share, 100) if flow.share else "",
-            mean(flow.rtt_median_ms),
-            mean(flow.rtt_p95_ms),
-            mean(flow.retransmits),
-            _items(flow),
-            mean(flow.item_median_s) if flow.item_median_s else "",
-            mean(flow.item_p95_s) if flow.item_p95_s else "",
-            " ".join(filter(None, count(summary.n, summary.valid, summary.runs))),
-        ]
-        for summary in summaries
-        for i, flow in enumerate(summary.flows)
-    ]
+def result_rows(summaries: Iterable[SchemeSummary], *, has_directions: bool = False) -> list[list[str]]:
+    """Return means over the seeds under `RESULT_COLUMNS`: a row for each flow, and for each further kind of its items.
+
+    The first row names the scheme; `has_directions`: each flow is named with its direction.
+    """
+    rows = []
+    for summary in summaries:
+        counts = " ".join(filter(None, count(summary.n, summary.valid, summary.runs)))
+        for i, flow in enumerate(summary.flows):
+            flow_cells = [
+                without_folders(summary.scheme) if i == 0 else "",
+                without_folders(flow.controller) + (f" {flow.direction}" if has_directions else ""),
+                mean(flow.goodput_bps, MBIT),
+                interval(flow.goodput_bps, MBIT),
+                mean(flow.whole_run_bps, MBIT),
+                mean(flow.share, 100) if flow.share else "",
+                mean(flow.rtt_median_ms),
+                mean(flow.rtt_p95_ms),
+                mean(flow.retransmits),
+            ]
+            first, *others = [_item_cells(each) for each in flow.items] or [[""] * 4]
+            rows.append([*flow_cells, *first, counts])
+            rows += [[*[""] * len(flow_cells), *cells, counts] for cells in others]
+    return rows
 
 
-def _items(flow: FlowSummary) -> str:
+def _item_cells(items: ItemSummary) -> list[str]:
+    return [items.kind, completed_of(items), mean(items.median_s, 1e3), mean(items.p95_s, 1e3)]
+
+
+def completed_of(items: ItemSummary) -> str:
     """Format the number of items, and of those completed if it differs."""
-    if flow.items is None or flow.items_completed is None:
-        return ""
-    every, completed = f"{flow.items.mean:.4g}", f"{flow.items_completed.mean:.4g}"
+    every, completed = f"{items.items.mean:.4g}", f"{items.completed.mean:.4g}"
     return every if every == completed else f"{completed} of {every}"
 
 
 LATENCY_COLUMNS = (
-    *("scheme", "load", "down [Mbit/s]", "up [Mbit/s]", "RTT [ms]", "95 % CI", "RTT p95 [ms]", "RTT p99 [ms]"),
-    *("lost [%]", "RTTs/min", "n"),
+    *("scheme", "load", "down [Mbit/s]", "up [Mbit/s]", "RTT median [ms]", "95 % CI", "RTT p95 [ms]", "RTT p99 [ms]"),
+    *("above path [ms]", "p95 above path [ms]", "lost [%]", "RTTs/min", "n"),
 )
-"""Columns of the latency under load."""
+"""Columns of the latency under load; above path: excess of the RTT over that of the path at the same time."""
 
 
 def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
@@ -190,6 +204,8 @@ def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:
         interval(each.rtt_p50_ms),
         mean(each.rtt_p95_ms),
         mean(each.rtt_p99_ms),
+        mean(each.excess_p50_ms),
+        mean(each.excess_p95_ms),
         mean(each.lost, 100),
         mean(each.rtts_per_min),
         " ".join(filter(None, count(each.n, each.valid, each.runs))),

@@ -12,12 +12,14 @@ use serde::Serialize;
 pub const SETTLE: Nanos = Nanos::from_secs(2);
 
 /// An echo request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ping {
     /// When it was sent.
     pub sent: Time,
     /// What became of it.
     pub fate: PingFate,
+    /// RTT of a lone small packet sent then, over empty queues [ms]; NaN: there was no path.
+    pub path_ms: f64,
 }
 
 /// What became of an echo request.
@@ -65,6 +67,11 @@ pub struct LoadSummary {
     pub rtt_p95_ms: Option<f64>,
     /// 99th percentile of the RTT [ms].
     pub rtt_p99_ms: Option<f64>,
+    /// Median excess of the RTT over that of a lone small packet sent at the same time [ms]: what queues and other traffic add. Unlike the RTT it can
+    /// be compared between times at which the path differs.
+    pub excess_p50_ms: Option<f64>,
+    /// 95th percentile of the excess [ms].
+    pub excess_p95_ms: Option<f64>,
     /// RTTs per minute: one minute ÷ median RTT. `docs/guides/latency-under-load.md` says how it differs from the IETF's RPM.
     pub rtts_per_min: Option<f64>,
     /// Goodput of all flows downwards [bit/s].
@@ -116,6 +123,10 @@ impl LoadSummary {
         let answered = |ping: &Ping| if let PingFate::Answered(rtt) = ping.fate { Some(rtt.as_millis_f64()) } else { None };
         let mut rtts: Vec<f64> = sent.iter().filter_map(answered).collect();
         rtts.sort_by(f64::total_cmp);
+        // Rounded to the nanosecond, in which RTTs are counted.
+        let excess = |ping: &Ping| answered(ping).map(|ms| ((ms - ping.path_ms) * 1e6).round() / 1e6).filter(|ms| ms.is_finite());
+        let mut excesses: Vec<f64> = sent.iter().filter_map(excess).collect();
+        excesses.sort_by(f64::total_cmp);
         let median = quantile(&rtts, 50);
         let duration_s: f64 = spans.iter().map(|span| span.to.since(span.from).as_secs_f64()).sum();
         let bps = |direction: Direction| {
@@ -131,6 +142,8 @@ impl LoadSummary {
             rtt_p50_ms: median,
             rtt_p95_ms: quantile(&rtts, 95),
             rtt_p99_ms: quantile(&rtts, 99),
+            excess_p50_ms: quantile(&excesses, 50),
+            excess_p95_ms: quantile(&excesses, 95),
             rtts_per_min: median.map(|ms| 60_000.0 / ms),
             down_bps: bps(Direction::Down),
             up_bps: bps(Direction::Up),
@@ -246,7 +259,7 @@ mod tests {
         assert_eq!(delivered[0].at(Time(107 * S)), 2_000.0);
         assert_eq!((delivered[0].at(Time(104 * S)), delivered[0].at(Time(119 * S))), (0.0, 17_000.0));
         let during = spans(&[(0, Direction::Down, &flow)], run);
-        let ping = |at: u64, fate: PingFate| Ping { sent: Time(at * S), fate };
+        let ping = |at: u64, fate: PingFate| Ping { sent: Time(at * S), fate, path_ms: 15.0 };
         let answered = |at: u64, ms: u64| ping(at, PingFate::Answered(Nanos::from_millis(ms)));
         let [lost, late] = [ping(108, PingFate::Lost), ping(114, PingFate::InFlight)];
         let pings = [answered(101, 20), answered(106, 500), answered(107, 80), lost, answered(110, 60), late];
@@ -254,6 +267,7 @@ mod tests {
         assert_eq!((down.duration_s, down.down_bps, down.up_bps), (8.0, 15_000.0, 0.0));
         assert_eq!((down.sent, down.lost, down.in_flight), (4, 1, 1));
         assert_eq!((down.rtt_p50_ms, down.rtt_p99_ms), (Some(60.0), Some(80.0)));
+        assert_eq!((down.excess_p50_ms, down.excess_p95_ms), (Some(45.0), Some(65.0)));
         assert_eq!(down.rtts_per_min, Some(1_000.0));
     }
 }

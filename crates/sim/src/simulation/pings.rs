@@ -9,7 +9,7 @@ use bentpipe_apps::Item;
 use bentpipe_link::{Outcome, Packet};
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{FlowFacts, Ping, PingFate, PingSummary};
-use bentpipe_profile::{Bytes, Direction, Nanos, Time};
+use bentpipe_profile::{Bytes, Direction, Nanos, Profile, Time};
 
 /// The pings of an Experiment while it runs.
 pub(super) struct Pings {
@@ -64,7 +64,7 @@ impl Pings {
         let sender = self.senders.iter_mut().find(|sender| sender.next <= now && sender.next < sender.stop)?;
         let request = Packet { at: now, hop_entered: now, entered: now, ..sender.request };
         sender.request.body += 1;
-        sender.sent.push(Ping { sent: now, fate: PingFate::InFlight });
+        sender.sent.push(Ping { sent: now, fate: PingFate::InFlight, path_ms: f64::NAN });
         sender.next = sender.next + sender.every;
         self.update_next();
         Some(request)
@@ -128,9 +128,24 @@ impl Simulation {
         let run = (self.start, self.end);
         let senders = self.experiment.pings.iter().zip(&self.pings.senders);
         senders
-            .map(|(spec, sender)| PingSummary::of(&spec.profile, &self.experiment, flows, &self.output.tables.samples, run, &sender.sent))
+            .map(|(spec, sender)| {
+                let path = &self.profiles[self.experiment.path_of(&spec.profile)];
+                let pings = with_path_rtts(&sender.sent, path);
+                PingSummary::of(&spec.profile, &self.experiment, flows, &self.output.tables.samples, run, &pings)
+            })
             .collect()
     }
+}
+
+/// Return the pings with the RTT of a lone packet on their path; one that is answered after the path's end takes its last delay.
+fn with_path_rtts(pings: &[Ping], path: &Profile) -> Vec<Ping> {
+    let end_s = path.duration().as_secs_f64();
+    let delays = |direction, times: &[f64]| path.lone_packet_delays_ms(direction, times).expect("times within the path");
+    let sent: Vec<f64> = pings.iter().map(|ping| ping.sent.as_secs_f64().min(end_s)).collect();
+    let up = delays(Direction::Up, &sent);
+    let answered: Vec<f64> = sent.iter().zip(&up).map(|(at, up)| if up.is_nan() { *at } else { (at + up / 1e3).min(end_s) }).collect();
+    let down = delays(Direction::Down, &answered);
+    pings.iter().zip(up.iter().zip(down)).map(|(&ping, (up, down))| Ping { path_ms: up + down, ..ping }).collect()
 }
 
 #[cfg(test)]
@@ -141,7 +156,7 @@ mod tests {
     use bentpipe_profile::app::AppSpec;
     use bentpipe_profile::pings::PingSpec;
     use bentpipe_profile::run::LoadSummary;
-    use bentpipe_profile::{Codel, FqCodel, Profile, QueueDiscipline, QueueRule};
+    use bentpipe_profile::{Codel, FqCodel, QueueDiscipline, QueueRule};
     use std::sync::Arc;
 
     const S: u64 = 1_000_000_000;
@@ -184,6 +199,8 @@ mod tests {
         let idle = load(&data, "idle");
         assert_eq!((idle.sent, idle.lost, idle.rtt_p50_ms), (360, 0, Some(38.0448))); // on the second satellite
         assert!(idle.down_bps < 1e-9 && idle.up_bps < 1e-9);
+        // Over the delay of each satellite the time on the links remains.
+        assert!(idle.excess_p50_ms.unwrap() > 0.0 && idle.excess_p95_ms.unwrap() < 0.1, "{idle:?}");
     }
 
     #[test]
