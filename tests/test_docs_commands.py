@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,12 @@ def commands(page):
     return [*fenced(text), *inline(text)]
 
 
+def lay_examples(folder):
+    """Copy the examples' data to where a clone has them."""
+    (folder / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "ping.txt", folder / "examples")
+
+
 def checksum(line):
     return f"{line}{sum(int(c) if c.isdigit() else c == '-' for c in line) % 10}"
 
@@ -67,6 +74,7 @@ def test_every_command_can_be_pasted(page, tmp_path):
     day = datetime.datetime(2026, 5, 10, 9, tzinfo=datetime.UTC)
     (tmp_path / "starlink.tle").write_text(walker_tle(day), encoding="ascii")
     (tmp_path / "ping.txt").write_text(half_a_minute_of_pings(), encoding="ascii")
+    lay_examples(tmp_path)
     pasted = [line for line in commands(page) if line and not ELSEWHERE.match(line)]
     assert len(pasted) >= 4
     assert all(line.startswith("bentpipe ") for line in pasted), pasted
@@ -97,11 +105,11 @@ def test_the_python_of_the_readme_runs(tmp_path):
     for long, brief in (("duration=315", "duration=20"), ("duration=300", "duration=4"), ("seeds=5", "seeds=1")):
         assert long in block
         block = block.replace(long, brief)
-    (tmp_path / "ping.txt").write_text(half_a_minute_of_pings(), encoding="ascii")
+    lay_examples(tmp_path)  # and nothing else: a reader has a clone
     done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "cubic+bbr" in done.stdout
-    assert done.stdout.endswith("False\n")
+    assert "jitter_ms" in done.stdout
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "report.html").is_file()
 
