@@ -320,9 +320,10 @@ impl End {
 fn refusal(controller: &str, error: &io::Error) -> io::Error {
     let reason = match error.kind() {
         // What the kernel says of a name of `TCP_CONGESTION` that it does not know.
-        ErrorKind::NotFound => {
-            "this kernel does not have it; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control".to_owned()
-        }
+        ErrorKind::NotFound => format!(
+            "this kernel does not have it; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control; try `modprobe tcp_{controller}` as \
+             root, or the simulator"
+        ),
         _ => error.to_string(),
     };
     io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {reason}"))
