@@ -274,13 +274,13 @@ class RunSet:
 
         Returns:
             `profile`, `scheme`, `controller`; each of `bentpipe.objects.summary.ESTIMATES` with its mean, ``…_low`` and
-            ``…_high`` (null: no interval, as of one result; items of several kinds, see `items`); `time_to_90_s` and `overshoot` of the
-            start-up; `jain`, the fairness index of the scheme (null: flows of both directions); `experiment`, `world`,
-            `flow`, `direction`, `path` (in a Network); of the pings over the flow's path `ping_idle_ms` and
-            `ping_loaded_ms`, the median RTT idle and under the heaviest load, and `ping_lost`, the share lost under it
-            (null: no pings, see `latency`); `n` (results that count), `valid`, `runs` and `failed`. Only valid Runs
-            count, and Runs of a path on which the seed has no effect count once. A scheme without a valid Run has one
-            row without figures. `share` is of the goodput in the flow's direction.
+            ``…_high`` (null: no interval, as of one result; items of several kinds, see `items`); `time_to_90_s` and
+            `overshoot` of the start-up; `jain`, the fairness index of the scheme (null: flows of both directions);
+            `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the pings over the flow's path
+            `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest load, and `ping_lost`, the
+            share lost under it (null: no pings, see `latency`); `n` (results that count), `valid`, `runs` and `failed`.
+            Only valid Runs count, and Runs of a path on which the seed has no effect count once. A scheme without a
+            valid Run has one row without figures. `share` is of the goodput in the flow's direction and time.
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
