@@ -173,7 +173,7 @@ def test_an_application_in_python_runs_over_real_sockets(path, tmp_path):
     [
         ("Spins", r"app: .*mine\.py:Spins: more than 10000 of its timers are due at \S+ s; expected a timer that"),
         ("Strays", r"app: .*mine\.py:Strays: it uses stream 7, which does not exist, at 0\.0\d+ s; expected a stream"),
-        ("Chooses", r"with nosuch: this kernel does not have it; .* try `modprobe tcp_nosuch` as root, or the simulator"),
+        ("Chooses", r"with nosuch: this kernel does not have it; .* try `modprobe tcp_nosuch` as root, or"),
     ],
 )
 def test_an_application_that_asks_for_too_much_ends_its_run(path, tmp_path, kind, problem):

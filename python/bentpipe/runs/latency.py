@@ -25,8 +25,9 @@ class LoadLatency:
 
     `lost` is the share of the pings that were lost, of those lost or answered; `down_bps` and `up_bps` are the goodput
     of all flows together. `excess_p50_ms` and `excess_p95_ms` are of the excess of each ping's RTT over that of a lone
-    packet on the path at the same time: unlike RTTs they can be compared between loads, which follow each other. `valid`
-    of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`. None: no ping was answered.
+    packet on the path at the same time: unlike RTTs they can be compared between loads, which follow each other.
+    `valid` of the scheme's `runs` were valid, and `n` of those count, as in a `SchemeSummary`. None: no ping was
+    answered.
     """
 
     group: Group

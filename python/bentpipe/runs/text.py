@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bentpipe.experiments.flow_names import without_folders
-from bentpipe.runs.apart import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -101,7 +100,8 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
     for key, group in groups.items():
         directions = {flow.direction for each in group for flow in each.flows}
         facts[key] = sorted(directions) if len(directions) == 1 else []
-        facts[key] += [group[0].queues] if group[0].queues and not settings_of(group[0].experiment) else []
+        # Experiments that differ in their queues have them in their names.
+        facts[key] += [group[0].queues] if group[0].queues not in group[0].experiment else []
         tables[key] = result_rows(group, has_directions=len(directions) > 1)
     for left in left_out:
         if left.whole:
