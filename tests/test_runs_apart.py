@@ -60,6 +60,15 @@ def test_a_name_with_a_dot_is_one_name(tmp_path):
     assert "<h1>Download: server to terminal</h1>" in page
 
 
+def test_limits_of_buffers_are_named_for_bulk_flows_whatever_the_name(tmp_path):
+    path = dumbbell(duration=4)
+    small = bp.Flow("cubic", sender="small")
+    bulk = bp.Experiment(path, flows=[small], hosts={"small": {"wmem_max_bytes": 20_000}}, name="mine")
+    asks = bp.Experiment(path, flows=[bp.Flow("cubic", app="request:200bytes/1kb,think=1s")], name="race-down")
+    pages = [each.simulate().report(tmp_path / "page.html").read_text(encoding="utf-8") for each in (bulk, asks)]
+    assert ["Buffers at the hosts (rwnd, sndbuf)" in page for page in pages] == [True, False]
+
+
 def test_missing_runs_count_in_the_part_of_their_settings(tmp_path):
     path, fair, own = dumbbell(duration=2), {"queue": "fq_codel"}, {}
     for scheme, options in (("cubic", fair), ("reno", own), ("bbr", {"direction": "up"})):

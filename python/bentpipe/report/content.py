@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from bentpipe.experiments.flow_names import is_command, without_folders
 from bentpipe.plots.style import legend_name
 from bentpipe.report import latency, path, program, prose, provenance, tables, world
-from bentpipe.report.repeat import RACES
 from bentpipe.report.rows import Part, Section, SeedTable
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
@@ -196,8 +195,8 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
                     else prose.opening(label, summaries, runs)
                 )
             sentences += latency.sentences(label, runs)
-        # A kernel's counters tell less (`world.ABOUT_KERNEL`); flows of an Experiment file may have nothing to send.
-        if runs[0].world == "simulated" and runs[0].record.experiment.name in RACES:
+        # A kernel's counters tell less (`world.ABOUT_KERNEL`); other applications than bulk may have nothing to send.
+        if runs[0].world == "simulated" and test is None and all(_is_bulk(run) for run in runs):
             sentences += prose.buffered({scheme: shares[1:] for (scheme, _, _), shares in factors.items()})
     profile = runs[0].record.profiles[0]
     origin = profile.provenance
@@ -236,6 +235,10 @@ def _section(place: Place, label: str, every: list[Run]) -> Section:
         runs=[tables.run_line(place, run) for run in every],
         profile_file="" if file is None else place.link(file),
     )
+
+
+def _is_bulk(run: Run) -> bool:
+    return all(flow.app == "bulk" for flow in run.record.experiment.flows)
 
 
 def _seeds_fact(runs: Sequence[Run]) -> str:

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from bentpipe.report.place import Place
     from bentpipe.runs.store import Run
 
-RACES = ("race-up", "race-down")
-"""Names of the Experiments of `bentpipe race` without a file: only bulk flows."""
-
 
 def repeat_commands(place: Place, runs: Sequence[Run]) -> list[str]:
     """Return commands that repeat the races and programs in a folder; none for Runs in memory.

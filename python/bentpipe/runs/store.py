@@ -60,7 +60,7 @@ class Run:
 
     path: Path
     record: RunRecord = field(repr=False)
-    settings: str = field(default="", kw_only=True)
+    settings: str = field(default="", repr=False, kw_only=True)
     """Settings in which its Experiment differs from others of its name, in words (`bentpipe.runs.apart`)."""
 
     @property
