@@ -1,6 +1,6 @@
 //! Changes of the path that elements react to.
 
-use crate::packet::Packet;
+use crate::packet::{Crossing, Packet};
 use bentpipe_profile::{Fate, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 pub enum Scope {
     /// All packets of the element.
     All,
-    /// Those of these paths, in order of their numbers. Packets of other paths are not concerned.
-    Paths(Arc<[u32]>),
+    /// Those of these paths in these hops, in order. Other packets are not concerned.
+    Crossings(Arc<[Crossing]>),
 }
 
 impl Scope {
-    /// Return whether the event concerns packets of `path`.
+    /// Return whether the event concerns a packet.
     #[must_use]
-    pub fn concerns(&self, path: u32) -> bool {
+    pub fn concerns(&self, packet: &Packet) -> bool {
         match self {
             Self::All => true,
-            Self::Paths(paths) => paths.binary_search(&path).is_ok(),
+            Self::Crossings(crossings) => crossings.binary_search(&packet.crossing()).is_ok(),
         }
     }
 }
@@ -76,7 +76,7 @@ pub enum PathEvent {
 /// Move the packets that an event of `scope` at `at` drops from `in_flight` to `dropped`: those that would leave later.
 pub fn drop_in_flight(in_flight: &mut VecDeque<Packet>, at: Time, scope: &Scope, dropped: &mut VecDeque<Packet>) {
     in_flight.retain(|packet| {
-        let stays = packet.at <= at || !scope.concerns(packet.path);
+        let stays = packet.at <= at || !scope.concerns(packet);
         if !stays {
             dropped.push_back(Packet { at, ..*packet });
         }

@@ -42,7 +42,7 @@ pub struct Network {
     links: Vec<Link>,
     /// For each link of the Topology, the link with its queue.
     queue_links: Vec<usize>,
-    /// For each unit, how many paths use it.
+    /// For each unit, how many crossings use it.
     users: Vec<u32>,
     paths: Vec<Path>,
     changes: Changes,
@@ -172,13 +172,13 @@ impl Network {
                 Port::Far | Port::Near => self.forward(unit, packet, out),
                 Port::Migration => {
                     let path = &mut self.paths[packet.path as usize];
-                    let hop = path.hop_of(&packet);
+                    let hop = usize::from(packet.hop);
                     path.hops[hop].sides[packet.direction as usize].stats.marked(packet.flow.min(self.separate_flows), &packet); // this link marked it
                     self.migrate(packet);
                 }
                 Port::Drop(cause) => {
                     let path = &mut self.paths[packet.path as usize];
-                    let hop = path.hop_of(&packet);
+                    let hop = usize::from(packet.hop);
                     let stats = &mut path.hops[hop].sides[packet.direction as usize].stats;
                     stats.dropped(cause);
                     stats.marked(packet.flow.min(self.separate_flows), &packet);
@@ -218,8 +218,9 @@ impl Network {
     }
 
     fn enter(&mut self, mut packet: Packet, port: Port) {
-        let unit = self.paths[packet.path as usize].leg_of(&packet).entry[packet.direction as usize];
-        (packet.hop_entered, packet.marked) = (packet.at, None);
+        let leg = self.paths[packet.path as usize].leg_of(&packet);
+        let unit = leg.entry[packet.direction as usize];
+        (packet.hop, packet.hop_entered, packet.marked) = (leg.hop, packet.at, None);
         self.push(unit, port, packet);
     }
 
@@ -231,7 +232,7 @@ impl Network {
     /// Deliver a packet of a migrating queue, or one that follows it, to the hop that the event named.
     fn migrate(&mut self, mut packet: Packet) {
         let path = &self.paths[packet.path as usize];
-        let target = path.hops[path.hop_of(&packet)].sides[packet.direction as usize].migrate_to;
+        let target = path.hops[usize::from(packet.hop)].sides[packet.direction as usize].migrate_to;
         if target != ABSENT
             && let Some(route) = path.newest_route_with(usize::from(target))
         {

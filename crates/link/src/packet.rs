@@ -42,16 +42,18 @@ pub struct Packet {
     pub flow: u32,
     /// Identifies its flow to queues that separate flows. The same for all packets of a flow.
     pub flow_hash: u32,
-    /// Size on the wire, IP header included [bytes].
-    pub bytes: u32,
     /// Index of the path that it travels on.
     pub path: u32,
     /// Number that the ends of the current link gave it.
     pub sequence: u32,
+    /// Size on the wire, IP header included [bytes].
+    pub bytes: u16,
     /// Index of the route that it follows, in that path.
     pub route: u16,
     /// Index of its hop in that route, counted from the terminal.
     pub position: u16,
+    /// The hop that it is in, as an index into the hops of its path.
+    pub hop: u16,
     /// Direction of travel.
     pub direction: Direction,
     /// Who made it.
@@ -63,8 +65,9 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Create a packet that enters the path at `at`. Its flow shares its index in the statistics with no other.
+    /// Create a packet that enters the path at `at`. Its flow shares its index in the statistics with no other. `bytes` is at most 65,535, as in an IP header.
     #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // what an IP packet cannot be counts as the largest
     pub const fn new(at: Time, path: u32, direction: Direction, flow: u32, bytes: u32, body: u32) -> Self {
         Self {
             at,
@@ -73,15 +76,30 @@ impl Packet {
             body,
             flow,
             flow_hash: flow,
-            bytes,
             path,
             sequence: 0,
+            bytes: if bytes > u16::MAX as u32 { u16::MAX } else { bytes as u16 },
             route: 0,
             position: 0,
+            hop: 0,
             direction,
             role: Role::Host,
             ecn: Ecn::NotEct,
             marked: None,
         }
     }
+    /// Return the path and the hop that it is in.
+    #[must_use]
+    pub const fn crossing(&self) -> Crossing {
+        Crossing { path: self.path, hop: self.hop }
+    }
+}
+
+/// A path and one of its hops. A path that uses two links with one queue has two crossings of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crossing {
+    /// Index of the path.
+    pub path: u32,
+    /// Index into its hops.
+    pub hop: u16,
 }

@@ -29,7 +29,7 @@ impl RateClock {
     }
 
     /// Return when a transmission of `bytes` that begins at `start` ends; `Time::MAX` if the capacity stays zero.
-    pub fn finish(&mut self, start: Time, bytes: u32) -> Time {
+    pub fn finish(&mut self, start: Time, bytes: u16) -> Time {
         let Some(capacity) = &self.capacity else {
             return start;
         };

@@ -153,21 +153,21 @@ impl Server {
 
     /// Remove every packet that an event concerns and that waits or is in transmission, in order of arrival.
     fn drain(&mut self, scope: &Scope) -> Vec<Packet> {
-        let service = self.in_service.take_if(|service| scope.concerns(service.packet.path));
+        let service = self.in_service.take_if(|service| scope.concerns(&service.packet));
         let mut packets: Vec<Packet> = service.map(|service| service.packet).into_iter().collect();
         packets.extend(self.struck().drain_migrated(scope));
         match scope {
-            Scope::Paths(_) => packets.extend(self.queue.extract(scope)),
+            Scope::Crossings(_) => packets.extend(self.queue.extract(scope)),
             Scope::All => packets.extend(std::iter::from_fn(|| self.queue.take())),
         }
         packets.extend(self.apart_mut().into_iter().flat_map(|apart| apart.drain(scope)));
         packets
     }
 
-    /// Return the fate of arrivals of a path that has left this link; `None`: the path uses it.
+    /// Return the fate of an arrival whose path has left this link; `None`: the path uses it.
     #[inline]
-    fn fate_of(&self, path: u32) -> Option<QueueFate> {
-        self.struck.as_ref()?.fate_of(path)
+    fn fate_of(&self, packet: &Packet) -> Option<QueueFate> {
+        self.struck.as_ref()?.fate_of(packet)
     }
 
     /// Accept a packet that this link transmits, unless it has to wait apart.
@@ -222,7 +222,7 @@ impl Server {
     fn apply(&mut self, at: Time, fate: &Fate, scope: &Scope, until: Option<Time>) {
         let mut accepted = Vec::new();
         match (fate.queue, scope, until) {
-            (QueueFate::Keep, Scope::Paths(_), Some(_)) => accepted = self.drain(scope),
+            (QueueFate::Keep, Scope::Crossings(_), Some(_)) => accepted = self.drain(scope),
             (QueueFate::Keep, ..) => {}
             (QueueFate::Drop, ..) => {
                 for packet in self.drain(scope) {
@@ -234,9 +234,9 @@ impl Server {
                 self.struck().migrate(packets, at, &migration);
             }
         }
-        let Scope::Paths(paths) = scope else { return };
+        let Scope::Crossings(crossings) = scope else { return };
         if let Some(until) = until {
-            self.apart_or_new().close(paths, until, accepted);
+            self.apart_or_new().close(crossings, until, accepted);
         }
         if self.in_service.is_none() {
             self.serve_next(at); // packets of other paths go on
@@ -247,7 +247,7 @@ impl Server {
 impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
         self.advance(packet.at);
-        match self.fate_of(packet.path) {
+        match self.fate_of(&packet) {
             Some(QueueFate::Migrate(migration)) => self.struck().migrate(vec![packet], packet.at, &migration),
             Some(QueueFate::Drop) => self.drop_packet(packet, packet.at, DropCause::Event),
             Some(QueueFate::Keep) | None => self.admit(port, packet),
@@ -296,14 +296,15 @@ impl Element for Server {
             PathEvent::Leave { at, fate, scope } => {
                 self.advance(*at);
                 self.apply(*at, fate, scope, None);
+                let late = Some(fate.queue).filter(|fate| *fate != QueueFate::Keep);
                 match scope {
-                    Scope::Paths(paths) => self.apart_or_new().set_fate(paths, Some(fate.queue).filter(|fate| *fate != QueueFate::Keep)),
+                    Scope::Crossings(crossings) => self.apart_or_new().set_fate(crossings, late),
                     Scope::All => self.struck().late_fate = Some(fate.queue),
                 }
             }
-            PathEvent::Join { scope: Scope::Paths(paths), .. } => {
+            PathEvent::Join { scope: Scope::Crossings(crossings), .. } => {
                 if let Some(apart) = self.apart_mut() {
-                    apart.set_fate(paths, None);
+                    apart.set_fate(crossings, None);
                 }
             }
             PathEvent::Join { scope: Scope::All, .. } => {
@@ -311,7 +312,7 @@ impl Element for Server {
                     struck.late_fate = None;
                 }
             }
-            PathEvent::Await { until, scope: Scope::Paths(paths) } => self.apart_or_new().await_until(paths, *until),
+            PathEvent::Await { until, scope: Scope::Crossings(crossings) } => self.apart_or_new().await_until(crossings, *until),
             PathEvent::Await { until, scope: Scope::All } => {
                 let struck = self.struck();
                 struck.awaits_until = struck.awaits_until.max(*until);
@@ -342,7 +343,7 @@ impl Element for Server {
             ready = *ends;
             out.push(Packet { at: ready, ..*packet });
         }
-        arrivals.retain(|packet| matches!(self.fate_of(packet.path), None | Some(QueueFate::Keep)));
+        arrivals.retain(|packet| matches!(self.fate_of(packet), None | Some(QueueFate::Keep)));
         if let Some(apart) = self.apart() {
             arrivals.extend(apart.iter());
             arrivals.sort_by_key(|packet| packet.at);

@@ -49,7 +49,7 @@ pub fn ping(profile: &Profile, sent_s: &[f64], bytes: u32, seed: u64) -> Result<
 
 /// Return the reply to a request that arrived: it leaves at once, and has entered the path when the request did.
 pub(crate) fn reply_to(request: &Packet) -> Packet {
-    let reply = Packet::new(request.at, request.path, Direction::Down, request.flow, request.bytes, request.body);
+    let reply = Packet::new(request.at, request.path, Direction::Down, request.flow, u32::from(request.bytes), request.body);
     Packet { entered: request.entered, flow_hash: request.flow_hash, ..reply }
 }
 

@@ -47,10 +47,7 @@ impl Network {
         let paths = spec.paths().iter().map(|path| build_path(path, &queue_links)).collect::<Result<Vec<_>, _>>()?;
         let mut users = vec![0_u32; 2 * links.len()];
         for path in &paths {
-            let mut units: Vec<u32> = path.hops.iter().flat_map(|hop| &hop.sides).flat_map(|side| [side.entry, side.exit]).collect();
-            units.sort_unstable();
-            units.dedup();
-            for unit in units {
+            for unit in path.hops.iter().flat_map(Hop::units) {
                 users[unit as usize] += 1;
             }
         }

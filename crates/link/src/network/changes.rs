@@ -17,9 +17,9 @@ use super::Network;
 use super::path::{Path, Stragglers};
 use crate::chain::Chain;
 use crate::event::{PathEvent, Scope};
-use crate::packet::Packet;
+use crate::packet::{Crossing, Packet};
 use bentpipe_profile::{Direction, Event, EventKind, Fate, Nanos, NetworkSpec, OrderFate, QueueFate, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A change that is due at some time. At one time the order is: routes, events of links, events of paths; each in the order of the description.
@@ -141,20 +141,20 @@ impl Network {
                 let target = self.paths[path].hops.iter().position(|other| (other.sides[d as usize].exit / 2) as usize == migration.to_hop);
                 if let Some(to_hop) = target.filter(|&hop| self.paths[path].newest_route_with(hop).is_some()) {
                     self.prepare_migration(path, hop, to_hop, d);
-                    followers.push((path, to_hop, d));
+                    followers.push((path, hop, to_hop, d));
                 }
             }
             if followers.is_empty() {
                 fate.queue = QueueFate::Keep;
             } else if followers.len() < users.len() {
-                let scope = self.scope(followers.iter().map(|user| user.0), entry);
+                let scope = self.scope(followers.iter().map(|user| (user.0, user.1)), entry);
                 self.notify_unit(entry, &PathEvent::Close { at, until: at, fate, scope });
                 fate.queue = QueueFate::Keep;
             }
         }
-        let scope = self.scope(users.iter().map(|user| user.0), entry);
+        let scope = self.scope(users.iter().map(|user| (user.0, user.1)), entry);
         self.notify_unit(entry, &PathEvent::Close { at, until, fate, scope });
-        for (path, to_hop, d) in followers {
+        for (path, _, to_hop, d) in followers {
             self.join(path, to_hop, d, at); // so that the queue does not migrate in a circle
         }
     }
@@ -223,19 +223,22 @@ impl Network {
         let earlier = std::mem::take(&mut self.paths[path].stragglers[d]);
         let mut arriving: Vec<Packet> = earlier.packets.into_iter().filter(|packet| earlier.hop == left && packet.at >= at).collect();
         arriving.extend(self.departures(path, d, &branches.upstream, Vec::new()));
+        for packet in &mut arriving {
+            packet.hop = left as u16;
+        }
         arriving.sort_by_key(|packet| packet.at);
         let clamp = fate.order == OrderFate::Clamp;
         if let QueueFate::Migrate(migration) = fate.queue {
-            let left = self.paths[path].hops[left].sides[d].entry;
-            let mut packets = self.chain(left).migration().map_or_else(Vec::new, |migration| migration.migrating(&arriving));
-            packets.retain(|packet| packet.path as usize == path);
+            let entry = self.paths[path].hops[left].sides[d].entry;
+            let mut packets = self.chain(entry).migration().map_or_else(Vec::new, |migration| migration.migrating(&arriving));
+            packets.retain(|packet| packet.crossing() == crossing(path, left));
             for packet in &mut packets {
                 packet.route = branches.route as u16;
             }
             if let Some(last) = packets.last().filter(|_| clamp) {
                 // One nanosecond later, since chains run in any order within one instant.
                 let to = self.paths[path].hops[migration.to_hop].sides[d].entry;
-                let scope = self.scope([path], to);
+                let scope = self.scope([(path, migration.to_hop)], to);
                 self.notify_unit(to, &PathEvent::Await { until: last.at + Nanos(1), scope });
             }
             self.paths[path].stragglers[d] = Stragglers { hop: migration.to_hop, packets };
@@ -255,21 +258,23 @@ impl Network {
 
     /// Predict when the packets in these hops of a path, followed by `arrivals`, leave the last hop if no further event happens.
     fn departures(&self, path: usize, direction: usize, hops: &[usize], arrivals: Vec<Packet>) -> Vec<Packet> {
-        let hops = hops.iter().map(|&hop| &self.paths[path].hops[hop]);
-        let mut units: Vec<u32> = hops.flat_map(|hop| [hop.sides[direction].entry, hop.sides[direction].exit]).collect();
-        units.dedup();
-        units.into_iter().fold(arrivals, |arrivals, unit| {
-            let mut packets = self.chain(unit).departures(arrivals);
-            packets.retain(|packet| packet.path as usize == path);
+        hops.iter().fold(arrivals, |mut packets, &hop| {
+            let own = crossing(path, hop);
+            for packet in &mut packets {
+                packet.hop = own.hop;
+            }
+            for unit in self.paths[path].hops[hop].sides[direction].units() {
+                packets = self.chain(unit).departures(packets);
+                packets.retain(|packet| packet.crossing() == own);
+            }
             packets
         })
     }
 
-    /// Return the scope of an event of `paths` (in order) in a unit: all packets if no other path uses it.
-    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
-    fn scope(&self, paths: impl IntoIterator<Item = usize>, unit: u32) -> Scope {
-        let paths: Arc<[u32]> = paths.into_iter().map(|path| path as u32).collect();
-        if paths.len() == self.users[unit as usize] as usize { Scope::All } else { Scope::Paths(paths) }
+    /// Return the scope of an event of paths and their hops (in order) in a unit: all packets if no others use it.
+    fn scope(&self, users: impl IntoIterator<Item = (usize, usize)>, unit: u32) -> Scope {
+        let crossings: Arc<[Crossing]> = users.into_iter().map(|(path, hop)| crossing(path, hop)).collect();
+        if crossings.len() == self.users[unit as usize] as usize { Scope::All } else { Scope::Crossings(crossings) }
     }
 
     fn chain_mut(&mut self, unit: u32) -> &mut Chain {
@@ -279,16 +284,16 @@ impl Network {
     /// Notify a hop that the path uses it.
     fn join(&mut self, path: usize, hop: usize, direction: Direction, at: Time) {
         let entry = self.paths[path].hops[hop].sides[direction as usize].entry;
-        let event = PathEvent::Join { at, scope: self.scope([path], entry) };
+        let event = PathEvent::Join { at, scope: self.scope([(path, hop)], entry) };
         self.notify_unit(entry, &event);
     }
 
     /// Pass an event to the units of one direction of a hop. `event`: the event by its scope.
     fn notify(&mut self, path: usize, hop: usize, direction: Direction, event: impl Fn(Scope) -> PathEvent) {
-        let hop = &self.paths[path].hops[hop];
-        let d = direction as usize;
-        for unit in BTreeSet::from([hop.sides[d].entry, hop.sides[d].exit]) {
-            let event = event(self.scope([path], unit));
+        let mut units: Vec<u32> = self.paths[path].hops[hop].sides[direction as usize].units().collect();
+        units.sort_unstable();
+        for unit in units {
+            let event = event(self.scope([(path, hop)], unit));
             self.notify_unit(unit, &event);
         }
     }
@@ -302,4 +307,10 @@ impl Network {
         }
         self.schedule(unit, wake);
     }
+}
+
+/// Return a path and its hop as packets have them.
+#[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
+const fn crossing(path: usize, hop: usize) -> Crossing {
+    Crossing { path: path as u32, hop: hop as u16 }
 }

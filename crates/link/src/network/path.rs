@@ -50,6 +50,20 @@ pub(super) struct Hop {
     pub(super) sides: [Side; 2],
 }
 
+impl Hop {
+    /// Return the units that packets of the hop pass, each once.
+    pub(super) fn units(&self) -> impl Iterator<Item = u32> {
+        self.sides.iter().flat_map(Side::units)
+    }
+}
+
+impl Side {
+    /// Return the units that packets of this direction pass, each once.
+    pub(super) fn units(&self) -> impl Iterator<Item = u32> + use<> {
+        [Some(self.entry), Some(self.exit).filter(|exit| *exit != self.entry)].into_iter().flatten()
+    }
+}
+
 /// One direction of a link as the path uses it. A *unit* is one direction of a link: twice the link's index, plus the link's direction. Units and statistics
 /// stand together, since a packet that leaves the link needs both.
 #[repr(C, align(64))]
@@ -128,11 +142,6 @@ impl Path {
         let route = usize::from(packet.route);
         let first = if route == self.current { self.first_leg } else { self.routes[route].first_leg };
         self.legs[first + usize::from(packet.position)]
-    }
-
-    /// Return the hop that a packet is in.
-    pub(super) fn hop_of(&self, packet: &Packet) -> usize {
-        usize::from(self.leg_of(packet).hop)
     }
 
     /// Let a packet in `hop` follow route number `route`, if that uses the hop.

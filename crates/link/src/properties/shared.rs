@@ -207,6 +207,43 @@ fn an_outage_of_one_user_of_a_beam_holds_its_packets_alone() {
     assert_eq!(arrivals(&out, 0)[..4], [(0, 6), (2, 8), (4, 110), (6, 111)]);
 }
 
+/// Users of a beam over two links of their own: one path that takes the second link at `at_ms`, or a path for each link. Each event strikes a path in a link,
+/// or the link itself.
+fn beam(is_one_path: bool, at_ms: u64, queue: QueueSpec, strikes: &[(u64, usize, u64, Fate, bool)]) -> NetworkSpec {
+    let links = [7, 3].map(|delay_ms| side(&[delay_ms], &[10], 0, false, queue));
+    let names = ["l:0", "l:1"];
+    let link = |(name, side): (&&str, &HopDirection)| LinkSpec {
+        name: (*name).to_owned(),
+        ends: [0, 1],
+        hop: Hop { shared_id: Some("beam".to_owned()), ..hop(name, side) },
+    };
+    let of_link = |is_of_link| strikes.iter().filter(move |strike| strike.4 == is_of_link);
+    let topology = Topology {
+        nodes: ["x", "y"].map(str::to_owned).to_vec(),
+        links: names.iter().zip(&links).map(link).collect(),
+        events: of_link(true).map(|&(at, link, interruption, fate, _)| event(at, link, None, interruption, fate)).collect(),
+    };
+    let path = |name: &str, links: &[usize], routes| Path {
+        name: name.to_owned(),
+        ends: [0, 1],
+        hops: links.iter().map(|&link| PathHop { link, reversed: false }).collect(),
+        routes,
+        events: of_link(false)
+            .filter_map(|&(at, link, interruption, fate, _)| {
+                let hop = links.iter().position(|own| *own == link)?;
+                Some(event(at, hop, None, interruption, fate))
+            })
+            .collect(),
+    };
+    let paths = if is_one_path {
+        vec![path("a", &[0, 1], vec![route(0, &[0]), route(at_ms, &[1])])]
+    } else {
+        [0, 1].map(|link| path(names[link], &[link], vec![route(0, &[0])])).to_vec()
+    };
+    let provenance = two_users(1, fate(QueueFate::Keep), 0, vec![], queue).provenance().clone();
+    NetworkSpec::new("n".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, provenance, topology, paths).unwrap()
+}
+
 fn queue_fates() -> impl Strategy<Value = QueueFate> {
     prop_oneof![Just(QueueFate::Keep), Just(QueueFate::Drop), Just(migrate(1).queue)]
 }
@@ -255,5 +292,31 @@ proptest! {
         let (out, _) = outcomes(&spec, &sends, 0);
         prop_assert_eq!(out.len(), sends.len());
         prop_assert!(arrivals(&out, 0).is_sorted_by_key(|(body, _)| *body), "{:?}", arrivals(&out, 0));
+    }
+
+    /// An event of one link of a beam strikes the packets in that link, whichever paths they are of: one path over both links is as good as two.
+    #[test]
+    fn an_event_strikes_one_link_of_a_path_alone(
+        at_ms in 1_u64..80, limit in 2_u64..60,
+        strikes in prop::collection::vec((1_u64..100, 0_usize..2, 0_u64..40, any_fate(), any::<bool>()), 1..4),
+        sends in prop::collection::vec((0_u64..120 * MS, prop::sample::select(Direction::BOTH.to_vec())), 1..200),
+    ) {
+        let (mut strikes, mut sends) = (strikes, sends);
+        strikes.sort_by_key(|strike| strike.0);
+        for fate in strikes.iter_mut().map(|strike| &mut strike.3) {
+            if matches!(fate.queue, QueueFate::Migrate(_)) {
+                fate.queue = QueueFate::Keep; // one of two paths has nowhere to go
+            }
+        }
+        sends.sort_unstable();
+        let run = |is_one_path| {
+            let spec = beam(is_one_path, at_ms, tail(QueueLimit::Packets(limit)), &strikes);
+            let path = |at: u64| u32::from(!is_one_path && at >= at_ms * MS);
+            let sends: Vec<_> = sends.iter().map(|&(at, direction)| (at, path(at), direction)).collect();
+            let (mut out, _) = outcomes(&spec, &sends, 0);
+            out.sort_by_key(|(_, packet)| packet.body);
+            out.into_iter().map(|(outcome, packet)| (outcome, packet.at)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(run(true), run(false));
     }
 }

@@ -60,7 +60,7 @@ impl DropTail {
 
     /// Remove and return the packets that an event concerns.
     pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
-        let (leaving, staying) = self.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
+        let (leaving, staying) = self.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet));
         self.packets = staying.into();
         self.bytes = self.packets.iter().map(|packet| u64::from(packet.bytes)).sum();
         leaving

@@ -189,7 +189,7 @@ impl FqCodelQueue {
     pub fn extract(&mut self, scope: &Scope) -> Vec<Packet> {
         let mut leaving = Vec::new();
         for flow in &mut self.flows {
-            let (out, staying) = flow.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
+            let (out, staying) = flow.packets.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet));
             flow.packets = staying.into();
             let bytes = out.iter().map(|packet| u64::from(packet.bytes)).sum::<u64>();
             flow.bytes -= bytes;

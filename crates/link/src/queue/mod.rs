@@ -163,7 +163,7 @@ impl Queue {
 }
 
 /// Return whether a queue of `packets` and `bytes` has room for a packet of `more` bytes.
-pub(crate) fn fits(limit: QueueLimit, packets: usize, bytes: u64, more: u32, rate: Option<Rate>) -> bool {
+pub(crate) fn fits(limit: QueueLimit, packets: usize, bytes: u64, more: u16, rate: Option<Rate>) -> bool {
     let bytes = bytes + u64::from(more);
     match limit {
         QueueLimit::Bytes(limit) => bytes <= limit.0,

@@ -2,7 +2,7 @@
 
 use crate::element::Port;
 use crate::event::Scope;
-use crate::packet::Packet;
+use crate::packet::{Crossing, Packet};
 use crate::queue::fits;
 use bentpipe_profile::{QueueFate, QueueLimit, Rate, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Apart {
     limit: QueueLimit,
     /// Paths that have left the link, with the fate of their packets that still arrive.
-    left: BTreeMap<u32, QueueFate>,
+    left: BTreeMap<Crossing, QueueFate>,
     /// Paths whose packets have to wait.
-    pauses: BTreeMap<u32, Pause>,
+    pauses: BTreeMap<Crossing, Pause>,
     /// When the pauses end.
-    ends: BTreeSet<(Time, u32)>,
+    ends: BTreeSet<(Time, Crossing)>,
     /// Packets in the order in which they pass: by time, then those that a queue has accepted before, then by number.
     waiting: BTreeMap<(Time, Kind, u64), Packet>,
     /// Packets that have waited here so far.
@@ -65,52 +65,52 @@ impl Apart {
         }
     }
 
-    /// Return the fate of a path's arrivals; `None`: the path uses the link.
-    pub fn fate(&self, path: u32) -> Option<QueueFate> {
-        self.left.get(&path).copied()
+    /// Return the fate of arrivals; `None`: their path uses the link.
+    pub fn fate(&self, crossing: Crossing) -> Option<QueueFate> {
+        self.left.get(&crossing).copied()
     }
 
     /// Record that the paths have left the link, with the fate of packets that still arrive, or that they use the link once more.
-    pub fn set_fate(&mut self, paths: &[u32], fate: Option<QueueFate>) {
-        for &path in paths {
+    pub fn set_fate(&mut self, crossings: &[Crossing], fate: Option<QueueFate>) {
+        for &crossing in crossings {
             match fate {
-                Some(fate) => self.left.insert(path, fate),
-                None => self.left.remove(&path),
+                Some(fate) => self.left.insert(crossing, fate),
+                None => self.left.remove(&crossing),
             };
         }
     }
 
     /// Interrupt the paths until `until`. `accepted`: their packets that waited in the queue, in order.
-    pub fn close(&mut self, paths: &[u32], until: Time, accepted: Vec<Packet>) {
-        self.extend(paths, |pause| pause.closed_until = pause.closed_until.max(until));
+    pub fn close(&mut self, crossings: &[Crossing], until: Time, accepted: Vec<Packet>) {
+        self.extend(crossings, |pause| pause.closed_until = pause.closed_until.max(until));
         for packet in accepted {
             self.insert(Kind::Accepted, packet);
         }
     }
 
     /// Let only migrated packets of the paths pass until `until`.
-    pub fn await_until(&mut self, paths: &[u32], until: Time) {
-        self.extend(paths, |pause| pause.awaits_until = pause.awaits_until.max(until));
+    pub fn await_until(&mut self, crossings: &[Crossing], until: Time) {
+        self.extend(crossings, |pause| pause.awaits_until = pause.awaits_until.max(until));
     }
 
-    /// Extend the paths' pauses by `change`. Their packets wait longer.
-    fn extend(&mut self, paths: &[u32], change: impl Fn(&mut Pause)) {
-        for &path in paths {
-            let pause = self.pauses.entry(path).or_default();
-            self.ends.remove(&(pause.until(Kind::Arrival), path));
+    /// Extend the pauses by `change`. `crossings` are in order. Their packets wait longer.
+    fn extend(&mut self, crossings: &[Crossing], change: impl Fn(&mut Pause)) {
+        for &crossing in crossings {
+            let pause = self.pauses.entry(crossing).or_default();
+            self.ends.remove(&(pause.until(Kind::Arrival), crossing));
             change(pause);
-            self.ends.insert((pause.until(Kind::Arrival), path));
+            self.ends.insert((pause.until(Kind::Arrival), crossing));
         }
-        if self.waiting.values().any(|packet| paths.contains(&packet.path)) {
+        if self.waiting.values().any(|packet| crossings.binary_search(&packet.crossing()).is_ok()) {
             let waiting = std::mem::take(&mut self.waiting).into_iter();
             self.waiting =
-                waiting.map(|((_, kind, number), packet)| ((self.pauses[&packet.path].until(kind), kind, number), packet)).collect();
+                waiting.map(|((_, kind, number), packet)| ((self.pauses[&packet.crossing()].until(kind), kind, number), packet)).collect();
         }
     }
 
     /// Add a packet of a path that pauses.
     fn insert(&mut self, kind: Kind, packet: Packet) {
-        let Some(pause) = self.pauses.get_mut(&packet.path) else { return };
+        let Some(pause) = self.pauses.get_mut(&packet.crossing()) else { return };
         if kind == Kind::Arrival {
             pause.arrivals += 1;
             pause.arrival_bytes += u64::from(packet.bytes);
@@ -123,7 +123,9 @@ impl Apart {
     /// Keep a packet that has to wait. Returns it if it may pass, `Err` if there is no room for it.
     pub fn hold(&mut self, port: Port, packet: Packet, rate: Option<Rate>) -> Result<Option<Packet>, Packet> {
         let kind = if port == Port::Migration { Kind::Accepted } else { Kind::Arrival };
-        let Some(pause) = self.pauses.get(&packet.path).filter(|pause| packet.at < pause.until(kind)) else { return Ok(Some(packet)) };
+        let Some(pause) = self.pauses.get(&packet.crossing()).filter(|pause| packet.at < pause.until(kind)) else {
+            return Ok(Some(packet));
+        };
         if kind == Kind::Arrival && !fits(self.limit, pause.arrivals, pause.arrival_bytes, packet.bytes, rate) {
             return Err(packet);
         }
@@ -146,7 +148,7 @@ impl Apart {
     fn count_out(&mut self, kind: Kind, packet: &Packet) {
         self.bytes -= u64::from(packet.bytes);
         if kind == Kind::Arrival
-            && let Some(pause) = self.pauses.get_mut(&packet.path)
+            && let Some(pause) = self.pauses.get_mut(&packet.crossing())
         {
             pause.arrivals -= 1;
             pause.arrival_bytes -= u64::from(packet.bytes);
@@ -155,9 +157,9 @@ impl Apart {
 
     /// Remove the pauses that have ended by `now`. Their packets have passed. Returns whether no path is left to treat apart.
     pub fn expire(&mut self, now: Time) -> bool {
-        while let Some(&(_, path)) = self.ends.first().filter(|(end, _)| *end <= now) {
+        while let Some(&(_, crossing)) = self.ends.first().filter(|(end, _)| *end <= now) {
             self.ends.pop_first();
-            self.pauses.remove(&path);
+            self.pauses.remove(&crossing);
         }
         self.pauses.is_empty() && self.left.is_empty()
     }
@@ -165,7 +167,7 @@ impl Apart {
     /// Remove and return the waiting packets that an event concerns.
     pub fn drain(&mut self, scope: &Scope) -> Vec<Packet> {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| scope.concerns(packet.path));
+        let (leaving, staying) = waiting.partition::<Vec<_>, _>(|(_, packet)| scope.concerns(packet));
         self.waiting = staying.into_iter().collect();
         let counted = leaving.into_iter().map(|((_, kind, _), packet)| {
             self.count_out(kind, &packet);
@@ -199,6 +201,10 @@ mod tests {
         Packet::new(Time(at), path, Direction::Down, 0, 100, body)
     }
 
+    fn crossing(path: u32) -> Crossing {
+        packet(0, path, 0).crossing()
+    }
+
     fn released(apart: &mut Apart) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| apart.next_release().map(|at| (at.0, apart.release().unwrap().1.body))).collect()
     }
@@ -208,9 +214,9 @@ mod tests {
     fn a_pause_is_removed_at_its_end() {
         let mut apart = Apart::new(QueueLimit::Packets(9));
         for path in 0..1000 {
-            apart.close(&[path], Time(50), vec![]);
+            apart.close(&[crossing(path)], Time(50), vec![]);
         }
-        apart.await_until(&[7], Time(70));
+        apart.await_until(&[crossing(7)], Time(70));
         assert_eq!(apart.hold(Port::Near, packet(10, 7, 1), None), Ok(None));
         assert!(!apart.expire(Time(49)) && apart.pauses.len() == 1000);
         assert!(!apart.expire(Time(69)) && apart.pauses.len() == 1);
@@ -222,13 +228,13 @@ mod tests {
     #[test]
     fn packets_pass_in_their_order() {
         let mut apart = Apart::new(QueueLimit::Packets(2));
-        apart.close(&[1], Time(50), vec![packet(1, 1, 0)]);
-        apart.close(&[0], Time(50), vec![packet(2, 0, 1)]);
+        apart.close(&[crossing(1)], Time(50), vec![packet(1, 1, 0)]);
+        apart.close(&[crossing(0)], Time(50), vec![packet(2, 0, 1)]);
         for (path, body, is_held) in [(1, 2, true), (0, 3, true), (1, 4, true), (1, 5, false), (2, 6, false)] {
             assert_eq!(apart.hold(Port::Near, packet(10, path, body), None) == Ok(None), is_held, "{body}");
         }
         assert_eq!((apart.len(), apart.bytes()), (5, 500));
-        apart.close(&[0], Time(60), vec![]);
+        apart.close(&[crossing(0)], Time(60), vec![]);
         assert_eq!(released(&mut apart), [(50, 0), (50, 2), (50, 4), (60, 1), (60, 3)]);
     }
 }

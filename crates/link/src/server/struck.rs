@@ -25,9 +25,9 @@ pub struct Struck {
 }
 
 impl Struck {
-    /// Return the fate of arrivals of a path that has left this link; `None`: the path uses it.
-    pub fn fate_of(&self, path: u32) -> Option<QueueFate> {
-        self.apart.as_ref().and_then(|apart| apart.fate(path)).or(self.late_fate)
+    /// Return the fate of an arrival whose path has left this link; `None`: the path uses it.
+    pub fn fate_of(&self, packet: &Packet) -> Option<QueueFate> {
+        self.apart.as_ref().and_then(|apart| apart.fate(packet.crossing())).or(self.late_fate)
     }
 
     /// Remove and return the next packet of a queue that migrated here.
@@ -39,7 +39,7 @@ impl Struck {
 
     /// Remove and return the packets of a queue that migrated here that an event concerns.
     pub fn drain_migrated(&mut self, scope: &Scope) -> Vec<Packet> {
-        let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet.path));
+        let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet));
         self.migrated = staying.into();
         self.migrated_bytes = self.migrated.iter().map(|packet| u64::from(packet.bytes)).sum();
         leaving
@@ -65,7 +65,7 @@ impl Struck {
     pub fn migrating(&self, arrivals: &[Packet]) -> Vec<Packet> {
         let mut packets: Vec<Packet> = self.migrating.iter().copied().collect();
         for packet in arrivals {
-            if let Some(QueueFate::Migrate(migration)) = self.fate_of(packet.path) {
+            if let Some(QueueFate::Migrate(migration)) = self.fate_of(packet) {
                 let at = packet.at + migration.delay_ns;
                 let at = packets.last().map_or(at, |last| last.at.max(at));
                 packets.push(Packet { at, ..*packet });
