@@ -111,6 +111,13 @@ class Comparison:
         `completed_a` and `completed_b` are the complete items of a Run, `median_a_s` … the quantiles of their
         durations. `median_ratio` is the median of the first set ÷ that of the second, with the ends of its 95 %
         confidence interval; null: there is none.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+            >>> race = bp.Experiment(path, schemes=["cubic"], app="request:200bytes/10kb,n=20")
+            >>> bp.Comparison(race.simulate(), race.simulate()).items()["kind", "median_ratio"].rows()
+            [('request', 1.0)]
         """
         import polars as pl
 
