@@ -14,6 +14,7 @@ import bentpipe as bp
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.execution import racing
+from bentpipe.execution.repetition import RepetitionWarning
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.report.build import write_report
@@ -123,15 +124,35 @@ def test_a_python_application_is_found_again(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     write_profile(dumbbell(), tmp_path / "P.parquet")
     bentpipe("race", "P.parquet", "--cc", "cubic", "--app", "./own.py:Poll:every_s=0.2", "-o", "out")
-    run_again(tmp_path / "out", tmp_path / "again")
+    done = bentpipe("race", "--repeat", "out", "-o", "again")
+    listed = "warning: these Runs execute Python files that the folder names: ./own.py:Poll"
+    assert done.stderr.splitlines()[:-1] == [f"{listed} (as recorded)"]
     assert hashes(tmp_path / "again") == hashes(tmp_path / "out")
     (tmp_path / "own.py").write_text(OWN + "# edited\n", encoding="utf-8")
     for folder in ("out", "again"):  # with the hash in race.json, and in run.json alone
         done = bentpipe("race", "--repeat", folder, "-o", f"{folder}-edited")
         assert done.stderr.splitlines()[:-1] == [
-            "warning: app ./own.py:Poll: its file has changed since these Runs were recorded, so the Runs may differ"
+            f"{listed} (changed since these Runs were recorded, so they may differ)"
         ]
         (tmp_path / "again" / "race.json").unlink(missing_ok=True)
+
+
+def test_a_python_file_is_named_before_it_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    race = racing.race([dumbbell()], ["cubic"], out="out", duration_s=1.0, app="./own.py:Poll")
+    assert len(race.runs) == 1
+    (tmp_path / "own.py").write_text(OWN + "open('loaded', 'w').close()\n", encoding="utf-8")
+    with pytest.raises(RepetitionWarning, match=r"own\.py:Poll \(changed since"):  # as an error, it ends the repetition
+        racing.repeat("out", out="again")
+    document = json.loads((tmp_path / "out" / "race.json").read_text())
+    del document["requested"][0]["requests"][0]["plugins"]
+    (tmp_path / "out" / "race.json").write_text(json.dumps(document))
+    (run,) = find_runs("out")
+    shutil.rmtree(run.path)
+    with pytest.raises(RepetitionWarning, match=r"own\.py:Poll \(its hash is not recorded"):
+        racing.repeat("out", out="again")
+    assert not (tmp_path / "loaded").exists()
 
 
 def test_experiments_of_one_name_are_requested_apart(tmp_path):

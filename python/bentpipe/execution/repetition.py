@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
 from bentpipe.experiments import experiment as ex
-from bentpipe.experiments.plugins import python_plugins
+from bentpipe.experiments.plugins import file_hash, find_python_controller, named_plugins
 from bentpipe.profiles.parquet import read_profile
 from bentpipe.runs import store
 from bentpipe.runs.manifest import read_requests
 from bentpipe.runs.profiles import profile_file
-from bentpipe.runs.record import plugin_hashes
 from bentpipe.runs.work import Base, Work
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
+    from bentpipe.experiments.plugins import Role
     from bentpipe.runs.manifest import Manifest, Place, Request
 
     FindBase = Callable[[ex.ProfileRef, str], Base]
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RepetitionWarning(UserWarning):
-    """A race that is repeated with other code than the recorded one."""
+    """A race that is repeated runs Python code that its folder names; the message lists it."""
 
 
 def plan_repetition(folder: Path, out: Path) -> list[Work]:
@@ -38,7 +38,8 @@ def plan_repetition(folder: Path, out: Path) -> list[Work]:
     Of two requests for one Run the later counts. Runs that no request lists are planned as they are.
 
     Warns:
-        RepetitionWarning: The file of a controller or application in Python differs from that of the recorded Runs.
+        RepetitionWarning: The Runs use controllers or applications in Python. It comes before any of them is loaded,
+            lists their files, and tells which differ from the recorded ones.
 
     Raises:
         UserError: There is no race, `race.json` cannot be read, its Runs are of two worlds, or a Profile is not the
@@ -62,19 +63,37 @@ def plan_repetition(folder: Path, out: Path) -> list[Work]:
             hashes[item.place] = run.record.versions
     if len({item.world for item in planned.values()}) > 1:
         raise UserError("holds simulated and emulated Runs", where=str(folder), expected="Runs of one world")
-    for name in _edited(planned, hashes):
-        text = f"{name}: its file has changed since these Runs were recorded, so the Runs may differ"
-        warnings.warn(text, RepetitionWarning, stacklevel=3)
+    _warn_of_python(planned, hashes)
     return list(planned.values())
 
 
-def _edited(planned: Mapping[Place, Work], hashes: Mapping[Place, Mapping[str, str]]) -> list[str]:
-    """Return the controllers and applications in Python whose files differ from the recorded `hashes`."""
-    edited: dict[str, None] = {}
+def _warn_of_python(planned: Mapping[Place, Work], hashes: Mapping[Place, Mapping[str, str]]) -> None:
+    """Warn of the Python code that these Runs execute, before it is loaded; code of a package is installed already."""
+    recorded: dict[tuple[Role, str], dict[str | None, None]] = {}
     for place, item in planned.items():
-        now = plugin_hashes(python_plugins(item.experiment))
-        edited |= dict.fromkeys(name for name, sha256 in now.items() if hashes[place].get(name, sha256) != sha256)
-    return list(edited)
+        for role, name in named_plugins(item.experiment):
+            recorded.setdefault((role, name), {})[hashes[place].get(f"{role} {name}")] = None
+    files = {key: sha256 for key in recorded if (sha256 := file_hash(key[1])) is not None}
+    if files:
+        states = ", ".join(f"{name} ({_state(sha256, recorded[role, name])})" for (role, name), sha256 in files.items())
+        warnings.warn(
+            f"these Runs execute Python files that the folder names: {states}", RepetitionWarning, stacklevel=4
+        )
+    for role, name in (key for key in recorded if key not in files):
+        state = _state(find_python_controller(name).sha256, recorded[role, name])
+        if state != SAME:
+            warnings.warn(f"these Runs execute {name} of a package ({state})", RepetitionWarning, stacklevel=4)
+
+
+SAME = "as recorded"
+
+
+def _state(sha256: str, recorded: Iterable[str | None]) -> str:
+    """Compare the hash of a file with the recorded ones, in words; None: not recorded."""
+    hashes = set(recorded)
+    if hashes - {sha256, None}:
+        return "changed since these Runs were recorded, so they may differ"
+    return "its hash is not recorded, so it may be another file" if None in hashes else SAME
 
 
 def _finder(folder: Path) -> FindBase:

@@ -165,12 +165,30 @@ def find_python_app(name: str) -> PythonPlugin:
 
 def python_plugins(experiment: Experiment) -> list[PythonPlugin]:
     """Return the Python controllers and applications of an Experiment's flows."""
+    return [
+        find_python_app(name) if role == "app" else find_python_controller(name)
+        for role, name in named_plugins(experiment)
+    ]
+
+
+def named_plugins(experiment: Experiment) -> list[tuple[Role, str]]:
+    """Return role and name of the Python controllers and applications of an Experiment, without loading them."""
     controllers = dict.fromkeys(flow.controller for flow in experiment.flows)
     apps = dict.fromkeys(app.name for flow in experiment.flows if (app := getattr(flow.app, "plugin", None)))
     return [
-        *(find_python_controller(name) for name in controllers if is_python_controller(name)),
-        *(find_python_app(name) for name in apps),
+        *(("controller", name) for name in controllers if is_python_controller(name)),
+        *(("app", name) for name in apps),
     ]
+
+
+def file_hash(name: str) -> str | None:
+    """Return the SHA-256 of the file of ``FILE.py:CLASS`` without loading it; None: the class is of a package.
+
+    Raises:
+        UserError: The file is missing or cannot be read.
+    """
+    match = _IN_FILE.match(name)
+    return None if match is None else hashlib.sha256(read_bytes(match["file"])).hexdigest()
 
 
 def simulate(
