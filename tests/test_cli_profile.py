@@ -128,7 +128,7 @@ def test_a_path_that_is_always_closed_has_no_capacity(tmp_path: Path) -> None:
     assert (down["closed_s"], down["capacity_bps"]["max"]) == (15.0, 0.0)
 
 
-@pytest.mark.parametrize("process", [None, "loaded", "idle"])
+@pytest.mark.parametrize("process", [None, "busy", "idle"])
 def test_make_and_show_name_the_loss_process(tmp_path: Path, process: str | None) -> None:
     path = tmp_path / "P.parquet"
     given = [] if process is None else ["--loss", process]
@@ -136,9 +136,9 @@ def test_make_and_show_name_the_loss_process(tmp_path: Path, process: str | None
         app,
         ["profile", "make", "--site", "melbourne", "--to", "sydney", "--duration", "15", *given, "-o", str(path)],
     )
-    assert ("no --loss given: loss is loaded" in made.stderr) == (process is None)
-    assert json.loads(run("show", path, "--json"))["loss_process"] == (process or "loaded")
-    assert re.search(rf"^loss +{process or 'loaded'} \(as on a path", run("show", path), re.MULTILINE)
+    assert ("no --loss given: loss is busy" in made.stderr) == (process is None)
+    assert json.loads(run("show", path, "--json"))["loss_process"] == (process or "busy")
+    assert re.search(rf"^loss +{process or 'busy'} \(a path that", run("show", path), re.MULTILINE)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

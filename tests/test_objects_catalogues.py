@@ -10,8 +10,9 @@ def test_catalogues_are_those_of_the_command_line():
 
     from bentpipe.cli.main import app
 
-    for name in ("constellations", "presets", "policies"):
-        output = CliRunner().invoke(app, [name, "--json"])
+    names = {"constellations": "constellations", "presets": "presets", "policies": "policies", "loss": "losses"}
+    for command, name in names.items():
+        output = CliRunner().invoke(app, [command, "--json"])
         assert json.loads(output.stdout) == getattr(bp, name)()
 
 

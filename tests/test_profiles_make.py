@@ -87,12 +87,12 @@ def test_an_idle_path_loses_less_than_a_loaded_one() -> None:
         ]["params"]["loss"]
         for arguments in (
             {},
-            {"loss": "loaded"},
+            {"loss": "busy"},
             {"loss": "idle"},
             {"loss": "idle", "parameters": {"loss": {"up": {"episodes_per_s": 3.0}}}},
         )
     )
-    assert loaded == same == loss_process("loaded")
+    assert loaded == same == loss_process("busy")
     assert idle == loss_process("idle")
     assert idle["up"]["episodes_per_s"] < loaded["up"]["episodes_per_s"] / 20
     assert own == idle | {"up": {"episodes_per_s": 3.0}}
@@ -213,7 +213,7 @@ def test_elements_need_a_start_and_warn_of_their_age(tmp_path: Path) -> None:
         ({"seed": -1}, "seed: -1"),
         ({"seed": 2**64}, "seed"),
         ({"policy": "best"}, "policy: 'best' is unknown"),
-        ({"loss": "idel"}, "unknown loss process 'idel'; did you mean 'idle'"),
+        ({"loss": "idel"}, "unknown loss environment 'idel'; did you mean 'idle'"),
         ({"constellation": "starlink-s2"}, "starlink-s1"),
         ({"elements": "none.tle", "start_unix_ns": START}, "none.tle: no such file"),
         ({"elements": "none.tle", "constellation": "geo", "start_unix_ns": START}, "expected one of them"),

@@ -31,6 +31,7 @@ COMMANDS = {
     "dish watch": "Dish.watch",
     "fairness": "Experiment.fairness",
     "kernel check": "check_kernel",
+    "loss": "losses",
     "policies": "policies",
     "presets": "presets",
     "probe finish": "finish_probe",

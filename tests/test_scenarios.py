@@ -27,6 +27,7 @@ from bentpipe.scenarios.ground import (
     read_gateways,
 )
 from bentpipe.scenarios.load_tests import parse_load_tests
+from bentpipe.scenarios.losses import parse_losses
 from bentpipe.scenarios.places import parse_place
 from bentpipe.scenarios.presets import parse_preset, parse_presets
 from bentpipe.scenarios.services import load_services, parse_services
@@ -35,7 +36,16 @@ from bentpipe.scenarios.sites import load_sites, parse_sites
 from bentpipe.scenarios.tables import packaged_names, packaged_text
 from bentpipe.scenarios.traffic import find_traffic, parse_traffic
 
-FILES = ["sites.toml", "load_tests.toml", "pops.toml", "fibre.toml", "presets.toml", "services.toml", "traffic.toml"]
+FILES = [
+    "sites.toml",
+    "load_tests.toml",
+    "loss.toml",
+    "pops.toml",
+    "fibre.toml",
+    "presets.toml",
+    "services.toml",
+    "traffic.toml",
+]
 
 FILES += [f"gateways/{name}.toml" for name in packaged_names("gateways")]
 
@@ -49,6 +59,7 @@ READERS = {
     "services.toml": lambda text: parse_services(text, "f"),
     "traffic.toml": lambda text: parse_traffic(text, "f"),
     "load_tests.toml": lambda text: parse_load_tests(text, "f"),
+    "loss.toml": lambda text: parse_losses(text, "f"),
     "gateways/starlink.toml": lambda text: parse_gateways(text, "f"),
     "constellations/starlink-gen1.toml": lambda text: parse_constellation(text, "x", "f"),
     "constellations/geo.toml": lambda text: parse_constellation(text, "x", "f"),
@@ -63,7 +74,7 @@ def test_every_packaged_file_is_read_by_a_test():
 @pytest.mark.parametrize("path", FILES)
 def test_every_file_states_its_sources(path):
     data = tomllib.loads(packaged_text(path))
-    if path in ("load_tests.toml", "presets.toml", "services.toml", "traffic.toml"):
+    if path in ("load_tests.toml", "loss.toml", "presets.toml", "services.toml", "traffic.toml"):
         assert all(entry["source"] for entry in data[path.removesuffix(".toml")].values())
     elif path == "fibre.toml":
         assert set(data["sources"]) >= {block["source"] for block in data["measured"]}

@@ -6,7 +6,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `Experiment`, `Flow`: what runs over them, simulated or on this machine's kernel; `RunSet`, `Run`, `Comparison`: the
   results, with summaries, figures and reports.
 - `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
-- `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`: what there is, by name.
+- `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bentpipe._native import __version__
     from bentpipe.experiments.hook_traces import replay
     from bentpipe.measurements.probing.reflector import Reflector
-    from bentpipe.objects.catalogue import constellations, controllers, policies, presets, sites
+    from bentpipe.objects.catalogue import constellations, controllers, losses, policies, presets, sites
     from bentpipe.objects.comparison import Comparison
     from bentpipe.objects.dish import Dish
     from bentpipe.objects.experiment import Experiment
@@ -60,6 +60,7 @@ _HOMES = {
     "controllers": "bentpipe.objects.catalogue",
     "finish_probe": "bentpipe.objects.probing",
     "list_studies": "bentpipe.objects.workflows",
+    "losses": "bentpipe.objects.catalogue",
     "policies": "bentpipe.objects.catalogue",
     "presets": "bentpipe.objects.catalogue",
     "probe": "bentpipe.objects.probing",
@@ -94,6 +95,7 @@ __all__ = [
     "controllers",
     "finish_probe",
     "list_studies",
+    "losses",
     "policies",
     "presets",
     "probe",

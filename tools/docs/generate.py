@@ -30,6 +30,7 @@ from bentpipe.runs.run_record import RunRecord  # noqa: E402
 from bentpipe.scenarios.fibre import FibreFile  # noqa: E402
 from bentpipe.scenarios.ground import GatewaysFile, PopsFile  # noqa: E402
 from bentpipe.scenarios.load_tests import LoadTestsFile  # noqa: E402
+from bentpipe.scenarios.losses import LossFile  # noqa: E402
 from bentpipe.scenarios.presets import PresetsFile  # noqa: E402
 from bentpipe.scenarios.services import ServicesFile  # noqa: E402
 from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
@@ -104,6 +105,7 @@ SCHEMAS: dict[str, tuple[type[Record], str]] = {
     "presets": (PresetsFile, "`presets.toml`"),
     "services": (ServicesFile, "`services.toml`"),
     "traffic": (TrafficFile, "`traffic.toml`"),
+    "loss": (LossFile, "`loss.toml`"),
     "load-tests": (LoadTestsFile, "`load_tests.toml`"),
     **{f"study-{name}": (kind, f"`{kind.FILE}`") for name, kind in STUDY_FILES.items()},
 }

@@ -33,10 +33,3 @@ pub fn build_profile(
 pub fn access_parameters() -> PyResult<String> {
     serde_json::to_string(&AccessParams::default()).map_err(user_error)
 }
-
-/// Return the named loss processes as JSON: name → parameters under `loss`.
-#[pyfunction]
-pub fn access_loss_processes() -> PyResult<String> {
-    let processes: std::collections::BTreeMap<_, _> = access::params::LossParams::processes().into();
-    serde_json::to_string(&processes).map_err(user_error)
-}

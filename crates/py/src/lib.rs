@@ -21,7 +21,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<profile::PyProfile>()?;
     module.add_function(wrap_pyfunction!(access::build_profile, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
-    module.add_function(wrap_pyfunction!(access::access_loss_processes, module)?)?;
     module.add_class::<sim::PyRunData>()?;
     module.add_class::<hooks::HookReplay>()?;
     module.add_class::<plugin::Ack>()?;

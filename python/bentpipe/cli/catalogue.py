@@ -1,4 +1,4 @@
-"""Catalogues of controllers, sites, constellations, presets and policies: a description and a source each."""
+"""Catalogues of controllers, sites, constellations, presets, policies and loss environments."""
 
 from __future__ import annotations
 
@@ -94,6 +94,30 @@ def presets(as_json: AsJson = False) -> None:
         for row in rows:
             row["parameters"] = ", ".join(f"{key}={value}" for key, value in row["parameters"].items())
     _print(["name", "parameters", "description", "source"], rows, as_json)
+
+
+def loss(as_json: AsJson = False) -> None:
+    """List the loss environments that --loss takes: how much a path loses and how, after which source.
+
+    Lost: share of packets in a direction, mean of both, over all hours; at slot edges: within a second of one.
+
+    Example:
+        bentpipe loss
+        bentpipe profile make --site london --to new-york --loss satguard -o P.parquet
+    """
+    from bentpipe.objects import catalogue
+
+    rows = catalogue.losses()
+    if not as_json:
+        for row in rows:
+            level = row["level"]
+            lost, seconds, edges = (100 * level[key] for key in ("lost", "lossy_seconds", "lost_at_edges"))
+            row["level"] = (
+                f"{lost:.3g} % lost, {edges:.3g} % at slot edges; {level['episodes_per_s']:.3g} episodes/s, in "
+                f"{seconds:.3g} % of seconds"
+            )
+            row["fitted to"] = row["fitted_to"]
+    _print(["name", "level", "description", "source", "fitted to"], rows, as_json)
 
 
 def policies(as_json: AsJson = False) -> None:

@@ -28,7 +28,8 @@ Start = Annotated[
 Loss = Annotated[
     str | None,
     typer.Option(
-        help="With --site, the loss process: loaded (a flow fills the path) or idle (only pings). [default: loaded]",
+        help="With --site, the loss environment of `bentpipe loss`: busy (a flow fills the path), idle (only pings), … "
+        "[default: busy]",
         show_default=False,
     ),
 ]

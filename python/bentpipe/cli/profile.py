@@ -49,7 +49,8 @@ def make(
     loss: Annotated[
         str | None,
         typer.Option(
-            help="Loss process: loaded (a flow fills the path) or idle (only pings). [default: loaded]",
+            help="Loss environment of `bentpipe loss`: busy (a flow fills the path), idle (only pings), … [default: "
+            "busy]",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +79,7 @@ def make(
     from bentpipe.profiles.origin import loss_name
     from bentpipe.profiles.parquet import write_profile
     from bentpipe.profiles.presets import preset_profile
-    from bentpipe.profiles.show import LOSS_PROCESSES, summarise
+    from bentpipe.profiles.show import loss_text, summarise
     from bentpipe.scenarios.places import parse_place
     from bentpipe.times import format_utc, parse_utc
 
@@ -126,7 +127,7 @@ def make(
     if start is None:
         note(f"no --start given: the Profile begins at {format_utc(made.start_unix_ns)}")
     if loss is None and (process := loss_name(json.loads(made.metadata_json()))) is not None:
-        note(f"no --loss given: loss is {LOSS_PROCESSES[process]}; the other choice is idle")
+        note(f"no --loss given: loss is {loss_text(process)}; `bentpipe loss` lists the others")
     if site is not None and to is not None and parse_place(site) == parse_place(to):
         note("--site and --to are one place: the path goes up, down to a gateway, and back to a server there")
     if as_json:

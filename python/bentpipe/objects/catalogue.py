@@ -1,4 +1,4 @@
-"""Lists of what has a name: controllers, sites, constellations, presets and policies, each with its source."""
+"""Lists of what has a name: controllers, sites, constellations, presets, policies and loss environments."""
 
 from __future__ import annotations
 
@@ -111,6 +111,28 @@ def presets() -> Rows:
             "source": f"{service.source}. {service.chosen}",
         }
         for service in load_services().values()
+    ]
+
+
+def losses() -> Rows:
+    """List the loss environments: description, source, the figures they were fitted to, level and parameters.
+
+    Shares of `level` are of their Profiles, mean of both directions, over all hours: packets `lost` in a direction,
+    `pings_lost`, `lossy_seconds`, and packets `lost_at_edges`, within a second of a slot edge.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> satguard = next(each for each in bp.losses() if each["name"] == "satguard")
+        >>> satguard["parameters"]["reconfiguration_probability"]
+        1.0
+    """
+    from bentpipe.scenarios.losses import load_losses
+
+    keys = ("name", "description", "level", "source", "fitted_to")
+    return [
+        {**{key: plain[key] for key in keys}, "parameters": environment.process()}
+        for environment in load_losses().values()
+        for plain in [environment.to_dict()]
     ]
 
 

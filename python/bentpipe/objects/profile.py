@@ -68,7 +68,7 @@ class Profile(ProfileView):
             constellation: A name of `bentpipe.constellations`; default: starlink-gen1. Not with `elements`.
             gateways: A gateway list (TOML, ``docs/reference/scenarios.md``); default: Starlink's of 2024.
             policy: A name of `bentpipe.policies`, which selects the satellite of each slot; default: starlink-like.
-            loss: Loss process: ``loaded`` (the default), for a path that a flow fills, or ``idle``.
+            loss: Loss environment, of `bentpipe.losses`; default: ``busy``, for a path that a flow fills.
             seed: Seed of all random processes, 0 to 2^64 - 1.
             name: The Profile's name; default: ``SITE-TO``.
             on_progress: Called with the share done, 0 to 1.

@@ -8,7 +8,8 @@ from typing import Any
 
 from bentpipe import _native
 from bentpipe._native import Profile
-from bentpipe.errors import unknown_name
+from bentpipe.errors import UserError, shown
+from bentpipe.scenarios.losses import OWN, find_loss, load_losses
 
 
 def default_parameters() -> dict[str, Any]:
@@ -21,39 +22,38 @@ def default_parameters() -> dict[str, Any]:
 
 
 def loss_process(name: str) -> dict[str, Any]:
-    """Return the parameters under `loss` of a named loss process: `loaded` (the default) or `idle`.
-
-    `loaded` is the loss of a path that a flow fills; `idle` is the loss of a path that carries only pings.
+    """Return the parameters under `loss` of a loss environment, of `bentpipe.scenarios.losses`.
 
     Raises:
         UserError: An unknown name.
     """
-    known: dict[str, dict[str, Any]] = json.loads(_native.access_loss_processes())
-    if name not in known:
-        raise unknown_name("loss process", name, known, f"known: {', '.join(known)}")
-    return known[name]
+    return find_loss(name).process()
 
 
-def loss_process_name(parameters: Mapping[str, Any]) -> str:
-    """Return the name of the loss process with these `parameters`; ``own`` for other parameters.
+def loss_name(parameters: Mapping[str, Any]) -> str:
+    """Return the name of the loss environment with these `parameters`; ``own`` for other parameters.
 
     Example:
-        >>> loss_process_name(loss_process("idle"))
+        >>> loss_name(loss_process("idle"))
         'idle'
     """
-    known: dict[str, dict[str, Any]] = json.loads(_native.access_loss_processes())
-    return next((name for name, its in known.items() if its == parameters), "own")
+    return next((name for name, its in load_losses().items() if its.process() == parameters), OWN)
 
 
-def with_loss_process(parameters: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """Return `parameters` with the `loss` entries of a loss process as defaults; unchanged for None.
+def with_loss(parameters: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """Return `parameters` with the `loss` entries of a loss environment as defaults.
+
+    Unchanged for None: the native defaults are those of `bentpipe.scenarios.losses.DEFAULT_LOSS`.
 
     Raises:
-        UserError: An unknown name.
+        UserError: An unknown name; a `loss` that is not a table.
     """
     if name is None:
         return dict(parameters)
-    return {**parameters, "loss": loss_process(name) | dict(parameters.get("loss", {}))}
+    changed = parameters.get("loss", {})
+    if not isinstance(changed, Mapping):
+        raise UserError(shown(changed), where="parameters: loss", expected="a table of loss parameters")
+    return {**parameters, "loss": loss_process(name) | dict(changed)}
 
 
 def build_profile(

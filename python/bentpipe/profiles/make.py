@@ -16,7 +16,7 @@ from bentpipe._native import Profile
 from bentpipe.errors import UserError
 from bentpipe.orbits import sky
 from bentpipe.orbits.elements import DEFAULT_SKY, default_start_unix_ns, load_satellites
-from bentpipe.profiles.access import build_profile, with_loss_process
+from bentpipe.profiles.access import build_profile, with_loss
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.coverage import gso_exclusion_deg, reach_km
 from bentpipe.profiles.origin import constellation_source, elements_source, gateways_source
@@ -86,9 +86,9 @@ def make_profile(
         policy: Scheduling policy; default: `bentpipe.orbit.DEFAULT_POLICY`.
         seed: Seed of all random draws, 0 to 2^64 - 1.
         name: The Profile's name; default: ``SITE-TO``.
-        loss: Loss process: ``loaded`` (the default), for a path that a flow fills, or ``idle``.
+        loss: Loss environment, of `bentpipe.scenarios.losses`; default: ``busy``, for a path that a flow fills.
         parameters: Access model parameters that differ from `bentpipe.profiles.access.default_parameters`; entries
-            under ``loss`` override the loss process.
+            under ``loss`` override the loss environment's.
         on_progress: Called with the fraction done, 0 to 1.
 
     Returns:
@@ -102,8 +102,8 @@ def make_profile(
         OutageWarning: No satellite serves the terminal for part of the time: an outage in the Profile.
 
     Raises:
-        UserError: An unknown place, constellation, policy or loss process; an unreadable file; a duration or seed out
-            of range.
+        UserError: An unknown place, constellation, policy or loss environment; an unreadable file; a duration or seed
+            out of range.
 
     Example:
         >>> path = make_profile("melbourne", "sydney", duration_s=30.0, seed=1)
@@ -152,7 +152,7 @@ def make_profile(
         name or f"{terminal.name}-{server.name}",
         schedule,
         json.dumps(_ground_legs(exits, server)),
-        with_loss_process(parameters or {}, loss),
+        with_loss(parameters or {}, loss),
         seed,
         {
             "satellites": elements_source(elements, satellites)

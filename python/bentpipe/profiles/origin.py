@@ -16,7 +16,7 @@ import numpy as np
 from bentpipe._native import Satellites
 from bentpipe.errors import UserError
 from bentpipe.orbits import elements
-from bentpipe.profiles.access import loss_process_name
+from bentpipe.profiles import access
 from bentpipe.scenarios.ground import Gateway, GatewayList
 from bentpipe.scenarios.shells import load_constellation
 from bentpipe.times import format_utc
@@ -151,14 +151,14 @@ def slot_starts_s(metadata: Mapping[str, Any]) -> list[float]:
 
 
 def loss_name(metadata: Mapping[str, Any]) -> str | None:
-    """Return the name of a computed Profile's loss process (``own``: own parameters); None for others.
+    """Return the name of a computed Profile's loss environment (``own``: own parameters); None for others.
 
     Raises:
         UserError: As `geometry`.
     """
     recipe = _recipe(metadata)
     try:
-        return None if recipe is None else loss_process_name(recipe["params"]["loss"])
+        return None if recipe is None else access.loss_name(recipe["params"]["loss"])
     except (KeyError, TypeError) as error:
         raise _unreadable(metadata, error) from None
 

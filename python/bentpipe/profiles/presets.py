@@ -39,7 +39,7 @@ def preset_profile(
         start_unix_ns: Start [ns since 1970, UTC]; default: the start of the service, or `DEFAULT_START_UTC`.
         seed: Seed of all random draws; a static path has none.
         name: The Profile's name; default: the preset with all its parameters.
-        loss: Loss process of the access model, as for `make_profile`; for a service only.
+        loss: Loss environment, as for `make_profile`; for a service only.
         parameters: Access model parameters, as for `make_profile`; for a service only.
         on_progress: Called with the fraction done, 0 to 1.
 

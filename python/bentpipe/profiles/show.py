@@ -13,6 +13,7 @@ from bentpipe._native import Profile
 from bentpipe.profiles import origin
 from bentpipe.profiles.path import PathView, Steps, changes_hop, held, is_handover
 from bentpipe.profiles.table import DIRECTIONS, Direction
+from bentpipe.scenarios.losses import OWN, find_loss
 from bentpipe.times import format_utc
 
 #: Delays are sampled every 10 ms, more coarsely if that would be more than `MAX_SAMPLES`. Chosen here: much finer than
@@ -20,14 +21,20 @@ from bentpipe.times import format_utc
 DELAY_STEP_S = 0.01
 MAX_SAMPLES = 1_000_000
 
-LOSS_PROCESSES = {
-    "loaded": "loaded (as on a path that a flow fills)",
-    "idle": "idle (as on a path that carries only pings)",
-    "own": "own parameters",
-}
-"""Text for each loss process of a computed Profile."""
-
 QUANTILES = {"min": 0.0, "p5": 0.05, "median": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+def loss_text(name: str) -> str:
+    """Return the name of a loss environment with its description.
+
+    Example:
+        >>> loss_text("idle")
+        'idle (a path that carries only pings)'
+    """
+    if name == OWN:
+        return "own parameters"
+    description = find_loss(name).description
+    return f"{name} ({description[0].lower()}{description[1:]})"
 
 
 def summarise(profile: Profile) -> dict[str, Any]:
@@ -36,14 +43,13 @@ def summarise(profile: Profile) -> dict[str, Any]:
     Returns:
         ``name``, ``start`` (UTC), ``duration_s``, ``basis``, ``hash``, ``provenance``, ``geometry`` (inputs of a
         computed Profile, see `bentpipe.profiles.origin.geometry`; None for others), ``loss_process`` (of a computed
-        Profile: loaded, idle or own; None for others), ``hops`` (name, shared_id, used_s), ``handovers`` (the hop
-        changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in a measured Profile the slot
-        edges, because the satellites are unknown),
-        ``outages`` (times in which no packet gets through), ``no_path_s`` (no hop in use), ``rtt_ms`` and per
-        direction ``delay_ms``, ``capacity_bps`` (quantiles while the path is open; None: no limit), ``closed_s`` (time
-        with a capacity of 0: no path, an interruption, an outage), ``loss_mean`` (over time with a path),
-        ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a lone small packet and empty
-        queues, over the time in which they are known.
+        Profile: its loss environment, or own; None for others), ``hops`` (name, shared_id, used_s), ``handovers`` (the
+        hop changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in a measured Profile the slot
+        edges, because the satellites are unknown), ``outages`` (times in which no packet gets through), ``no_path_s``
+        (no hop in use), ``rtt_ms`` and per direction ``delay_ms``, ``capacity_bps`` (quantiles while the path is open;
+        None: no limit), ``closed_s`` (time with a capacity of 0: no path, an interruption, an outage), ``loss_mean``
+        (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a lone
+        small packet and empty queues, over the time in which they are known.
 
     Raises:
         UserError: The provenance of a computed Profile does not read.
@@ -95,7 +101,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         ("delays", "one way" if summary["basis"] == "one_way" else "half of measured RTTs"),
         ("includes", ", ".join(provenance["includes"]) or "propagation only"),
         *(origin.geometry_facts(summary["geometry"]) if summary["geometry"] is not None else []),
-        *([("loss", LOSS_PROCESSES[summary["loss_process"]])] if summary["loss_process"] is not None else []),
+        *([("loss", loss_text(summary["loss_process"]))] if summary["loss_process"] is not None else []),
         ("hops", _hops(summary)),
         (
             "handovers",

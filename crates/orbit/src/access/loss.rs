@@ -1,10 +1,10 @@
 //! Loss episodes: their starts, durations and loss probability. A process in continuous time, separate for each direction.
 //!
-//! Episodes start as a Poisson process of rate `λ L^k` and have log-normal durations. Some reconfigurations add an episode at any load: it drops the last
+//! Episodes start as a Poisson process of rate `λ L^k`, with a least gap after each if there is one, and have log-normal durations. Some reconfigurations add an episode at any load: it drops the last
 //! packets before the interruption, or the first ones after it. At most reconfigurations, packets that arrive during the interruption wait and arrive late
 //! (pings of `Victoria`). Within an episode each packet is lost with the same probability, high enough that most losses come in runs. `L` is the load
-//! without the slot's own factor, as for capacity. There are two named processes, for a loaded and for an idle path ([`LossParams::processes`]). They
-//! differ in their rates. Sources of the constants: [`super::params`].
+//! without the slot's own factor, as for capacity. Named sets of parameters, the loss environments, are data
+//! (`python/bentpipe/scenarios/loss.toml`). Sources of the constants of a loaded path: [`super::params`].
 
 use super::params::{LossParams, LossSide};
 use bentpipe_profile::LOSS_ONE;
@@ -25,7 +25,9 @@ pub fn steps(
     let (from_ns, until_ns) = span_ns;
     let mut intervals = episodes(stream, params, side.episodes_per_s * libm::pow(load, params.load_power), span_ns);
     // Both are always drawn, so that the slots of a Profile that begins later are the same.
-    let [first, last] = [(); 2].map(|()| (stream.uniform() < params.reconfiguration_probability, length_ns(stream, params)));
+    let median_ms = params.reconfiguration_length_median_ms.unwrap_or(params.length_median_ms);
+    let [first, last] =
+        [(); 2].map(|()| (stream.uniform() < params.reconfiguration_probability, length_ns(stream, median_ms, params.length_log_sigma)));
     if let (Some(open_ns), (true, length)) = (open_ns, first) {
         intervals.push((open_ns, open_ns.saturating_add(length)));
     }
@@ -57,8 +59,8 @@ pub fn steps(
 }
 
 /// Draw the duration of an episode [ns].
-fn length_ns(stream: &mut Stream, params: &LossParams) -> u64 {
-    let length_ms = stream.log_normal(libm::log(params.length_median_ms), params.length_log_sigma);
+fn length_ns(stream: &mut Stream, median_ms: f64, log_sigma: f64) -> u64 {
+    let length_ms = stream.log_normal(libm::log(median_ms), log_sigma);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive; `as` saturates
     let length = (length_ms * 1e6) as u64;
     length.max(1)
@@ -70,13 +72,15 @@ fn episodes(stream: &mut Stream, params: &LossParams, rate_per_s: f64, (from_ns,
     if rate_per_s <= 0.0 {
         return out;
     }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked: at most half a slot
+    let last_ns = until_ns.saturating_sub((params.least_gap_s * 1e9) as u64);
     let mut at_s = 0.0;
     loop {
-        at_s += stream.exponential(1.0 / rate_per_s);
-        let length = length_ns(stream, params);
+        at_s += params.least_gap_s + stream.exponential(1.0 / rate_per_s);
+        let length = length_ns(stream, params.length_median_ms, params.length_log_sigma);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive; `as` saturates
         let start = from_ns.saturating_add((at_s * 1e9) as u64);
-        if start >= until_ns {
+        if start >= last_ns {
             return out;
         }
         out.push((start, start.saturating_add(length)));
@@ -146,50 +150,73 @@ mod tests {
         mean
     }
 
-    /// The loss rates of the named processes, over hours and Profiles, are those of their sources. Prints the figures of the documentation:
+    /// The loss rates of a loaded path, over hours and Profiles, are those of their sources. Prints the figures of the documentation:
     /// `cargo test -p bentpipe-orbit the_level_over_hours -- --nocapture`.
     #[test]
     fn the_level_over_hours_and_profiles_is_that_of_the_sources() {
-        for (process, params) in LossParams::processes() {
-            let (mut pings, mut hourly) = (0.0, vec![0.0; 24]);
-            for (name, side) in [("up", &params.up), ("down", &params.down)] {
-                let hours: Vec<Level> = (0..24).map(|hour| hour_level(&params, side, hour, 400)).collect();
-                let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
-                let (lost, seconds) = (day(|l| l.lost), day(|l| l.seconds));
-                println!(
-                    "{process}, {name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds have a loss",
-                    100.0 * hours[8].lost,
-                    100.0 * hours[20].lost
-                );
-                // Both directions of a ping, which are lost independently.
-                pings += lost;
-                hourly.iter_mut().zip(&hours).for_each(|(sum, hour)| *sum += 100.0 * hour.lost);
-                // Under load 0.9 % (`SatGuard`) to 1.96 % (Michel et al.).
-                assert!(process == "idle" || (0.9..=1.96).contains(&lost), "{process}, {name}: {lost}");
-            }
-            println!("{process}, pings: {pings:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", hourly[8], hourly[20]);
-            // 0.07 to 0.22 % in five hours of `FjordLink`, whose telemetry counts each loss twice.
-            assert!(process == "loaded" || (0.035..=0.11).contains(&pings), "{pings}");
+        let params = LossParams::default();
+        let (mut pings, mut hourly) = (0.0, vec![0.0; 24]);
+        for (name, side) in [("up", &params.up), ("down", &params.down)] {
+            let hours: Vec<Level> = (0..24).map(|hour| hour_level(&params, side, hour, 400)).collect();
+            let day = |part: fn(&Level) -> f64| 100.0 * hours.iter().map(part).sum::<f64>() / 24.0;
+            let (lost, seconds) = (day(|l| l.lost), day(|l| l.seconds));
+            println!(
+                "{name}: {lost:.2} % lost over the day ({:.2} % at 8 h, {:.2} % at 20 h); {seconds:.1} % of seconds have a loss",
+                100.0 * hours[8].lost,
+                100.0 * hours[20].lost
+            );
+            // Both directions of a ping, which are lost independently.
+            pings += lost;
+            hourly.iter_mut().zip(&hours).for_each(|(sum, hour)| *sum += 100.0 * hour.lost);
+            // Under load 0.9 % (`SatGuard`) to 1.96 % (Michel et al.).
+            assert!((0.9..=1.96).contains(&lost), "{name}: {lost}");
         }
+        println!("pings: {pings:.2} % lost over the day, {:.2} at 8 h, {:.2} at 20 h", hourly[8], hourly[20]);
     }
 
-    /// A loaded uplink has an episode in about two seconds, an idle one in more than a minute; one in two reconfigurations brings one on either side of
-    /// it under load.
+    /// A loaded uplink has an episode in about two seconds; one in two reconfigurations brings one on either side of it.
     #[test]
-    fn a_loaded_path_has_many_more_episodes_than_an_idle_one() {
-        let per_s = |params: &LossParams, side: &LossSide| {
-            let streams = Streams::new(5);
-            let slots = 400;
-            let count = |slot: u64| {
-                let points = steps(&mut streams.stream(&format!("{slot}")), params, side, 1.0, (0, SLOT_NS), EDGES);
-                points.iter().filter(|step| step.1 > 0).count()
-            };
-            (0..slots).map(count).sum::<usize>() as f64 / (15 * slots) as f64
+    fn a_loaded_uplink_has_an_episode_in_about_two_seconds() {
+        let params = LossParams::default();
+        let streams = Streams::new(5);
+        let slots = 400;
+        let count = |slot: u64| {
+            let points = steps(&mut streams.stream(&format!("{slot}")), &params, &params.up, 1.0, (0, SLOT_NS), EDGES);
+            points.iter().filter(|step| step.1 > 0).count()
         };
-        let [(_, loaded), (_, idle)] = LossParams::processes();
-        let (busy, quiet) = (per_s(&loaded, &loaded.up), per_s(&idle, &idle.up));
-        assert!((1.6..=2.2).contains(&(1.0 / busy)), "an episode each {:.2} s", 1.0 / busy);
-        assert!(1.0 / quiet > 45.0, "an episode each {:.1} s", 1.0 / quiet);
+        let every_s = (15 * slots) as f64 / (0..slots).map(count).sum::<usize>() as f64;
+        assert!((1.6..=2.2).contains(&every_s), "an episode each {every_s:.2} s");
+    }
+
+    /// With a least gap, episodes keep it from each other and from the slot's edges; those at reconfigurations have their own length.
+    #[test]
+    fn episodes_keep_the_least_gap_and_those_at_reconfigurations_their_own_length() {
+        let params = LossParams {
+            reconfiguration_probability: 1.0,
+            least_gap_s: 3.5,
+            length_median_ms: 60.0,
+            reconfiguration_length_median_ms: Some(30.0),
+            load_power: 0.0,
+            ..LossParams::default()
+        };
+        let side = LossSide { episodes_per_s: 0.4 };
+        let (streams, gap_ns) = (Streams::new(3), 3_500_000_000);
+        let (mut own, mut edges) = (Vec::new(), Vec::new());
+        for slot in 0..2000 {
+            let points = steps(&mut streams.stream(&format!("{slot}")), &params, &side, 1.0, (0, SLOT_NS), EDGES);
+            let episodes: Vec<(u64, u64)> = points.windows(2).filter(|pair| pair[0].1 > 0).map(|pair| (pair[0].0, pair[1].0)).collect();
+            assert!(Some(episodes[0].0) == EDGES.0 && episodes[episodes.len() - 1].1 == SLOT_NS, "{episodes:?}");
+            let inner = &episodes[1..episodes.len() - 1];
+            assert!(inner.windows(2).all(|pair| pair[1].0 - pair[0].0 >= gap_ns), "{episodes:?}");
+            assert!(inner.iter().all(|one| one.0 >= gap_ns && one.0 < SLOT_NS - gap_ns), "{episodes:?}");
+            own.extend(inner.iter().map(|one| one.1 - one.0));
+            edges.extend([episodes[0], episodes[episodes.len() - 1]].map(|one| one.1 - one.0));
+        }
+        for (lengths, expected_ms) in [(&mut own, 60.0), (&mut edges, 30.0)] {
+            lengths.sort_unstable();
+            let median_ms = lengths[lengths.len() / 2] as f64 / 1e6;
+            assert!((median_ms / expected_ms - 1.0).abs() < 0.08, "{median_ms} of {expected_ms}");
+        }
     }
 
     /// At least three quarters of the loss events of a download are of several packets (Michel et al., IMC 2022).

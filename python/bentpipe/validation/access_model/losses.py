@@ -30,7 +30,7 @@ DISH_PINGS_PER_S = 15
 DISH_LAG_S = 3.0
 #: Duration of a block of its hours [s].
 DISH_BLOCK_S = 1200
-#: Rate of episodes at each instrument's site over that of the loss process `idle` (FjordLink's); fitted on windows.
+#: Rate of episodes at each instrument's site over that of the loss environment `idle` (FjordLink's); fitted on windows.
 LEVELS = {"victoria": 18.5, "fjordlink": 1.0}
 #: Its position and its PoP.
 DISH_PLACE, DISH_POP = "54.33,10.15", "50.11,8.68"
@@ -86,7 +86,7 @@ def distance(a: Episodes, b: Episodes) -> Floats:
 
 
 def at_level(params: Params, where: str) -> Params:
-    """Return the parameters with the loss process `idle` at the level of a site of `LEVELS`."""
+    """Return the parameters with the loss environment `idle` at the level of a site of `LEVELS`."""
     loss = loss_process("idle")
     sides = {way: {"episodes_per_s": loss[way]["episodes_per_s"] * LEVELS[where]} for way in ("up", "down")}
     return {**params, "loss": {**loss, **sides}}

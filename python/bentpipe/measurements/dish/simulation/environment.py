@@ -150,7 +150,7 @@ class DishEnvironment:
 
 
 def default_profile(now_unix_ns: int, on_progress: Callable[[float], object] = lambda _: None) -> Profile:
-    """Make the Profile of `DEFAULT_PATH` from the slot edge at or before now, with the loss process of an idle path."""
+    """Make the Profile of `DEFAULT_PATH` from the slot edge at or before now, with the loss of an idle path."""
     site, to, duration_s = DEFAULT_PATH
     start = slot_of(now_unix_ns) * SLOT_NS + SLOT_PHASE_NS
     return make_profile(site, to, start_unix_ns=start, duration_s=duration_s, loss="idle", on_progress=on_progress)
