@@ -39,6 +39,19 @@ def supposed(result, change):
     return {each.statement.removeprefix(label): each.holds for each in statements}
 
 
+def assert_orders(result, rows, good):
+    """Each path of `rows` has as many levels, in order of loss, and the published order among them."""
+    paths = [each.path for each in result.orders]
+    assert {path: paths.count(path) for path in paths} == rows
+    for path in rows:
+        levels = [each for each in result.orders if each.path == path]
+        assert sum(bool(each.published) for each in levels) == 1
+        known = [each.lost for each in levels if each.lost is not None]
+        assert known == sorted(known)
+    # The worlds are canned, so every level has the same order.
+    assert {each.holds for each in result.orders if not each.published} == {good}
+
+
 def all_hold(result):
     assert [statement for statement, holds in held(result).items() if holds is not True] == []
 
@@ -71,6 +84,7 @@ def test_apnic_2022(monkeypatch, tmp_path, good):
     no_paths(monkeypatch, f"{S}.apnic_2022.on_day", f"{S}.apnic_2022.preset_profile")
     canned_flows(monkeypatch, apnic(good))
     result = verdicts("apnic-2022", tmp_path, saved=good)
+    assert_orders(result, {"leo": 5, "geo": 3}, good)
     (all_hold if good else none_hold)(result)
     ours = {row.quantity: row.ours for row in result.rows}
     assert ours["GEO: mean RTT of a ping"] == pytest.approx(40, abs=2)
@@ -99,6 +113,7 @@ def test_huston_2024(monkeypatch, tmp_path, good):
     monkeypatch.setattr(huston_ping, "STUDY", SimpleNamespace(run=lambda request: Result([], [], [])))
     canned_flows(monkeypatch, huston(good))
     result = verdicts("huston-2024", tmp_path, saved=good)
+    assert_orders(result, {"peak": 6, "off-peak": 4}, good)
     (all_hold if good else none_hold)(result)
     assert supposed(result, "1 % of pings lost, each for itself") == held(result)
 
@@ -132,6 +147,7 @@ def test_bbr3_starlink(monkeypatch, tmp_path, good):
         monkeypatch.setattr(f"{S}.bbr3_starlink._figures", lambda runs, plan: {})
     canned_flows(monkeypatch, bbr3(good))
     result = verdicts("bbr3-starlink", tmp_path, saved=False)
+    assert_orders(result, {"sydney, down": 4}, good)
     answers = held(result)
     growing = {statement: answers.pop(statement) for statement in list(answers) if "at longer RTTs" in statement}
     assert len(growing) == 3
@@ -165,6 +181,7 @@ def test_t3p_cc(monkeypatch, tmp_path, good):
     no_paths(monkeypatch, f"{S}.t3p_cc.preset_profile", f"{S}.t3p_uplink.make_profile")
     canned_flows(monkeypatch, t3p_cc(good))
     result = verdicts("t3p-cc", tmp_path, saved=good)
+    assert_orders(result, {"LEO": 5}, good)
     (all_hold if good else none_hold)(result)
     changed = supposed(result, "2 % of packets lost, each for itself")
     assert len(changed) == 3

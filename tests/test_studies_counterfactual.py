@@ -3,11 +3,13 @@
 import pytest
 
 from bentpipe.errors import UserError
-from bentpipe.profiles.access import default_parameters
+from bentpipe.profiles.access import loss_process
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.records import Name, Record
-from bentpipe.studies.counterfactual import CounterfactualEntry, counterfactuals_of, loss_parameters
+from bentpipe.scenarios.losses import find_loss
+from bentpipe.studies.counterfactual import CounterfactualEntry, counterfactuals_of
+from bentpipe.studies.files import Apnic2022, Bbr3Starlink, Huston2024, T3pUplink
 from bentpipe.studies.flows import on_day
 from bentpipe.studies.study import Row, Verdict
 
@@ -22,22 +24,16 @@ def taken(text):
     return counterfactuals_of(Changes.from_toml(text, "x.toml").counterfactual)
 
 
-@pytest.mark.parametrize(("lost", "every_s", "within"), [(0.02, 0.5, 0.1), (0.005, None, 0.01)])
-def test_a_counterfactual_path_has_the_stated_loss(lost, every_s, within):
-    paths = [
-        preset_profile("leo-2024", 400.0, seed=seed, parameters={"loss": loss_parameters(lost, every_s)})
-        for seed in range(2)
-    ]
-    for direction in ("up", "down"):
-        result = sum(PathView(path).loss(direction).mean() for path in paths) / len(paths)
-        assert result == pytest.approx(lost, rel=within)
-    steps = PathView(paths[0]).loss("down").value
-    inside = lost if every_s is None else default_parameters()["loss"]["probability_inside"]
-    assert set(steps.round(6)) == {0.0, inside}
+@pytest.mark.parametrize("file", [Apnic2022, Bbr3Starlink, Huston2024, T3pUplink])
+def test_the_loss_of_a_counterfactual_is_an_environment_at_a_level_of_its_source(file):
+    for each in counterfactuals_of(file.load().counterfactual):
+        if each.loss:
+            assert each.parameters == {"loss": loss_process(each.loss)}
+            assert find_loss(each.loss).level.lost < 0.05
 
 
 def test_a_changed_loss_leaves_the_rest_of_the_path_unchanged():
-    (one,) = taken(ENTRY + "lost = 0.02\nevery_s = 1\n")
+    (one,) = taken(ENTRY + 'loss = "t3p"\n')
     own, changed = (on_day("leo-2024", 30.0, 3, parameters) for parameters in (None, one.parameters))
     assert own.content_hash() != changed.content_hash()
     for view in (lambda path: path.capacity("down").value, lambda path: path.capacity("down").t_s):
@@ -70,7 +66,9 @@ def test_rows_of_a_counterfactual_name_the_change_and_its_source():
 def test_an_invalid_counterfactual_is_refused_in_one_line():
     with pytest.raises(UserError, match=r"x.toml: counterfactual.one: key 'tests' is missing"):
         taken(ENTRY.replace("tests = 2\n", ""))
-    with pytest.raises(UserError, match=r"counterfactual.one: lost is 1.5; expected a number from 1e-06 to 1"):
-        taken(ENTRY + "lost = 1.5\n")
-    with pytest.raises(UserError, match=r"counterfactual.one: unknown key 'lots'; did you mean 'lost'"):
-        taken(ENTRY + "lots = 0.5\n")
+    with pytest.raises(
+        UserError, match=r"counterfactual.one: loss: unknown loss environment 't4p'; did you mean 't3p'"
+    ):
+        taken(ENTRY + 'loss = "t4p"\n')
+    with pytest.raises(UserError, match=r"counterfactual.one: unknown key 'los'; did you mean 'loss'"):
+        taken(ENTRY + 'los = "t3p"\n')

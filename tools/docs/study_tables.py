@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "studies-of-flows.md"
 RESULTS = ROOT / "docs" / "results"
 
-MARK = re.compile(r"(<!-- (values|statements|origin) of ([a-z0-9-]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+MARK = re.compile(r"(<!-- (values|statements|orders|origin) of ([a-z0-9-]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 HOLDS = {True: "yes", False: "no", None: "undecided"}
 
 
@@ -56,6 +56,20 @@ def statement_lines(result: dict[str, Any]) -> Iterator[str]:
         yield f"| {cell(verdict['statement'])} | {HOLDS[verdict['holds']]} |"
 
 
+def order_lines(result: dict[str, Any]) -> Iterator[str]:
+    """The orders of a study by level of loss, as a Markdown table; results of older versions have none."""
+    yield "| path | loss | lost | order | goodput | published order holds |"
+    yield "|---|---|---|---|---|---|"
+    for level in result.get("orders", []):
+        lost = "–" if level["lost"] is None else f"{100 * level['lost']:.3g} %"
+        if level["published"]:
+            cells = ["→ **published**", lost, f"**{level['order']}**", "", level["published"]]
+        else:
+            goodput = ", ".join(f"{name} {figure(value)}" for name, value in level["values"].items())
+            cells = [level["loss"], lost, level["order"], f"{goodput} {level['unit']}".strip(), HOLDS[level["holds"]]]
+        yield "| " + " | ".join(cell(each) for each in (level["path"], *cells)) + " |"
+
+
 def origin_lines(result: dict[str, Any]) -> Iterator[str]:
     """The command that made the result, with commit and machine."""
     made = result["made_on"]
@@ -68,7 +82,7 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-TABLES = {"values": value_lines, "statements": statement_lines, "origin": origin_lines}
+TABLES = {"values": value_lines, "statements": statement_lines, "orders": order_lines, "origin": origin_lines}
 
 
 def updated(page: str) -> str:

@@ -53,7 +53,7 @@ def run(
     Example: bentpipe study run huston-ping --quick
     """
     from bentpipe.cli.console import note, print_json, progress, table
-    from bentpipe.studies.running import cells, run_study
+    from bentpipe.studies.running import ORDER_COLUMNS, cells, order_cells, run_study
 
     with progress(name) as on_progress:
         folder = out or Path("out/studies") / name
@@ -71,6 +71,8 @@ def run(
     ):
         if verdicts:
             table(title, head, [[v.statement, verdict[v.holds], v.why, v.source, v.basis] for v in verdicts])
+    if done.result.orders:
+        table("Order by level of loss", list(ORDER_COLUMNS), [order_cells(level) for level in done.result.orders])
     for line in (*done.result.basis, *done.result.notes):
         note(line)
     for file in done.figures.values():

@@ -16,12 +16,14 @@ from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels, stream_look
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.scenarios.losses import DEFAULT_LOSS
 from bentpipe.studies.agreement import Claim, all_hold, on_one_path, values_text
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, counterfactuals_of
 from bentpipe.studies.files import Apnic2022, TwoStreamPath
 from bentpipe.studies.flows import RunBatch, StudyRun, Track, as_drawn, on_day
+from bentpipe.studies.orders import Level, by_level, share_lost
 from bentpipe.studies.scenario import Published
-from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.study import LevelOrder, Request, Result, Row, Study, Verdict
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
@@ -92,13 +94,11 @@ def _run(request: Request) -> Result:
                 field.add((path.name, controller), experiment, profile)
         return days
 
-    for path in paths:
-        add(path, seeds)
     supposed = _supposed(paths, changed)
-    lost = []
+    # As they are drawn by the Runs.
+    drawn = {path.name: as_drawn(add(path, seeds)) for path in paths}
     for each, path in supposed:
-        days = add(path, min(seeds, each.tests), each.parameters)
-        lost.append(each.lost_row(as_drawn(days), "down", f"simulated: {len(days)} tests"))
+        drawn[path.name] = as_drawn(add(path, min(seeds, each.tests), each.parameters))
     request.on_progress(0.1)
     runs = field.run(request, (0.1, 0.9))
     stages = {
@@ -115,10 +115,13 @@ def _run(request: Request) -> Result:
     rows = [*_fibre_rows(published, stages["fibre"], basis), *_geo_rows(published, stages["geo"], basis)]
     rows += [*_ping_rows(published, pings), *_leo_rows(published, stages["leo"], basis)]
     what_if: list[Verdict] = []
-    for (each, path), lost_row in zip(supposed, lost, strict=True):
+    for each, path in supposed:
         of, change_basis = stages[path.name], f"simulated: {len(runs[path.name, 'bbr'])} tests"
         rows_of, says = (_geo_rows, _geo_verdicts) if each.on == "geo" else (_leo_rows, _leo_verdicts)
-        rows += [lost_row, *each.rows(rows_of(published, of, change_basis))]
+        rows += [
+            each.lost_row(drawn[path.name], "down", change_basis),
+            *each.rows(rows_of(published, of, change_basis)),
+        ]
         what_if += each.statements(says(of, change_basis))
     panels = [
         [_panel(path, controller, runs[path.name, controller][0]) for controller in controllers] for path in paths
@@ -136,7 +139,21 @@ def _run(request: Request) -> Result:
         "figures-6-16": plot_panels(panels),
         "figures-9-13": plot_panels([[_ping_panel(name, table) for name, table in pings.items()]]),
     }
-    return Result(rows, _verdicts(stages, basis), basis_lines, figures, _notes(stages), what_if)
+    levels = [(path.name, DEFAULT_LOSS if path.name == "leo" else path.preset, path.name) for path in paths]
+    levels += [(each.on, each.loss or path.preset, path.name) for each, path in supposed if each.loss or each.preset]
+    orders: list[LevelOrder] = []
+    for on, entry in file.order.items():
+        orders += by_level(
+            on,
+            "Mbit/s",
+            entry,
+            [
+                Level(loss, share_lost(drawn[name], "down"), {key: of.both_mbps() for key, of in stages[name].items()})
+                for path, loss, name in levels
+                if path == on
+            ],
+        )
+    return Result(rows, _verdicts(stages, basis), basis_lines, figures, _notes(stages), what_if, orders)
 
 
 def _supposed(paths: Sequence[_Path], changed: Sequence[Counterfactual]) -> list[tuple[Counterfactual, _Path]]:
@@ -174,6 +191,10 @@ class _Stages:
         """The two streams together while there are two [bit/s]."""
         start, end = self.path.joins_s + len(self.runs) * LATER_S, self.path.leaves_s
         return [sum(track.between(start, end).mean_bps for track in run.tracks) for run in self.runs]
+
+    def both_mbps(self) -> list[float]:
+        """The same [Mbit/s]."""
+        return [value / 1e6 for value in self.both()]
 
     def fairness(self) -> list[float]:
         """Smaller over larger while there are two."""

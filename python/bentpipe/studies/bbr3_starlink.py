@@ -15,6 +15,7 @@ from bentpipe.plots import style
 from bentpipe.plots.groups import Boxes, plot_boxes
 from bentpipe.plots.streams import Line, Panel, plot_panels
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.scenarios.losses import DEFAULT_LOSS
 from bentpipe.scenarios.services import load_services
 from bentpipe.studies.bbr3_plan import (
     DEFAULT,
@@ -32,8 +33,9 @@ from bentpipe.studies.bbr3_verdicts import city_verdicts, verdicts_of
 from bentpipe.studies.counterfactual import QUICK, Counterfactual, counterfactuals_of
 from bentpipe.studies.files import Bbr3Starlink
 from bentpipe.studies.flows import Floats, Key, RunBatch, StudyRun, Track, as_drawn, quantile
+from bentpipe.studies.orders import Level, by_level, share_lost
 from bentpipe.studies.scenario import Published
-from bentpipe.studies.study import Request, Result, Row, Study
+from bentpipe.studies.study import LevelOrder, Request, Result, Row, Study
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
@@ -71,23 +73,42 @@ def _run(request: Request) -> Result:
             )
             field.add((*key, controller), experiment, path)
 
+    lost = {}
     for number, city in enumerate(plan.cities):
-        for seed, path in enumerate(_paths(plan, city)):
+        own = _paths(plan, city)
+        lost[DEFAULT, city] = share_lost(as_drawn(own), "down")
+        for seed, path in enumerate(own):
             for buffers, direction in PARTS:
                 add((buffers, direction, city), path, seed)
         request.on_progress(0.3 * (number + 1) / len(plan.cities))
-    lost = []
+    lost_rows = []
     for each in plan.counterfactuals:
         paths = _paths(plan, each.on, each)
-        lost.append(each.lost_row(as_drawn(paths), "down", _of(plan, each).basis))
+        lost[each.name, each.on] = share_lost(as_drawn(paths), "down")
+        lost_rows.append(each.lost_row(as_drawn(paths), "down", _of(plan, each).basis))
         for seed, path in enumerate(paths):
             add((each.name, "down", each.on), path, seed)
     runs = field.run(request, (0.3, 0.95))
     rows, what_if = _rows(file.published, runs, plan), []
-    for each, lost_row in zip(plan.counterfactuals, lost, strict=True):
+    for each, lost_row in zip(plan.counterfactuals, lost_rows, strict=True):
         its = {(DEFAULT, *key[1:]): ran for key, ran in runs.items() if key[0] == each.name}
         rows += [lost_row, *each.rows(_download_rows(file.published, its, _of(plan, each)))]
         what_if += each.statements(city_verdicts(its, _of(plan, each), DEFAULT, "down", each.on))
+    orders: list[LevelOrder] = []
+    for city, entry in file.order.items():
+        worlds = {DEFAULT: DEFAULT_LOSS, **{each.name: each.loss for each in plan.counterfactuals if each.on == city}}
+        levels = [
+            Level(
+                loss,
+                lost[world, city],
+                {
+                    name: [run.tracks[0].mean_bps / 1e6 for run in runs[world, "down", city, name]]
+                    for name in plan.controllers
+                },
+            )
+            for world, loss in worlds.items()
+        ]
+        orders += by_level(f"{city}, down", "Mbit/s", entry, levels)
     return Result(
         rows,
         verdicts_of(runs, plan),
@@ -99,6 +120,7 @@ def _run(request: Request) -> Result:
         _figures(runs, plan),
         _notes(runs, plan),
         what_if,
+        orders,
     )
 
 

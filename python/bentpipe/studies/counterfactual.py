@@ -7,26 +7,21 @@ counterfactual. They change no verdict, and the access model does not use them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from pydantic import Field
 
-from bentpipe.profiles.access import default_parameters
-from bentpipe.profiles.path import PathView
-from bentpipe.records import Record, Text
+from bentpipe.profiles.access import loss_process
+from bentpipe.records import Name, Record, Text
+from bentpipe.scenarios.losses import find_loss
+from bentpipe.studies.orders import share_lost
 from bentpipe.studies.study import Row, Verdict
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Direction
-
-#: Independent loss is modelled as endless loss episodes: their rate [1/s] and length [ms]. On average, all of a slot
-#: but its first 20 ms is in an episode.
-_ENDLESS_PER_S, _ENDLESS_MS = 50.0, 10_000.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class Counterfactual:
         source: Publication of the value.
         on: Part of the study that changes (a path, an hour); empty: all of it.
         tests: Number of the study's tests that are repeated.
-        parameters: Changed parameters of the access model.
+        loss: Loss environment that replaces the path's own; empty: the same.
         preset: Path that replaces the study's; None: the same.
         traffic: Background traffic that replaces the study's; None: the same.
     """
@@ -49,9 +44,14 @@ class Counterfactual:
     source: str
     on: str
     tests: int
-    parameters: Mapping[str, Any]
+    loss: str
     preset: str | None
     traffic: str | None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Changed parameters of the access model."""
+        return {"loss": loss_process(self.loss)} if self.loss else {}
 
     @property
     def label(self) -> str:
@@ -73,8 +73,8 @@ class Counterfactual:
 
     def lost_row(self, paths: Sequence[Profile], direction: Direction, basis: str) -> Row:
         """Return a row with the paths' mean random loss over their whole duration."""
-        lost = float(np.mean([PathView(path).loss(direction).mean() for path in paths]))
-        return Row(f"{self.label}: lost on the path", "%", None, 100 * lost, "–", f"{basis}; {self.source}")
+        lost = 100 * share_lost(paths, direction)
+        return Row(f"{self.label}: lost on the path", "%", None, lost, "–", f"{basis}; {self.source}")
 
 
 #: Number of a file's changes that ``--quick`` runs: the first.
@@ -82,7 +82,7 @@ QUICK = 1
 
 
 class CounterfactualEntry(Record):
-    """A change in a study's file. With `every_s` losses come in bursts, otherwise each packet is lost independently."""
+    """A change in a study's file."""
 
     change: Text
     """The difference, as text."""
@@ -92,10 +92,8 @@ class CounterfactualEntry(Record):
     """Part of the study that changes (a path, an hour); default: all of it."""
     tests: Annotated[int, Field(ge=1, le=1000)]
     """Number of the study's tests that are repeated."""
-    lost: Annotated[float, Field(ge=1e-6, le=1)] | None = None
-    """Share of packets lost in each direction; default: the path's own."""
-    every_s: Annotated[float, Field(ge=0.05, le=3600)] | None = None
-    """Mean time between bursts [s]; default: independent losses."""
+    loss: Name | None = None
+    """Loss environment, of ``loss.toml``, that replaces the path's own; default: the same."""
     preset: Text | None = None
     """Path that replaces the study's; default: the same."""
     traffic: Text | None = None
@@ -111,33 +109,9 @@ def counterfactuals_of(entries: Mapping[str, CounterfactualEntry]) -> list[Count
             source=entry.source,
             on=entry.on or "",
             tests=entry.tests,
-            parameters={} if entry.lost is None else {"loss": loss_parameters(entry.lost, entry.every_s)},
+            loss="" if entry.loss is None else find_loss(entry.loss, f"counterfactual.{name}: loss").name,
             preset=entry.preset,
             traffic=entry.traffic,
         )
         for name, entry in entries.items()
     ]
-
-
-def loss_parameters(lost: float, every_s: float | None) -> dict[str, Any]:
-    """Return loss parameters of the access model that lose the share `lost` of packets in each direction, at any hour.
-
-    Losses come in bursts every `every_s` on average, with the model's spread of lengths and loss inside; None: each
-    packet is lost independently.
-    """
-    if every_s is None:
-        per_s, length_ms, sigma, inside = _ENDLESS_PER_S, _ENDLESS_MS, 0.0, lost
-    else:
-        model = default_parameters()["loss"]
-        per_s, sigma, inside = 1.0 / every_s, model["length_log_sigma"], model["probability_inside"]
-        # Rounded, since libm may differ in the last digit between hosts and the path must not.
-        length_ms = round(1e3 * lost * every_s / inside * math.exp(-(sigma**2) / 2), 3)
-    side = {"episodes_per_s": per_s}
-    return {
-        "up": side,
-        "down": side,
-        "load_power": 0.0,
-        "length_median_ms": length_ms,
-        "length_log_sigma": sigma,
-        "probability_inside": inside,
-    }

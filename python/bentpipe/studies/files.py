@@ -9,6 +9,7 @@ from pydantic import Field
 
 from bentpipe.records import Items, Name, Record, Text
 from bentpipe.studies.counterfactual import CounterfactualEntry
+from bentpipe.studies.orders import OrderEntry
 from bentpipe.studies.scenario import (
     Count,
     HostEntry,
@@ -26,6 +27,7 @@ Hours = Annotated[Items[Hour], Field(min_length=1)]
 PathText = Annotated[str, Field(pattern=r"^\S+ \S+ \S+ [0-9]+$")]
 """A path as ``SITE TO START SEED``."""
 Counterfactuals = Annotated[dict[Name, CounterfactualEntry], Field(min_length=1)]
+Orders = Annotated[dict[Name, OrderEntry], Field(min_length=1)]
 FieldRunS = Annotated[float, Field(ge=20, le=3600)]
 WarmupS = Annotated[float, Field(ge=0, le=600)]
 PingS = Annotated[float, Field(ge=10, le=86_400)]
@@ -80,6 +82,8 @@ class Apnic2022(PublishedFile):
     """Durations of the pings."""
     counterfactual: Counterfactuals
     """Changes to the paths, the most informative first."""
+    order: Orders
+    """Published order of the controllers, by path."""
 
 
 class Bbr3Starlink(PublishedFile):
@@ -106,6 +110,8 @@ class Bbr3Starlink(PublishedFile):
     """Sizes of the hosts' buffers by name."""
     counterfactual: Counterfactuals
     """Changes to the paths, the most informative first."""
+    order: Orders
+    """Published order of the controllers, of downloads, by city."""
 
 
 class Queues(Record):
@@ -195,6 +201,8 @@ class Huston2024(PublishedFile):
     """Both hosts."""
     counterfactual: Counterfactuals
     """Changes to the paths, the most informative first."""
+    order: Orders
+    """Published order of the controllers, by background traffic."""
 
 
 class HustonPing(PublishedFile):
@@ -332,6 +340,8 @@ class T3pCc(PublishedFile):
     """Number of tests with ``--quick``."""
     fibre: FibreLine
     """The terrestrial line."""
+    order: Orders
+    """Published order of the controllers over LEO."""
 
 
 class Setting(Record):

@@ -13,14 +13,16 @@ from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Pr
 from bentpipe.experiments.traffic import cross_traffic, traffic_share
 from bentpipe.plots import style
 from bentpipe.plots.streams import Line, Panel, plot_panels
+from bentpipe.scenarios.losses import DEFAULT_LOSS
 from bentpipe.scenarios.traffic import find_traffic
 from bentpipe.studies import huston_ping
 from bentpipe.studies.agreement import Claim, all_hold, values_text
-from bentpipe.studies.counterfactual import QUICK, counterfactuals_of
+from bentpipe.studies.counterfactual import QUICK, Counterfactual, counterfactuals_of
 from bentpipe.studies.files import Huston2024
 from bentpipe.studies.flows import RunBatch, StudyRun, as_drawn, on_day
+from bentpipe.studies.orders import Level, by_level, share_lost
 from bentpipe.studies.scenario import Published
-from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.study import LevelOrder, Request, Result, Row, Study, Verdict
 
 if TYPE_CHECKING:
     from bentpipe._native import Profile
@@ -63,10 +65,11 @@ def _run(request: Request) -> Result:
     for seed, profile in enumerate(days):
         for hour in hours:
             add(OWN, hour, hour, profile, seed)
-    lost = []
+    lost_rows, lost = [], {OWN: share_lost(as_drawn(days), "down")}
     for each in changed:
         others = [on_day(preset, duration_s, day, each.parameters) for day in range(min(seeds, each.tests))]
-        lost.append(each.lost_row(as_drawn(others), "down", _basis(len(others), duration_s)))
+        lost_rows.append(each.lost_row(as_drawn(others), "down", _basis(len(others), duration_s)))
+        lost[each.name] = share_lost(as_drawn(others), "down")
         for seed, (profile, other) in enumerate(zip(days, others, strict=False)):
             for hour in hours:
                 struck = each.on in ("", hour)  # the other hour's Runs are the study's own and run once
@@ -80,10 +83,25 @@ def _run(request: Request) -> Result:
     runs, basis = of(OWN), _basis(seeds, duration_s)
     means = _means(runs)
     rows, what_if = _rows(file.published, runs, means, basis), []
-    for each, lost_row in zip(changed, lost, strict=True):
+    for each, lost_row in zip(changed, lost_rows, strict=True):
         its, its_basis = of(each.name), _basis(min(seeds, each.tests), duration_s)
         rows += [lost_row, *each.rows(_rows(file.published, its, _means(its), its_basis))]
         what_if += each.statements(_verdicts(_means(its), its_basis))
+    orders: list[LevelOrder] = []
+    for hour, entry in file.order.items():
+        worlds = {
+            OWN: DEFAULT_LOSS,
+            **{each.name: _loss_text(each) for each in changed if each.loss and each.on in ("", hour)},
+        }
+        orders += by_level(
+            hour,
+            "Mbit/s",
+            entry,
+            [
+                Level(loss, lost[world], {name: _mbps(all_runs[world, hour, name]) for name in controllers})
+                for world, loss in worlds.items()
+            ],
+        )
     basis_lines = [f"{preset}, {duration_s:g} s on {seeds} days, with peak and off-peak traffic of traffic.toml"]
     return Result(
         [*pings.rows, *rows],
@@ -92,11 +110,20 @@ def _run(request: Request) -> Result:
         {**pings.figures, "figures-6-9": _figure(runs, controllers, hours)},
         [*pings.notes, *_notes(runs)],
         what_if,
+        orders,
     )
 
 
 def _basis(tests: int, duration_s: float) -> str:
     return f"simulated: {tests} tests of {duration_s:g} s"
+
+
+def _loss_text(change: Counterfactual) -> str:
+    return f"{change.loss}, {change.traffic} traffic" if change.traffic else change.loss
+
+
+def _mbps(runs: Sequence[StudyRun]) -> list[float]:
+    return [run.tracks[0].mean_bps / 1e6 for run in runs]
 
 
 def _means(runs: Mapping[tuple[str, ...], Sequence[StudyRun]]) -> dict[tuple[str, ...], list[float]]:

@@ -17,7 +17,7 @@ from bentpipe.plots import style
 from bentpipe.runs.made_on import made_on
 from bentpipe.runs.store import storing
 from bentpipe.studies import find_study
-from bentpipe.studies.study import OnProgress, Request, Result, Row, Study
+from bentpipe.studies.study import LevelOrder, OnProgress, Request, Result, Row, Study
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Done:
             "rows": [row.to_dict() for row in self.result.rows],
             "verdicts": [asdict(verdict) for verdict in self.result.verdicts],
             "counterfactuals": [asdict(verdict) for verdict in self.result.counterfactuals],
+            "orders": [asdict(level) for level in self.result.orders],
             "basis": list(self.result.basis),
             "notes": list(self.result.notes),
             "figures": {name: file.name for name, file in self.figures.items()},
@@ -135,6 +136,20 @@ def cells(row: Row) -> list[str]:
     return [row.quantity, row.unit, published, figure_text(row.ours), ratio, row.source, row.basis]
 
 
+ORDER_COLUMNS = ("path", "loss", "lost", "order", "goodput", "published order holds")
+"""Columns of the table of orders."""
+
+
+def order_cells(level: LevelOrder) -> list[str]:
+    """Return a level's table cells, `ORDER_COLUMNS`."""
+    lost = "–" if level.lost is None else f"{100 * level.lost:.3g} %"
+    if level.published:
+        return [level.path, "→ published", lost, level.order, "", level.published]
+    goodput = ", ".join(f"{name} {value:.3g}" for name, value in level.values.items())
+    holds = {True: "yes", False: "no", None: "undecided"}[level.holds]
+    return [level.path, level.loss, lost, level.order, f"{goodput} {level.unit}".strip(), holds]
+
+
 def _page(done: Done, *, quick: bool, data: Path | None) -> str:
     from bentpipe import __version__
     from bentpipe.report.render import environment
@@ -151,6 +166,8 @@ def _page(done: Done, *, quick: bool, data: Path | None) -> str:
             rows=[cells(row) for row in done.result.rows],
             verdicts=done.result.verdicts,
             counterfactuals=done.result.counterfactuals,
+            order_columns=ORDER_COLUMNS,
+            orders=[order_cells(level) for level in done.result.orders],
             basis=done.result.basis,
             notes=done.result.notes,
             figures=[(name, _data_uri(file)) for name, file in done.figures.items()],

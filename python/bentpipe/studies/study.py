@@ -87,6 +87,31 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class LevelOrder:
+    """Order of the controllers on a path at one level of loss (`bentpipe.studies.orders`).
+
+    Attributes:
+        path: Part of the study.
+        loss: Name of the loss environment, or of the static path; empty for the published order.
+        lost: Share of packets lost in the flows' direction, 0 to 1; None: the publication has none.
+        order: The order, as text.
+        values: Goodput by controller, in `unit`, in this order; empty for the published order.
+        unit: Unit of the values; empty for a share.
+        holds: Whether the published order holds here; None: undecided, or the published order itself.
+        published: Source of the published order; empty for ours.
+    """
+
+    path: str
+    loss: str
+    lost: float | None
+    order: str
+    values: Mapping[str, float]
+    unit: str
+    holds: bool | None
+    published: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of a study.
 
@@ -98,6 +123,7 @@ class Result:
         notes: Lines about omissions and about reasons for differences.
         counterfactuals: The same statements over paths with one published change
             (`bentpipe.studies.counterfactual`). They are no verdicts on the study's own paths.
+        orders: Order of the controllers by level of loss, path by path, with the published one at its level.
     """
 
     rows: Sequence[Row]
@@ -106,6 +132,7 @@ class Result:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: Sequence[str] = ()
     counterfactuals: Sequence[Verdict] = ()
+    orders: Sequence[LevelOrder] = ()
 
 
 @dataclass(frozen=True)

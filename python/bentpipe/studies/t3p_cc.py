@@ -11,10 +11,12 @@ from bentpipe.experiments.experiment import NS_PER_S, ROLE, Experiment, Flow, Pr
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots.groups import plot_normalised_cdfs
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.scenarios.losses import DEFAULT_LOSS
 from bentpipe.studies.agreement import Claim, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK
 from bentpipe.studies.files import T3pCc
 from bentpipe.studies.flows import Floats, RunBatch, StudyRun
+from bentpipe.studies.orders import Level, by_level, share_lost
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p_uplink import load_uplink
 
@@ -53,13 +55,16 @@ def _run(request: Request) -> Result:
         field.add((where, controller), experiment, path)
 
     # Seed 0 uses the Profiles unchanged, the same as in the grid's and the fairness study's tests.
-    for path in uplink.paths(tests, duration_s, on_progress=lambda done: request.on_progress(0.3 * done)):
+    own = uplink.paths(tests, duration_s, on_progress=lambda done: request.on_progress(0.3 * done))
+    for path in own:
         for controller in controllers:
             add("leo", controller, path, 0)
-    lost: list[Row] = []
+    lost = {"leo": share_lost(own, "up")}
+    lost_rows: list[Row] = []
     for number, each in enumerate(changed):
         paths = uplink.paths(min(tests, each.tests), duration_s, parameters=each.parameters)
-        lost.append(each.lost_row(paths, "up", _basis(len(paths), duration_s)))
+        lost[each.name] = share_lost(paths, "up")
+        lost_rows.append(each.lost_row(paths, "up", _basis(len(paths), duration_s)))
         for path in paths:
             for controller in controllers:
                 add(each.name, controller, path, 0)
@@ -82,7 +87,7 @@ def _run(request: Request) -> Result:
 
     rows = rows_of("leo", controllers, "leo", basis) + rows_of("fibre", ground, "fibre", basis)
     supposed: list[Verdict] = []
-    for each, lost_row in zip(changed, lost, strict=True):
+    for each, lost_row in zip(changed, lost_rows, strict=True):
         basis_text = _basis(len(samples[each.name, "bbr"]), duration_s)
         rows += [lost_row, *each.rows(rows_of("leo", controllers, each.name, basis_text))]
         supposed += each.statements(_leo_verdicts(samples, shares, each.name, basis_text))
@@ -90,6 +95,23 @@ def _run(request: Request) -> Result:
         "LEO (uplink)": {name: shares["leo", name] for name in controllers},
         "Terrestrial": {name: shares["fibre", name] for name in ground},
     }
+    losses = {"leo": DEFAULT_LOSS, **{each.name: each.loss for each in changed if each.loss}}
+    orders = by_level(
+        "LEO",
+        "of BBRv1's largest",
+        file.order["leo"],
+        [
+            Level(
+                loss,
+                lost[world],
+                {
+                    name: [float(np.median(test)) / largest[world] for test in samples[world, name]]
+                    for name in controllers
+                },
+            )
+            for world, loss in losses.items()
+        ],
+    )
     return Result(
         rows,
         _verdicts(samples, shares, largest, basis),
@@ -100,6 +122,7 @@ def _run(request: Request) -> Result:
         {"figure-5a": plot_normalised_cdfs(panels, label="Throughput over the largest of BBRv1")},
         _notes(runs, largest),
         supposed,
+        orders,
     )
 
 
