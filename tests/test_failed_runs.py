@@ -70,13 +70,13 @@ def test_selections_keep_the_failed_runs_of_their_kind(runs, bad):
         runs[bad].report("page.html")
 
 
-def test_the_summary_counts_failed_runs(runs):
+def test_the_summary_counts_failed_runs(runs, bad):
     rows = runs.summary().select("profile", "scheme", "n", "runs", "failed", "goodput_bps").rows()
     assert [row[:5] for row in rows] == [
         ("dumbbell", "cubic", 1, 2, 0),
         ("other", "cubic", 1, 2, 0),
-        ("dumbbell", "bad.py:Bad", 0, 0, 2),
-        ("other", "bad.py:Bad", 0, 0, 2),
+        ("dumbbell", bad, 0, 0, 2),
+        ("other", bad, 0, 0, 2),
     ]
     assert [row[5] is None for row in rows] == [False, False, True, True]
     assert "failed: " in runs._repr_html_()
@@ -104,3 +104,20 @@ def test_a_scheme_without_a_valid_run_has_a_row(runs):
     )
     (row,) = bp.RunSet([bp.Run(void)]).summary().rows(named=True)
     assert (row["scheme"], row["n"], row["runs"], row["goodput_bps"]) == ("cubic", 0, 1, None)
+
+
+def test_failed_runs_count_with_the_experiment_of_their_settings(bad):
+    done = []
+    for queue in ((), "codel"):
+        race = bp.Experiment(dumbbell(duration=2), schemes=[bad, "cubic"], queue=queue)
+        with pytest.warns(UserWarning, match="1 Run of 2 failed"):
+            done.append(race.simulate())
+    failed = [run for runs in done for run in runs.failed]
+    both = bp.RunSet([run for runs in done for run in runs], failed=failed)
+    names = ["race-down · the Profile's queues", "race-down · codel"]
+    assert both.summary().select("experiment", "runs", "failed").rows() == [
+        *((name, 1, 0) for name in names),
+        *((name, 0, 1) for name in names),
+    ]
+    first = bp.RunSet(done[0], failed=failed)  # no Run has the settings of the second race's failed one
+    assert first.summary()["experiment"].to_list() == ["race-down", "race-down", "race-down · other settings"]

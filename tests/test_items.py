@@ -1,10 +1,13 @@
 """Items of applications by their kind: summaries, tables, report and comparison."""
 
+import dataclasses
+
 import pytest
 from object_profiles import dumbbell
 
 import bentpipe as bp
 from bentpipe.report import compare
+from bentpipe.runs import summary as summaries
 from bentpipe.runs.items import Items, items_by_kind
 from bentpipe.runs.summary import summarise
 from bentpipe.runs.text import result_tables
@@ -99,3 +102,37 @@ def test_the_share_is_of_the_flows_direction():
     assert down.sum() == pytest.approx(1.0)
     assert summary.filter(direction="up")["share"].to_list() == [None]
     assert summary["jain"].to_list() == [None] * 3
+
+
+def test_the_share_is_of_flows_of_one_path_and_time():
+    late = bp.Experiment(dumbbell(), flows=[bp.Flow("cubic"), bp.Flow("bbr", start="1s")]).simulate().summary()
+    assert late["share"].to_list() == late["jain"].to_list() == [None, None]
+    network = bp.Network({"home": dumbbell(), "office": dumbbell(name="office")})
+    flows = [bp.Flow("cubic", path="home"), bp.Flow("cubic", path="office")]
+    apart = bp.Experiment(network, flows=flows).simulate().summary()
+    assert apart["share"].to_list() == apart["jain"].to_list() == [None, None]
+
+
+def test_a_run_without_items_counts_as_zero(monkeypatch):
+    path = bp.Profile.preset("dumbbell:rate=10mbit,rtt=40ms", duration=4)
+    done = bp.Experiment(path, schemes=["cubic"], app="request:200bytes/10kb,n=20", seeds=2).simulate()
+    runs = [run.stored for run in done]
+    figures = [{**runs[0].record.summary["flows"][0], "goodput_bps": bps} for bps in (1e6, 2e6)]  # two results
+    records = [
+        run.record.replace(summary={**run.record.summary, "flows": [flow]})
+        for run, flow in zip(runs, figures, strict=True)
+    ]
+    runs = [dataclasses.replace(run, record=record) for run, record in zip(runs, records, strict=True)]
+    of_run = summaries.items_by_kind
+    monkeypatch.setattr(summaries, "items_by_kind", lambda run, flows: of_run(run, flows) if run.seed == 0 else {})
+    (scheme,) = summaries.summarise(runs)
+    (items,) = scheme.flows[0].items
+    assert (items.items.mean, items.completed.mean) == (10.0, 10.0)
+
+
+def test_flows_of_a_damaged_record_are_summarised_together():
+    (run,) = bp.Experiment(dumbbell(), schemes=["cubic+bbr"]).simulate()
+    stored = run.stored
+    one = stored.record.experiment.replace(flows=stored.record.experiment.flows[:1])
+    damaged = dataclasses.replace(stored, record=stored.record.replace(experiment=one))
+    assert summaries.flows_together(damaged) == [(0,), (1,)]

@@ -180,13 +180,19 @@ def test_a_mistake_is_one_line_with_the_expected_value(make, message):
     [
         ("aqm", "no argument aqm; expected queue="),
         ("cc", "no argument cc; expected schemes="),
-        ("seedz", "no argument seedz; did you mean 'seeds'?"),
+        ("seed", "no argument seed; expected seeds="),
     ],
 )
 def test_an_argument_that_an_experiment_does_not_have_is_one_line(name, message):
     with pytest.raises(bp.UserError, match=re.escape(message)) as error:
         bp.Experiment(dumbbell(), **{name: "fq_codel"})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("make", [bp.Experiment, bp.Flow, bp.Network, bp.Profile.make])
+def test_any_other_unknown_argument_is_a_type_error(make):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'seedz'"):
+        make(dumbbell(), seedz=1)
 
 
 def test_a_start_of_zero_is_a_duration_in_any_form():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_helpers import assert_one_line, result_or_message
 
+import bentpipe as bp
 from bentpipe.errors import UserError
 from bentpipe.scenarios.places import as_place, parse_place
 from bentpipe.scenarios.sites import load_iata_codes, load_sites
@@ -118,3 +119,15 @@ def test_an_invalid_place_names_the_reason(place, message):
         as_place(place)
     assert_one_line(caught)
     assert message in str(caught.value)
+
+
+def test_an_unknown_three_letter_code_is_named_as_one():
+    with pytest.raises(UserError) as caught:
+        as_place("XQZ")
+    assert_one_line(caught)
+    assert "place 'XQZ': the IATA code of no known site" in str(caught.value)
+
+
+def test_the_catalogue_of_sites_has_their_codes():
+    (tokyo,) = [site for site in bp.sites() if site["name"] == "tokyo"]
+    assert tokyo["iata"] == ["TYO", "HND", "NRT"]

@@ -264,7 +264,7 @@ def test_failed_controllers_are_listed_in_race_order_and_in_the_report(path, min
         '{"failed": []}',
         '{"format": 1, "failed": [{}]}',
         '{"format": 1, "failed": [{"seed": "0"}]}',
-        '{"format": 4, "failed": []}',
+        '{"format": 5, "failed": []}',
         '{"format": "1", "failed": []}',
         '{"format": 1, "failed": null}',
         '{"format": 1, "failed": ""}',

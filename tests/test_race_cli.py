@@ -11,8 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe import demo
+from bentpipe.cli.made_profile import MadeProfile
 from bentpipe.cli.main import app
-from bentpipe.errors import StoreError
+from bentpipe.errors import StoreError, UserError
+from bentpipe.execution import racing
 from bentpipe.execution.sinks import folder as folder_sink
 from bentpipe.profiles import parquet
 from bentpipe.profiles.parquet import write_profile
@@ -335,9 +337,27 @@ def test_a_race_makes_its_profile_a_slot_longer_than_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "run_s", "made_s"),
+    [("", 300.0, 315.0), ("--phase 10", 300.0, 310.0), ("--phase 10 --duration 60", 60.0, 70.0)],
+)
+def test_a_made_profile_holds_its_runs(tmp_path, monkeypatch, words, run_s, made_s):
+    made, raced = [], []
+
+    def stop(*_, duration_s, **__):
+        raced.append(duration_s)
+        raise UserError("stopped")
+
+    monkeypatch.setattr(MadeProfile, "make", lambda _, duration_s: made.append(duration_s))
+    monkeypatch.setattr(racing, "race", stop)
+    bentpipe("race", "--site", "louvain", "--to", "london", *words.split(), "-o", tmp_path / "out")
+    assert (raced, made) == ([run_s], [made_s])
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("--site louvain", "--site needs --to"),
+        ("--site louvain --to london --duration 10ms", "0.01 s; expected at least 0.1 s"),
         ("--to london", "--to: belongs to a Profile that --site makes"),
         ("P.parquet --gateways g.toml", "--gateways: belongs to a Profile that --site makes"),
         ("P.parquet --site louvain --to london", "P.parquet: --site makes the Profile; expected either of them"),

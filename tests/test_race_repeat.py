@@ -176,7 +176,7 @@ def test_start_phases_that_were_given_are_requested_apart(tmp_path):
     assert hashes(tmp_path / "third") == hashes(again) == hashes(out)
 
 
-@pytest.mark.parametrize("damage", ["{", '{"format": 2, "requested": []}', '{"format": 3}'])
+@pytest.mark.parametrize("damage", ["{", '{"format": 3, "requested": []}', '{"format": 4}'])
 def test_a_damaged_manifest_is_refused_and_stays(tmp_path, damage):
     out, again = tmp_path / "out", tmp_path / "again"
     racing.race([dumbbell()], ["reno"], out=out, duration_s=1.0)

@@ -97,13 +97,14 @@ def test_a_newer_format_is_distinguished_from_damage(run):
     (run.path / "run.json").write_text(
         json.dumps({**run.record.to_dict(), "format": 99, "surprise": 1}), encoding="utf-8"
     )
-    with pytest.raises(UserError, match="newer than 2"):
+    with pytest.raises(UserError, match="newer than 3"):
         read_run(run.path)
 
 
-def test_an_older_format_is_refused_with_a_remedy(run):
-    (run.path / "run.json").write_text(json.dumps({**run.record.to_dict(), "format": 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="format 1 is of an older bentpipe; expected 2; try running it again"):
+@pytest.mark.parametrize("older", [1, 2])
+def test_an_older_format_is_refused_with_a_remedy(run, older):
+    (run.path / "run.json").write_text(json.dumps({**run.record.to_dict(), "format": older}), encoding="utf-8")
+    with pytest.raises(UserError, match=f"format {older} is of an older bentpipe; expected 3; try running it again"):
         read_run(run.path)
 
 

@@ -37,7 +37,7 @@ def problem_of(file):
         return "made with changed files"
     if git("rev-parse", "--is-shallow-repository") != "false":
         pytest.skip("the commit needs git and a clone with the whole history")
-    return None if git("cat-file", "-e", f"{made_on['commit']}^{{commit}}") is not None else "unknown commit"
+    return None if git("merge-base", "--is-ancestor", made_on["commit"], "HEAD") is not None else "unknown commit"
 
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: str(file.relative_to(ROOT)))

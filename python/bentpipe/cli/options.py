@@ -18,7 +18,7 @@ from bentpipe.errors import UserError
 from bentpipe.times import parse_duration_ns
 
 #: Format of a place, for help texts.
-PLACE = "a name of `bentpipe sites`, an IATA code, or lat,lon[,alt_m]"
+PLACE = "a name of `bentpipe sites`, the IATA code of one of them, or lat,lon[,alt_m]"
 
 Elements = Annotated[
     Path | None,

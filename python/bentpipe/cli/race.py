@@ -323,6 +323,7 @@ def _race(
     elif profiles:
         raise UserError(f"PROFILES: {profiles[0]}: --site makes the Profile; expected either of them")
     else:
+        settings |= {"duration_s": MADE_RUN_S if settings["duration_s"] is None else settings["duration_s"]}
         paths = [made.make(_made_duration_s(settings["duration_s"], settings["phase_s"]))]
     if settings["on_kernel"]:
         note_if_fast(paths)
@@ -344,10 +345,21 @@ def _read_profiles(files: list[Path], cc: str) -> list[Profile]:
     return [read_profile(path) for path in files]
 
 
-def _made_duration_s(run_s: float | None, phase_s: float | None) -> float:
-    """Return the duration of a made Profile: one slot more than a Run, so that each seed begins elsewhere in a slot."""
-    if run_s is None:
-        return 300.0
+MADE_RUN_S = 300.0
+"""Duration of a Run over a made Profile without --duration [s], as that of a Profile without one."""
+
+
+def _made_duration_s(run_s: float, phase_s: float | None) -> float:
+    """Return the duration of a made Profile: one slot more than a Run, so that each seed begins elsewhere in a slot.
+
+    Raises:
+        UserError: The Run would be too short.
+    """
+    from bentpipe.experiments.experiment import SAMPLE_STEP_NS
+
+    least_s = SAMPLE_STEP_NS / 1e9
+    if run_s < least_s:
+        raise UserError(f"{run_s:g} s", where="duration_s", expected=f"at least {least_s:g} s")
     return run_s + (SLOT_S if phase_s is None else phase_s)
 
 

@@ -124,12 +124,17 @@ def texts(value: object, where: str) -> list[str]:
     raise UserError(shown(value), where=where, expected="text or a list of texts")
 
 
-def refuse_others(others: Mapping[str, object], where: str, names: Mapping[str, str], known: Sequence[str]) -> None:
-    """Refuse keyword arguments that a function does not have; `names` has arguments for some of them."""
+def refuse_others(others: Mapping[str, object], where: str, names: Mapping[str, str]) -> None:
+    """Refuse keyword arguments that a function does not have; `names` has its own for flags of other names.
+
+    Raises:
+        UserError: One of them is such a flag.
+        TypeError: It is none, as from any Python function.
+    """
     for name in others:
-        instead = names.get(name)
-        near = "" if instead is not None else did_you_mean(name, known)
-        raise UserError(f"no argument {name}{near}", where=where, expected=instead or f"one of {', '.join(known)}")
+        if name in names:
+            raise UserError(f"no argument {name}", where=where, expected=names[name])
+        raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
 
 
 def file(value: object, where: str) -> Path:

@@ -26,7 +26,7 @@ def controllers() -> Rows:
 
 
 def sites(gateways: FileLike | None = None) -> Rows:
-    """List the places with a name: position, PoP, gateways in reach and coverage.
+    """List the places with a name: IATA codes, position, PoP, gateways in reach and coverage.
 
     `coverage_percent` is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway.
 
@@ -40,13 +40,14 @@ def sites(gateways: FileLike | None = None) -> Rows:
     """
     from bentpipe.profiles.coverage import coverage
     from bentpipe.scenarios.ground import read_gateways
-    from bentpipe.scenarios.sites import load_sites, sites_source
+    from bentpipe.scenarios.sites import load_iata_codes, load_sites, sites_source
 
-    places = list(load_sites().values())
+    places, codes = list(load_sites().values()), load_iata_codes()
     ground = None if gateways is None else read_gateways(arguments.file(gateways, "gateways"))
     return [
         {
             "name": place.name,
+            "iata": [code for code, name in codes.items() if name == place.name],
             "lat_deg": place.lat_deg,
             "lon_deg": place.lon_deg,
             "alt_m": place.alt_m,

@@ -110,7 +110,7 @@ class Experiment(Sweeps):
         **unknown: Never,
     ) -> None:
         """Check the arguments; nothing runs yet."""
-        arguments.refuse_others(unknown, "Experiment", NAMES, list(Experiment.__init__.__kwdefaults__ or ()))
+        arguments.refuse_others(unknown, "Experiment", NAMES)
         self._network = paths if isinstance(paths, Network) else None
         self._paths = _profiles(paths)
         self._seeds = arguments.integer(seeds, "seeds", 1)

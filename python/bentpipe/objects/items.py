@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.experiments.flow_names import without_folders
 from bentpipe.runs.estimates import ends, interval_names
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ def items_table(summaries: Iterable[SchemeSummary]) -> pl.DataFrame:
     for scheme in summaries:
         for number, flow in enumerate(scheme.flows):
             for each in flow.items:
-                named = without_folders(scheme.scheme), without_folders(flow.controller)
-                row: dict[str, Any] = dict(zip(names, (scheme.profile, *named, each.kind), strict=True))
+                named = scheme.profile, scheme.scheme, flow.controller, each.kind
+                row: dict[str, Any] = dict(zip(names, named, strict=True))
                 for name in ESTIMATES:
                     row |= ends(name, getattr(each, name))
                 row |= {"experiment": scheme.experiment, "world": scheme.group.world}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.experiments.flow_names import without_folders
 from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.latency import idle_and_loaded
 
@@ -53,7 +52,7 @@ def _row(each: LoadLatency) -> dict[str, Any]:
     group = each.group
     row: dict[str, Any] = {
         "profile": group.profile,
-        "scheme": without_folders(group.scheme),
+        "scheme": group.scheme,
         "path": each.path,
         "load": each.load,
     }

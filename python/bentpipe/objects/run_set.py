@@ -180,12 +180,14 @@ class RunSet:
         return scheme
 
     def _named(self, given: SchemeLike) -> str:
-        """Return a scheme as Runs have it, from its text, its text without folders, or its class."""
+        """Return a scheme as Runs have it, from its text, its text as tables show it, or its class."""
         scheme = class_name(given, "scheme") if isinstance(given, type) else arguments.text(given, "scheme")
         known = self._known()
-        if scheme in known or ("/" in scheme and isinstance(given, str)):
+        if scheme in known:
             return scheme
-        short = [each for each in known if without_folders(each) == without_folders(scheme)]
+        short = [each for each in known if scheme in (without_folders(each), without_folders(each, known))]
+        if isinstance(given, type):  # its file may have been given by another path
+            short = [each for each in known if without_folders(each) == without_folders(scheme)]
         return short[0] if len(short) == 1 else scheme
 
     def _known(self) -> list[str]:
@@ -275,12 +277,13 @@ class RunSet:
         Returns:
             `profile`, `scheme`, `controller`; each of `bentpipe.objects.summary.ESTIMATES` with its mean, ``…_low`` and
             ``…_high`` (null: no interval, as of one result; items of several kinds, see `items`); `time_to_90_s` and
-            `overshoot` of the start-up; `jain`, the fairness index of the scheme (null: flows of both directions);
-            `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of the pings over the flow's path
-            `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the heaviest load, and `ping_lost`, the
-            share lost under it (null: no pings, see `latency`); `n` (results that count), `valid`, `runs` and `failed`.
-            Only valid Runs count, and Runs of a path on which the seed has no effect count once. A scheme without a
-            valid Run has one row without figures. `share` is of the goodput in the flow's direction and time.
+            `overshoot` of the start-up; `jain`, the fairness index of the scheme (null: its flows
+            differ in path, direction or time); `experiment`, `world`, `flow`, `direction`, `path` (in a Network); of
+            the pings over the flow's path `ping_idle_ms` and `ping_loaded_ms`, the median RTT idle and under the
+            heaviest load, and `ping_lost`, the share lost under it (null: no pings, see `latency`); `n` (results that
+            count), `valid`, `runs` and `failed`. Only valid Runs count, and Runs of a path on which the seed has no
+            effect count once. A scheme without a valid Run has one row without figures. `share` is of the goodput of
+            the flows of the same path, direction and time (null: there is no other, or one of another time overlaps).
 
         Raises:
             UserError: Two valid Runs of one Experiment have the same seed.
@@ -439,9 +442,8 @@ class RunSet:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         invalid = sum(not run.valid for run in self._runs)
         not_valid = f", {invalid} not valid" if invalid else ""
-        schemes, labels = (
-            shown(", ".join(names)) for names in ([without_folders(each) for each in self.schemes], self.labels)
-        )
+        names = [without_folders(each, self.schemes) for each in self.schemes]
+        schemes, labels = (shown(", ".join(each)) for each in (names, self.labels))
         unfinished = f", unfinished: {self.unfinished} missing" if self.unfinished else ""
         return f"<RunSet of {len(self._runs)} Runs: {schemes} over {labels}{not_valid}{failed}{unfinished}>"
 

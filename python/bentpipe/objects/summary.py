@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.experiments.flow_names import without_folders
 from bentpipe.objects.latency import PING_COLUMNS, ping_columns
-from bentpipe.runs.apart import distinguish
+from bentpipe.runs.apart import distinguish, experiment_of
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import ends, interval_names
 from bentpipe.runs.latency import latencies
@@ -40,7 +39,7 @@ def summary_table(runs: Sequence[store.Run], failures: Sequence[FailedRun]) -> p
     pinged = latencies(stored)
     failed: dict[Kind, int] = {}
     for run in failures:
-        kind = run.experiment, run.profile, run.scheme, run.world
+        kind = _experiment_of(run, stored), run.profile, run.scheme, run.world
         failed[kind] = failed.get(kind, 0) + 1
     rows: list[dict[str, Any]] = []
     for scheme in summarise(stored):
@@ -56,16 +55,23 @@ def summary_table(runs: Sequence[store.Run], failures: Sequence[FailedRun]) -> p
     return pl.DataFrame(rows, schema=_schema(), orient="row")
 
 
+def _experiment_of(run: FailedRun, stored: Sequence[store.Run]) -> str:
+    """Return the name of a failed Run's Experiment as that of others with its settings; there may be no others."""
+    if (name := experiment_of(run, stored)) is not None:
+        return name
+    is_taken = any(each.experiment == run.experiment for each in stored)
+    return f"{run.experiment} · other settings" if is_taken else run.experiment
+
+
 def _without_figures(kind: Kind) -> dict[str, Any]:
     """Return the row of a scheme without a valid Run."""
     experiment, profile, scheme, world = kind
-    names = {"profile": profile, "scheme": without_folders(scheme), "experiment": experiment, "world": world}
+    names = {"profile": profile, "scheme": scheme, "experiment": experiment, "world": world}
     return dict.fromkeys(_schema()) | names | dict.fromkeys(("n", "valid", "runs", "failed"), 0)
 
 
 def _row(scheme: SchemeSummary, number: int, flow: FlowSummary) -> dict[str, Any]:
-    named = without_folders(scheme.scheme), without_folders(flow.controller)
-    row: dict[str, Any] = {"profile": scheme.profile, "scheme": named[0], "controller": named[1]}
+    row: dict[str, Any] = {"profile": scheme.profile, "scheme": scheme.scheme, "controller": flow.controller}
     for name in ESTIMATES:
         row |= ends(name, _figure(flow, name))
     start = flow.start_up

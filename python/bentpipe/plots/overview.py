@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.lines import Line2D
 
 from bentpipe.errors import printable
+from bentpipe.experiments.flow_names import without_folders
 from bentpipe.plots import style
 from bentpipe.plots.canvas import canvas
 from bentpipe.runs.summary import counted, group_runs, summarise
@@ -76,13 +77,14 @@ def plot_overview(runs: Sequence[Run], *, left: Sequence[LeftOut] = (), ax: Axes
 def _names(summaries: Sequence[SchemeSummary], groups: Mapping[Group, Sequence[Run]]) -> list[str]:
     """Return the schemes, with Experiment and world if there are several."""
     settings = [groups[summary.group][0].settings for summary in summaries]
+    among = [summary.scheme for summary in groups]
     experiments = [own or summary.experiment for own, summary in zip(settings, summaries, strict=True)]
     has_experiment = len(set(experiments)) > 1
     has_world = len({summary.group.world for summary in summaries}) > 1
     return [
         ", ".join(
             [
-                summary.scheme,
+                without_folders(summary.scheme, among),
                 *([experiment] if has_experiment else []),
                 *([summary.group.world] if has_world and not own else []),
             ]
@@ -92,8 +94,10 @@ def _names(summaries: Sequence[SchemeSummary], groups: Mapping[Group, Sequence[R
 
 
 def _absent(label: str, summaries: Sequence[SchemeSummary], left: Sequence[LeftOut]) -> list[str]:
+    among = [*(each.scheme for each in summaries), *(each.scheme for each in left)]
     present = {summary.scheme for summary in summaries if summary.profile == label}
-    return [each.scheme for each in left if each.profile == label and each.whole and each.scheme not in present]
+    absent = [each.scheme for each in left if each.profile == label and each.whole and each.scheme not in present]
+    return [without_folders(scheme, among) for scheme in absent]
 
 
 def _draw_estimate(axis: Axes, flow: FlowSummary, y: float) -> None:

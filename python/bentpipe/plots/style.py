@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.errors import printable
-from bentpipe.experiments.flow_names import COMMAND, flow_parts, is_command, split_flow
+from bentpipe.experiments.flow_names import COMMAND, flow_parts, is_command, split_flow, without_folders
 from bentpipe.files import replace_file
 
 if TYPE_CHECKING:
@@ -102,9 +102,15 @@ def look(controller: str) -> Look:
     return Look(f"{look(name).name} ({tunables})" if tunables else name, colour, marker, (5, 1.5))
 
 
-def scheme_name(scheme: str) -> str:
-    """Return a scheme's written name: ``CUBIC + BBR`` for ``cubic+bbr``."""
-    return " + ".join(look(part).name for part in flow_parts(scheme))
+def scheme_name(scheme: str, among: Iterable[str] = ()) -> str:
+    """Return a scheme's written name: ``CUBIC + BBR`` for ``cubic+bbr``.
+
+    A class in Python is named by its file too if one of the same name is `among` other schemes.
+    """
+    others = {part for each in among for part in flow_parts(each)}
+    taken = {look(part).name for part in others - set(flow_parts(scheme))}
+    names = [(part, look(part).name) for part in flow_parts(scheme)]
+    return " + ".join(without_folders(part, others) if name in taken else name for part, name in names)
 
 
 def legend_name(controller: str) -> str:

@@ -47,9 +47,9 @@ def summarise(profile: Profile) -> dict[str, Any]:
         hop changes), ``reconfigurations`` (the hop stays, perhaps with an interruption; in a measured Profile the slot
         edges, because the satellites are unknown), ``outages`` (times in which no packet gets through), ``no_path_s``
         (no hop in use), ``rtt_ms`` and per direction ``delay_ms``, ``capacity_bps`` (quantiles while the path is open;
-        None: no limit), ``closed_s`` (time with a capacity of 0: no path, an interruption, an outage), ``loss_mean``
-        (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are for a lone
-        small packet and empty queues, over the time in which they are known.
+        None: no limit, or never open), ``closed_s`` (time with a capacity of 0: no path, an interruption, an outage),
+        ``loss_mean`` (over time with a path), ``loss_episodes``, ``valid_fraction`` and ``queues`` (by hop). Delays are
+        for a lone small packet and empty queues, over the time in which they are known.
 
     Raises:
         UserError: The provenance of a computed Profile does not read.
@@ -115,7 +115,7 @@ def as_rows(summary: dict[str, Any]) -> tuple[list[tuple[str, str]], list[list[o
         side = summary[direction]
         rows.append([f"{direction} delay [ms]", *_cells(side["delay_ms"], 1.0)])
         closed_s = side["closed_s"]
-        while_open = " while open" if closed_s else ""
+        while_open = " (never open)" if closed_s >= summary["duration_s"] else " while open" if closed_s else ""
         rows.append([f"{direction} capacity{while_open} [Mbit/s]", *_cells(side["capacity_bps"], 1e6)])
         loss = (
             "–"
@@ -206,7 +206,7 @@ def _direction(view: PathView, direction: Direction, times_s: NDArray[np.float64
     path = _with_path(view, loss)
     return {
         "delay_ms": _quantiles(view.profile.delay_ms(direction, times_s)),
-        "capacity_bps": _step_quantiles(_during(capacity, capacity.value > 0) or capacity),
+        "capacity_bps": _step_quantiles(_during(capacity, capacity.value > 0)),
         "closed_s": round(float(capacity.widths_s()[capacity.value == 0].sum()), 9),
         "loss_mean": path.mean() if path is not None else None,
         "loss_episodes": _episodes(path) if path is not None else 0,
@@ -255,7 +255,9 @@ def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:
     }
 
 
-def _step_quantiles(steps: Steps) -> dict[str, float] | None:
+def _step_quantiles(steps: Steps | None) -> dict[str, float] | None:
+    if steps is None:
+        return None
     values = steps.quantiles(list(QUANTILES.values()))
     if math.isinf(values.max()):
         return None

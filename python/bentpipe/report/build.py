@@ -109,7 +109,7 @@ def _write(
             if on_progress is not None:
                 on_progress((done + 1) / len(sections))
     html = (
-        environment("bentpipe.report", "pages")
+        environment("bentpipe.report", "pages", [run.scheme for run in runs])
         .get_template("report.html")
         .render(
             parts=page,

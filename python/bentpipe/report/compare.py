@@ -14,7 +14,7 @@ from bentpipe.report.rows import Figure
 from bentpipe.runs.text import NONE, interval, number, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from bentpipe.runs.pairing import Pairing, Scheme
@@ -54,15 +54,16 @@ def item_rows(pairing: Pairing) -> list[list[str]]:
 def table_rows(pairing: Pairing) -> list[list[str]]:
     """Return the table's rows, with the Experiment if there are several."""
     several = len({scheme.experiment for scheme in pairing.schemes}) > 1
-    rows = [cells(scheme) for scheme in pairing.schemes]
+    among = [scheme.name for scheme in pairing.schemes]
+    rows = [cells(scheme, among) for scheme in pairing.schemes]
     return [
         [f"{row[0]}, {scheme.experiment}", *row[1:]] if several else row
         for scheme, row in zip(pairing.schemes, rows, strict=True)
     ]
 
 
-def cells(scheme: Scheme) -> list[str]:
-    """Return one scheme's row of the table."""
+def cells(scheme: Scheme, among: Iterable[str] = ()) -> list[str]:
+    """Return one scheme's row of the table, with its name `among` the others."""
 
     def both(quantity: str, scale: float = 1.0) -> str:
         return " / ".join(NONE if math.isnan(value) else number(scale * value) for value in scheme.means(quantity))
@@ -70,7 +71,7 @@ def cells(scheme: Scheme) -> list[str]:
     ratio = scheme.goodput_ratio()
     return [
         scheme.label,
-        style.scheme_name(scheme.name),
+        style.scheme_name(scheme.name, among),
         str(len(scheme.pairs)),
         both("goodput_bps", 1e-6),
         NONE if ratio is None else f"{ratio.mean:.3f}",

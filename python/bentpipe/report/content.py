@@ -12,7 +12,7 @@ from bentpipe.report import latency, path, program, prose, provenance, tables, w
 from bentpipe.report.rows import Part, Section, SeedTable
 from bentpipe.report.selection import drawable_runs, sorted_runs
 from bentpipe.runs import manifest, text
-from bentpipe.runs.apart import is_alike
+from bentpipe.runs.apart import experiment_of, find_alike
 from bentpipe.runs.commands import idle_connections
 from bentpipe.runs.failed import FailedRun, by_scheme
 from bentpipe.runs.manifest import read_manifest
@@ -22,7 +22,7 @@ from bentpipe.segments import is_locked
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bentpipe.report.place import Place
     from bentpipe.runs.store import Run
@@ -66,13 +66,13 @@ def parts(
             warnings.warn(f"{out}: a race is writing there; the report covers the Runs finished so far", UserWarning, 3)
         for entry in [] if is_selection else read_manifest(out):
             for request in entry.requests:
-                part_of |= dict.fromkeys(entry.places_of(request), _part_of(request, by_part))
+                part = find_alike(request.experiment, request.scheme, runs)
+                part_of |= dict.fromkeys(entry.places_of(request), part)
     requested = part_of.keys() - {run.place for run in failed}
     missing = Counter(part_of[each] for each in requested - stored)
-    by_name = {mine[0].record.experiment.name: part for part, mine in reversed(by_part.items())}
     failed_in: dict[str | None, list[FailedRun]] = {}
     for each in failed:
-        failed_in.setdefault(part_of.get(each.place, by_name.get(each.experiment)), []).append(each)
+        failed_in.setdefault(experiment_of(each, runs), []).append(each)
     content = [
         Part(
             experiment=name,
@@ -101,16 +101,6 @@ def parts(
         lines = by_scheme(each for each in elsewhere if each.experiment == name)
         content[0].failed += [f"{name}: {line}" for line in lines]
     return content
-
-
-def _part_of(request: manifest.Request, by_part: Mapping[str, Sequence[Run]]) -> str | None:
-    """Return the part to which the Runs of a request belong; None: its Experiment has no stored Run."""
-    for name, runs in by_part.items():
-        if runs[0].record.experiment.name == request.experiment.name:
-            stored = next((run for run in runs if run.scheme == request.scheme), runs[0])
-            if is_alike(request.experiment, request.scheme, stored):
-                return name
-    return None
 
 
 def _title(run: Run) -> str:
@@ -150,10 +140,11 @@ def _experiment_facts(runs: Sequence[Run], missing: int, *, is_selection: bool) 
     lengths = {run.duration_s for run in runs}
     length = f"{first.duration_s:g}" if len(lengths) == 1 else path.span(sorted(lengths))
     idle = idle_connections(runs)
+    schemes = list(dict.fromkeys(run.scheme for run in runs))
     return [
         ("Experiment", first.experiment),
         *world.facts(runs),
-        ("Schemes", ", ".join(dict.fromkeys(without_folders(run.scheme) for run in runs))),
+        ("Schemes", ", ".join(without_folders(scheme, schemes) for scheme in schemes)),
         ("Controllers", ", ".join(dict.fromkeys(legend_name(name) for run in runs for name in run.names))),
         ("Length of a run", f"{length} s, of which {first.warmup_s:g} s warm-up"),
         ("Seeds", ", ".join(map(str, seeds))),

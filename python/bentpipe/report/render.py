@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ from bentpipe.runs import text
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bentpipe.report.charts import Chart
     from bentpipe.report.rows import Cell
 
@@ -31,8 +33,11 @@ VENDOR = Path(__file__).with_name("vendor") / "uplot"
 """uPlot 1.6.32 (MIT, by Leon Sorokin) as the npm registry has it: the charts' drawing."""
 
 
-def environment(package: str, folder: str) -> Environment:
-    """Return the templates of a package's folder. All inserted text is escaped, control characters are replaced."""
+def environment(package: str, folder: str, among: Iterable[str] = ()) -> Environment:
+    """Return the templates of a package's folder; `among` are all schemes of a page.
+
+    All inserted text is escaped, control characters are replaced.
+    """
     templates = Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
@@ -42,7 +47,7 @@ def environment(package: str, folder: str) -> Environment:
         finalize=_finalize,
     )
     templates.filters |= {"shown": shown, "count": count, "utc_ms": utc_ms, "goodput": goodput, "chart": chart}
-    templates.filters["short"] = without_folders
+    templates.filters["short"] = partial(without_folders, among=tuple(among))
     templates.globals |= {"interactive": interactive}
     return templates
 

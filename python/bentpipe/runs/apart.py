@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bentpipe.experiments.experiment import Experiment
+    from bentpipe.runs.failed import FailedRun
     from bentpipe.runs.store import Run
 
 
@@ -28,7 +29,37 @@ def distinguish(runs: Iterable[Run]) -> list[Run]:
     return [replace(run, settings=text) if (text := settings.get(id(run))) else run for run in every]
 
 
-def is_alike(experiment: Experiment, scheme: str, run: Run) -> bool:
+def find_alike(experiment: Experiment, scheme: str, runs: Iterable[Run]) -> str | None:
+    """Return `Run.experiment` of the Runs with the settings of an Experiment with a scheme, but for world and Profile.
+
+    None: there is none.
+    """
+    by_name: dict[str, list[Run]] = {}
+    for run in runs:
+        by_name.setdefault(run.experiment, []).append(run)
+    for name, mine in by_name.items():
+        stored = next((run for run in mine if run.scheme == scheme), mine[0])
+        if stored.record.experiment.name == experiment.name and _is_alike(experiment, scheme, stored):
+            return name
+    return None
+
+
+def experiment_of(failed: FailedRun, runs: Sequence[Run]) -> str | None:
+    """Return `Run.experiment` of the Runs with the settings, world and Profile of a failed one; None: there is none.
+
+    Runs over other Profiles count if none is over its own.
+    """
+    mine = [run for run in runs if run.world == failed.world]
+    over = [run for run in mine if run.label == failed.profile and _hashes(run) == failed.profile_hashes]
+    others = [run for run in mine if run.label != failed.profile]
+    return next((name for each in (over, others) if (name := find_alike(failed.requested, failed.scheme, each))), None)
+
+
+def _hashes(run: Run) -> tuple[str, ...]:
+    return tuple(profile.base_hash for profile in run.record.profiles)
+
+
+def _is_alike(experiment: Experiment, scheme: str, run: Run) -> bool:
     """Tell whether a Run of an Experiment with a scheme would have the settings of `run`, but for world and Profile."""
     own = run.record.experiment
     if scheme == run.scheme and _flows(experiment) != _flows(own):
@@ -100,7 +131,7 @@ def _other(experiment: Experiment) -> tuple[str, str]:
 
 
 def _profiles(run: Run) -> tuple[str, str]:
-    hashes = [profile.base_hash for profile in run.record.profiles]
+    hashes = _hashes(run)
     return json.dumps(hashes), f"Profile {'+'.join(each[:8] for each in hashes)}"
 
 

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import UserError
+from bentpipe.experiments.experiment import Experiment
 from bentpipe.experiments.flow_names import split_flow
 from bentpipe.records import Items, Record
 from bentpipe.runs.manifest import FORMAT, ManifestWarning, Place, is_newer, read_document, write_document
@@ -30,6 +31,8 @@ class FailedRun(Record):
     why: str
     profile_hashes: Items[str]
     """Content hashes of its Profiles as given."""
+    requested: Experiment
+    """The Experiment, over the given Profiles."""
 
     @property
     def place(self) -> Place:
@@ -44,7 +47,7 @@ class FailedRun(Record):
 class FailedFile(Record):
     """`failed.json`: the failed Runs of a folder."""
 
-    format: Literal[3] = FORMAT
+    format: Literal[4] = FORMAT
     """Number of the format."""
     failed: Items[FailedRun]
     """The failed Runs."""
@@ -60,6 +63,7 @@ def of_work(item: Work, why: str) -> FailedRun:
         seed=item.seed,
         why=why,
         profile_hashes=tuple(base.hash for base in item.bases),
+        requested=item.experiment,
     )
 
 

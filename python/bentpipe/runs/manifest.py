@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Record)
 
 FILE = "race.json"
-FORMAT: Literal[3] = 3
-"""Format of `race.json` and `failed.json`. Format 2 did not hold the Experiments."""
+FORMAT: Literal[4] = 4
+"""Format of `race.json` and `failed.json`. Format 3 had no hashes of plugins, and failed Runs without Experiments."""
 
 Place = tuple[str, str, str, str, int]
 """Experiment, world, Profile's label, scheme, seed: one Run of the folder."""
@@ -98,7 +98,7 @@ class Manifest(Record):
 class RaceFile(Record):
     """`race.json`: the races of a folder, in the order in which they were requested."""
 
-    format: Literal[3] = FORMAT
+    format: Literal[4] = FORMAT
     """Number of the format."""
     requested: Items[Manifest]
     """The races."""

@@ -19,8 +19,11 @@ from bentpipe.errors import UserError
 from bentpipe.experiments.experiment import Direction, Experiment
 from bentpipe.records import Items, Record
 
-FORMAT: Literal[2] = 2
-"""Format of `run.json` that this version writes and reads. Format 1 named schemes otherwise."""
+FORMAT: Literal[3] = 3
+"""Format of `run.json` that this version writes and reads. Format 2 did not say which Runs are of a test (`test`)."""
+
+MEASURED_FORMAT: Literal[2] = 2
+"""Format of the `run.json` of a measured Run."""
 
 World = Literal["simulated", "emulated"]
 """World of a Run; also the name of its node in the hierarchy, as neither world has a measuring terminal."""
@@ -143,7 +146,7 @@ class ProgramRecord(Record):
 class RunRecord(Record):
     """`run.json` of a simulated or emulated Run."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     """Number of the format."""
     world: World
     """Where it ran."""

@@ -25,7 +25,7 @@ from bentpipe.errors import DiskFullError, StoreError, UserError
 from bentpipe.experiments.flow_names import flow_parts, split_flow
 from bentpipe.files import is_full, read_bytes, reason_of
 from bentpipe.records import Record
-from bentpipe.runs.run_record import FORMAT, RunRecord, World
+from bentpipe.runs.run_record import FORMAT, MEASURED_FORMAT, RunRecord, World
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -340,12 +340,13 @@ def read_record(folder: Path, hint: str) -> dict[str, Any]:
         raise DamagedRunError(f"not JSON ({error})", where=where, hint=hint) from error
     if not isinstance(record, dict) or type(record.get("format")) is not int:
         raise DamagedRunError("no field 'format'", where=where, expected="the run.json of a Run")
-    if record["format"] > FORMAT:
-        problem = f"format {record['format']} is newer than {FORMAT}, the newest known"
+    known = MEASURED_FORMAT if record.get("world") == MEASURED else FORMAT
+    if record["format"] > known:
+        problem = f"format {record['format']} is newer than {known}, the newest known"
         raise UserError(problem, where=where, hint="a newer bentpipe", code="newer_format")
-    if record["format"] < FORMAT:
+    if record["format"] < known:
         problem = f"format {record['format']} is of an older bentpipe"
-        raise UserError(problem, where=where, expected=str(FORMAT), hint="running it again", code="older_format")
+        raise UserError(problem, where=where, expected=str(known), hint="running it again", code="older_format")
     return record
 
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.errors import UserError
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
-from bentpipe.runs.items import items_by_kind
+from bentpipe.runs.items import Items, items_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bentpipe.runs.items import Items
     from bentpipe.runs.run_record import World
     from bentpipe.runs.store import Run
 
@@ -66,7 +65,8 @@ class FlowSummary:
     The rates are over the runs that know them; None: a program's connection was closed before the warm-up in all.
     `completed_s` is the time to completion over the runs in which the flow completed; None: in no run, or the flow has
     no end. `items` are those of its application, by kind. `path` is the role of its Profile. `share` is the flow's
-    share in the goodput of the run's flows of its direction whose times overlap with its own; None: there is no other.
+    share in the goodput of the run's flows of its Profile, direction and time; None: there is no other, or one whose
+    time is not the same overlaps with it.
     A summary may be of `count` flows: rates and retransmits are their sums, others the means over them. `start_s` is
     when they start, since the start of the run.
     """
@@ -93,8 +93,8 @@ class SchemeSummary:
 
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
     which the seed has no effect). `total_bps` is the goodput of all flows together, over the runs that know it, `jain`
-    their fairness index; None if they differ in direction. `queues` describes the disciplines that replace the
-    Profile's own; empty: none.
+    their fairness index; None if they differ in Profile, direction or time. `queues` describes the disciplines that
+    replace the Profile's own; empty: none.
     """
 
     group: Group
@@ -210,11 +210,6 @@ def _scheme(group: Group, valid: list[Run], runs: int, *, together: bool) -> Sch
     results = counted(valid)
     known = [run for run in results if all(flow["goodput_bps"] is not None for flow in run.flows)]
     totals = [total_goodput_bps(run) for run in known]
-    indices = [
-        jain_index([flow["goodput_bps"] for flow in run.flows])
-        for run in known
-        if len(run.flows) > 1 and len({flow["direction"] for flow in run.flows}) == 1
-    ]
     count = min(len(run.flows) for run in results)
     numbers = flows_together(results[0])[:count] if together else [(i,) for i in range(count)]
     return SchemeSummary(
@@ -224,7 +219,7 @@ def _scheme(group: Group, valid: list[Run], runs: int, *, together: bool) -> Sch
         runs=runs,
         flows=tuple(_flow(each, results) for each in numbers),
         total_bps=_estimate_known(totals),
-        jain=_estimate_known(indices, ceiling=1.0),
+        jain=_estimate_known([_jain(run) for run in known], ceiling=1.0),
         queues=" and ".join(rule.description for rule in results[0].record.experiment.queues),
     )
 
@@ -232,9 +227,8 @@ def _scheme(group: Group, valid: list[Run], runs: int, *, together: bool) -> Sch
 def flows_together(run: Run) -> list[tuple[int, ...]]:
     """Return the numbers of the flows of a Run that have one controller, direction, path and time."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    for i, (name, path, flow) in enumerate(zip(run.names, run.flow_paths, run.flows, strict=True)):
-        spec = run.record.experiment.flows[i]
-        groups.setdefault((name, path, flow["direction"], spec.start_ns, spec.stop_ns), []).append(i)
+    for i, (name, path, flow, times) in enumerate(zip(run.names, run.flow_paths, run.flows, _times(run), strict=True)):
+        groups.setdefault((name, path, flow["direction"], times), []).append(i)
     return [tuple(numbers) for numbers in groups.values()]
 
 
@@ -304,25 +298,36 @@ def _times(run: Run) -> list[tuple[float, float]]:
 
 
 def _share(run: Run, flow: Mapping[str, Any], numbers: Sequence[int]) -> float | None:
-    """Return the share of some flows in the goodput of those of their direction and time.
+    """Return the share of some flows in the goodput of those of their Profile, direction and time.
 
-    None: there is no other flow, or a rate is unknown.
+    None: there is no other, one of them has another time, or a rate is unknown. The rate of a flow is over its own
+    time, so it says nothing about a part of it.
     """
-    times = _times(run)
+    times, paths = _times(run), run.flow_paths
     start_s, stop_s = times[numbers[0]]
-    rates = [
-        other["goodput_bps"]
-        for other, (begin_s, end_s) in zip(run.flows, times, strict=True)
-        if other["direction"] == flow["direction"] and begin_s < stop_s and start_s < end_s
+    others = [
+        i
+        for i, (other, (begin_s, end_s)) in enumerate(zip(run.flows, times, strict=True))
+        if other["direction"] == flow["direction"]
+        and paths[i] == paths[numbers[0]]
+        and begin_s < stop_s
+        and start_s < end_s
     ]
-    if len(rates) <= len(numbers) or any(rate is None for rate in rates) or not (total := sum(rates)):
+    rates = [run.flows[i]["goodput_bps"] for i in others]
+    if len(others) <= len(numbers) or len({times[i] for i in others}) > 1 or None in rates or not (total := sum(rates)):
         return None
     return float(flow["goodput_bps"] / total)
 
 
+def _jain(run: Run) -> float | None:
+    """Return the fairness index of a Run's flows; None: they are one, or differ in Profile, direction or time."""
+    kinds = set(zip(run.flow_paths, (flow["direction"] for flow in run.flows), _times(run), strict=True))
+    return jain_index([flow["goodput_bps"] for flow in run.flows]) if len(run.flows) > 1 and len(kinds) == 1 else None
+
+
 def _items(runs: Sequence[Mapping[str, Items]]) -> tuple[ItemSummary, ...]:
     kinds = dict.fromkeys(kind for run in runs for kind in run)
-    every = {kind: [run[kind] for run in runs if kind in run] for kind in kinds}
+    every = {kind: [run.get(kind, Items(kind, 0, 0, ())) for run in runs] for kind in kinds}
     return tuple(
         ItemSummary(
             kind,

@@ -92,6 +92,8 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
 
     Schemes without a valid Run are last.
     """
+    summaries, left_out = list(summaries), list(left_out)
+    among = [*(each.scheme for each in summaries), *(each.scheme for each in left_out)]
     tables: dict[tuple[str, str, str], list[list[str]]] = {}
     groups: dict[tuple[str, str, str], list[SchemeSummary]] = {}
     for summary in summaries:
@@ -102,10 +104,10 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
         facts[key] = sorted(directions) if len(directions) == 1 else []
         # Experiments that differ in their queues have them in their names.
         facts[key] += [group[0].queues] if group[0].queues not in group[0].experiment else []
-        tables[key] = result_rows(group, has_directions=len(directions) > 1)
+        tables[key] = result_rows(group, has_directions=len(directions) > 1, among=among)
     for left in left_out:
         if left.whole:
-            tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left))
+            tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left, among))
     experiments, worlds = ({key[i] for key in tables} for i in (1, 2))
     results = []
     for (profile, experiment, world), rows in tables.items():
@@ -123,22 +125,25 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
     return results
 
 
-def _without_result(left: LeftOut) -> list[str]:
-    return [without_folders(left.scheme), "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
+def _without_result(left: LeftOut, among: Sequence[str]) -> list[str]:
+    return [without_folders(left.scheme, among), "not valid", *[NONE] * (len(RESULT_COLUMNS) - 3), f"0 of {left.runs}"]
 
 
-def result_rows(summaries: Iterable[SchemeSummary], *, has_directions: bool = False) -> list[list[str]]:
+def result_rows(
+    summaries: Iterable[SchemeSummary], *, has_directions: bool = False, among: Iterable[str] = ()
+) -> list[list[str]]:
     """Return means over the seeds under `RESULT_COLUMNS`: a row for each flow, and for each further kind of its items.
 
-    The first row names the scheme; `has_directions`: each flow is named with its direction.
+    The first row names the scheme; `has_directions`: each flow is named with its direction. Names are told from those
+    of the schemes `among`.
     """
     rows = []
     for summary in summaries:
         counts = " ".join(filter(None, count(summary.n, summary.valid, summary.runs)))
         for i, flow in enumerate(summary.flows):
             flow_cells = [
-                without_folders(summary.scheme) if i == 0 else "",
-                without_folders(flow.controller) + (f" {flow.direction}" if has_directions else ""),
+                without_folders(summary.scheme, among) if i == 0 else "",
+                without_folders(flow.controller, among) + (f" {flow.direction}" if has_directions else ""),
                 mean(flow.goodput_bps, MBIT),
                 interval(flow.goodput_bps, MBIT),
                 mean(flow.whole_run_bps, MBIT),
@@ -175,6 +180,7 @@ def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
     tables: dict[tuple[str, ...], list[list[str]]] = {}
     schemes: dict[tuple[str, ...], str] = {}
     every = list(summaries)
+    among = [each.group.scheme for each in every]
     experiments, worlds = {each.group.experiment for each in every}, {each.group.world for each in every}
     several = {each.group.profile for each in every if len({e.path for e in every if e.group == each.group}) > 1}
     for each in every:
@@ -187,16 +193,16 @@ def latency_tables(summaries: Iterable[LoadLatency]) -> list[ResultTable]:
         )
         is_first = schemes.get(where) != group.scheme
         schemes[where] = group.scheme
-        tables.setdefault(where, []).append(_latency_row(each, is_first=is_first))
+        tables.setdefault(where, []).append(_latency_row(each, among, is_first=is_first))
     return [
         ResultTable(f"{', '.join(where)}: means over seeds; RTTs of pings", LATENCY_COLUMNS, rows)
         for where, rows in tables.items()
     ]
 
 
-def _latency_row(each: LoadLatency, *, is_first: bool) -> list[str]:
+def _latency_row(each: LoadLatency, among: Sequence[str], *, is_first: bool) -> list[str]:
     return [
-        without_folders(each.group.scheme) if is_first else "",
+        without_folders(each.group.scheme, among) if is_first else "",
         each.load,
         mean(each.down_bps, MBIT),
         mean(each.up_bps, MBIT),

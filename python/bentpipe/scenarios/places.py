@@ -20,6 +20,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\Z")
 _COMPASS = re.compile(
     r"(?P<lat>[0-9.]+)\s*(?P<north>[NS])[,\s]*(?P<lon>[0-9.]+)\s*(?P<east>[EW])(?:[,\s]*(?P<alt>[+-]?[0-9.]+)M?)?\Z"
 )
+_IATA = re.compile(r"[A-Za-z]{3}\Z")
 _LOOKS_NUMERIC = re.compile(r"[\s0-9.,+eE-]+\Z")
 
 
@@ -65,9 +66,10 @@ def parse_place(text: str, sites: Mapping[str, Place] | None = None) -> Place:
         >>> parse_place("LIS").name, parse_place("38.72N,9.14W").lon_deg
         ('lisbon', -9.14)
     """
+    known = load_sites()
     codes = load_iata_codes() if sites is None else {}
     if sites is None:
-        sites = load_sites()
+        sites = known
     given = text.strip()
     name = codes.get(given.upper(), given.lower())
     if name in sites:
@@ -77,6 +79,12 @@ def parse_place(text: str, sites: Mapping[str, Place] | None = None) -> Place:
         given = ",".join([signs[0] + match["lat"], signs[1] + match["lon"], *filter(None, [match["alt"]])])
     if "," in given or (given and _LOOKS_NUMERIC.match(given)):
         return _coordinates(given)
+    if sites is known and _IATA.match(given):
+        raise UserError(
+            f"place {shown(given)}: the IATA code of no known site",
+            expected="a name or code of `bentpipe sites`",
+            hint="lat,lon such as 38.72,-9.14",
+        )
     raise unknown_name("site", given, sites, "`bentpipe sites` lists them; or give lat,lon such as 38.72,-9.14")
 
 

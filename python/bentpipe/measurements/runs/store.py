@@ -21,7 +21,7 @@ from bentpipe.measurements.runs.counts import count_probes
 from bentpipe.measurements.runs.tables import DISH, TABLES, TIME_COLUMNS, filled
 from bentpipe.records import Items, Record
 from bentpipe.runs import store
-from bentpipe.runs.run_record import FORMAT
+from bentpipe.runs.run_record import MEASURED_FORMAT
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +54,7 @@ class Source(Record):
 class MeasuredRecord(Record):
     """`run.json` of a measured Run."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[2] = MEASURED_FORMAT
     """Number of the format."""
     world: Literal["measured"] = "measured"
     """Where it ran."""
