@@ -8,6 +8,7 @@ which other work on the machine hardly changes; without, it compares CPU times.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -36,6 +37,8 @@ def tree_of(commit: str) -> Iterator[Path]:
     """Check a commit out into a worktree below `OUT`, and remove it afterwards."""
     tree = OUT / "tree"
     remove = ["git", "worktree", "remove", "--force", str(tree)]
+    # A killed benchmark leaves its worktree registered, even if its folder was removed since.
+    subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
     if tree.exists():
         subprocess.run(remove, cwd=ROOT, check=True)
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), commit], cwd=ROOT, check=True)
@@ -72,13 +75,21 @@ def name_of(commit: str) -> str:
     return done.stdout.strip()
 
 
+def dumbbell_of(name: str) -> Path:
+    """Return the dumbbell of a commit, built once by each compiler with each `RUSTFLAGS`."""
+    version = subprocess.run(["rustc", "-V"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    build = hashlib.sha256(f"{version}{os.environ.get('RUSTFLAGS', '')}".encode()).hexdigest()[:8]
+    OUT.mkdir(parents=True, exist_ok=True)
+    program = OUT / f"dumbbell-{name}-{build}"
+    if not program.exists():
+        with tree_of(name) as tree:
+            shutil.copy2(build_example(tree, OUT / "target"), program)
+    return program
+
+
 def main(commit: str) -> dict[str, float]:
     name = name_of(commit)
-    OUT.mkdir(parents=True, exist_ok=True)
-    old = OUT / f"dumbbell-{name}"
-    if not old.exists():
-        with tree_of(name) as tree:
-            shutil.copy2(build_example(tree, OUT / "target"), old)
+    old = dumbbell_of(name)
     new = build_example(ROOT, Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")))
     unit = "instructions" if shutil.which("valgrind") else "seconds of CPU"
     rounds = ROUNDS[unit]

@@ -1,6 +1,7 @@
 """The benchmark against an older commit: its worktree, its counts, and its arguments."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,30 @@ def test_a_tree_that_a_killed_benchmark_left_is_replaced(clone):
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(left), "HEAD"], cwd=clone, check=True)
     with against.tree_of(against.name_of("HEAD~1")) as tree:
         assert (tree / "file").read_text(encoding="ascii") == "old"
+
+
+def test_a_tree_that_a_killed_benchmark_left_is_replaced_without_its_folder(clone):
+    left = against.OUT / "tree"
+    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(left), "HEAD"], cwd=clone, check=True)
+    shutil.rmtree(against.OUT)
+    with against.tree_of(against.name_of("HEAD~1")) as tree:
+        assert (tree / "file").read_text(encoding="ascii") == "old"
+
+
+def test_the_program_of_a_commit_is_built_once_by_each_compiler_and_flags(clone, tmp_path, monkeypatch):
+    rustc = tmp_path / "bin" / "rustc"
+    rustc.parent.mkdir()
+    monkeypatch.setenv("PATH", str(rustc.parent), prepend=os.pathsep)
+    monkeypatch.setattr(against, "build_example", lambda tree, _target: tree / "file")
+    programs = []
+    for version, flags in [("1.90.0", ""), ("1.90.0", ""), ("1.91.0", ""), ("1.91.0", "-Ctarget-cpu=native")]:
+        rustc.write_text(f"#!/bin/sh\necho 'rustc {version}'\n", encoding="ascii")
+        rustc.chmod(0o755)
+        monkeypatch.setenv("RUSTFLAGS", flags)
+        programs.append(against.dumbbell_of(against.name_of("HEAD")))
+        assert programs[-1].read_text(encoding="ascii") == "new"
+    assert programs[0] == programs[1]
+    assert len(set(programs)) == 3
 
 
 def test_an_unknown_commit_is_refused_in_one_line(clone):
