@@ -8,7 +8,7 @@ use bentpipe_profile::app::AppSpec;
 /// Something impossible that an application asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// It uses a stream that it has not opened and was not told of.
+    /// It uses a stream that it has neither opened nor accepted.
     UnknownStream(StreamId),
     /// It writes to a stream that it has closed.
     ClosedStream(StreamId),
@@ -27,7 +27,7 @@ impl Mistake {
 
     const fn expected(self) -> &'static str {
         match self {
-            Self::UnknownStream(_) => "a stream that it opened or was told of",
+            Self::UnknownStream(_) => "a stream that it opened or accepted",
             Self::ClosedStream(_) => "an open stream",
             Self::Spinning => "a timer that it sets to be later than now",
         }

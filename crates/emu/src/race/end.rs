@@ -129,16 +129,27 @@ impl End {
 
     /// Run the timers that are due at `now`, but serve the sockets after [`MAX_AT_ONCE`] of them. One that is due later waits until then, too.
     ///
-    /// A thread that is late has many timers to run, each due later than the one before. If the next is due no later than the first, the
-    /// application spins.
+    /// All of them are run at `now`, as at one instant of the simulator: a timer set to it is due at once, and more than [`MAX_AT_ONCE`] that
+    /// are due no later than one before are refused. A thread that is late has many timers to run, but each is due later than the one before.
     fn run_timers(&mut self, now: Time) -> Result<(), Failure> {
-        let now = self.run_time(now);
-        let Some(first) = self.timers.next() else { return Ok(()) };
-        for _ in 0..MAX_AT_ONCE {
-            let Some(timer) = self.timers.take_due(now) else { return Ok(()) };
-            self.tell(Event::Timer(timer))?;
+        let run_time = self.run_time(now);
+        let (mut latest, mut at_once) = (Time::ZERO, 0);
+        for count in 0.. {
+            let Some(due) = self.timers.next() else { break };
+            if due > latest {
+                if count >= MAX_AT_ONCE {
+                    break;
+                }
+                (latest, at_once) = (due, 0);
+            }
+            let Some(timer) = self.timers.take_due(run_time) else { break };
+            at_once += 1;
+            if at_once > MAX_AT_ONCE {
+                return Err(self.refuse(Mistake::Spinning));
+            }
+            self.tell_at(now, Event::Timer(timer))?;
         }
-        if self.timers.next().is_some_and(|next| next <= first) { Err(self.refuse(Mistake::Spinning)) } else { Ok(()) }
+        Ok(())
     }
 
     /// Wait for the sockets, and handle what happens.
@@ -227,14 +238,18 @@ impl End {
     }
 
     fn tell(&mut self, event: Event) -> Result<(), Failure> {
-        let now = self.setting.clock.now();
+        self.tell_at(self.setting.clock.now(), event)
+    }
+
+    /// Tell the application an event as one of `now`.
+    fn tell_at(&mut self, now: Time, event: Event) -> Result<(), Failure> {
         self.app.on_event(self.run_time(now), &event, &mut self.actions);
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain() {
             self.apply(action)?;
         }
         self.actions = actions;
-        self.setting.progress.check_complete(now);
+        self.setting.progress.check_complete(self.setting.clock.now());
         Ok(())
     }
 

@@ -129,7 +129,7 @@ fn a_write_to_a_stream_that_is_not_open_ends_the_run() {
     };
     assert_eq!(
         error_of(unknown),
-        "flows[0].app: test: it uses stream 3, which does not exist, at 0.000000 s; expected a stream that it opened or was told of"
+        "flows[0].app: test: it uses stream 3, which does not exist, at 0.000000 s; expected a stream that it opened or accepted"
     );
     assert_eq!(error_of(closed), "flows[0].app: test: it writes to stream 0, which it has closed, at 0.030042 s; expected an open stream");
     assert!(error_of(over).contains("stream 0, which it has closed, at 1.000000 s"));

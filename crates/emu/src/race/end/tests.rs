@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Type};
 use std::sync::Mutex;
 
 /// What an application does at an event.
-type Handler = Box<dyn FnMut(&Event, &mut Actions) + Send>;
+type Handler = Box<dyn FnMut(Time, &Event, &mut Actions) + Send>;
 
 /// An application made of a function. It stores the events that it sees.
 struct Script {
@@ -21,14 +21,14 @@ impl App for Script {
         Interest { delivered: true, ..Interest::default() }
     }
 
-    fn on_event(&mut self, _now: Time, event: &Event, actions: &mut Actions) {
+    fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
         self.seen.lock().unwrap().push(*event);
-        (self.on_event)(event, actions);
+        (self.on_event)(now, event, actions);
     }
 }
 
 fn idle() -> Handler {
-    Box::new(|_, _| {})
+    Box::new(|_, _, _| {})
 }
 
 /// Return both ends of a flow with these applications, and the events that they have seen.
@@ -85,7 +85,7 @@ fn message() -> Message {
 #[test]
 fn the_last_message_is_delivered_after_the_other_end_has_closed() {
     let [(mut a, seen), (mut b, _)] = ends([
-        Box::new(|event, actions| match *event {
+        Box::new(|_, event, actions| match *event {
             Event::Started => drop(actions.open()),
             Event::Closed(stream) => {
                 actions.write(stream, message());
@@ -93,7 +93,7 @@ fn the_last_message_is_delivered_after_the_other_end_has_closed() {
             }
             _ => {}
         }),
-        Box::new(|event, actions| {
+        Box::new(|_, event, actions| {
             if let Event::Opened(stream) = *event {
                 actions.close(stream);
             }
@@ -110,7 +110,7 @@ fn the_last_message_is_delivered_after_the_other_end_has_closed() {
 #[test]
 fn a_closed_connection_that_waits_for_its_acknowledgement_wakes_nobody() {
     let [(mut a, _), (mut b, _)] = ends([
-        Box::new(|event, actions| {
+        Box::new(|_, event, actions| {
             if *event == Event::Started {
                 actions.open();
             }
@@ -131,7 +131,7 @@ fn a_closed_connection_that_waits_for_its_acknowledgement_wakes_nobody() {
 fn a_thread_that_is_late_runs_all_its_timers_and_serves_the_sockets_in_between() {
     const INTERVALS: u64 = 25_000;
     let [(mut end, seen), _] = ends([
-        Box::new(|event, actions| match *event {
+        Box::new(|_, event, actions| match *event {
             Event::Started => actions.set_timer(Time(0), 0),
             Event::Timer(number) if number < INTERVALS => actions.set_timer(Time(number + 1), number + 1),
             _ => {}
@@ -157,7 +157,7 @@ fn problem_of(end: &mut End, action: Action) -> String {
 #[test]
 fn an_application_that_sets_its_timers_to_the_past_is_refused() {
     let [(mut end, _), _] = ends([
-        Box::new(|event, actions| {
+        Box::new(|_, event, actions| {
             if matches!(event, Event::Started | Event::Timer(_)) {
                 actions.set_timer(Time(3), 0);
             }
@@ -168,12 +168,26 @@ fn an_application_that_sets_its_timers_to_the_past_is_refused() {
     assert_eq!(misuse.mistake, Mistake::Spinning);
 }
 
+/// By the real clock each is due later than the one before, although nothing waits in between.
+#[test]
+fn an_application_that_sets_its_timers_to_now_is_refused() {
+    let [(mut end, _), _] = ends([
+        Box::new(|now, event, actions| {
+            if matches!(event, Event::Started | Event::Timer(_)) {
+                actions.set_timer(now, 0);
+            }
+        }),
+        idle(),
+    ]);
+    let refused = (0..3).find_map(|_| end.run_timers(end.setting.clock.now()).err());
+    assert!(matches!(refused, Some(Failure::Misuse(Misuse { mistake: Mistake::Spinning, .. }))), "{refused:?}");
+}
+
 /// The words are the simulator's.
 #[test]
 fn streams_that_are_unknown_or_closed_are_refused() {
     let [(mut end, _), _] = ends([idle(), idle()]);
-    let unknown =
-        "flows[0].app: Bulk: it uses stream 3, which does not exist, at 0.000000 s; expected a stream that it opened or was told of";
+    let unknown = "flows[0].app: Bulk: it uses stream 3, which does not exist, at 0.000000 s; expected a stream that it opened or accepted";
     assert_eq!(problem_of(&mut end, Action::Close(StreamId(3))), unknown);
     assert_eq!(problem_of(&mut end, Action::Write(StreamId(3), message())), unknown);
     let accepted = Action::Close(StreamId(StreamId::ACCEPTED));
