@@ -265,12 +265,12 @@ impl End {
         Ok(())
     }
 
-    fn open(&mut self, id: StreamId, choice: Option<ControllerChoice>) -> io::Result<()> {
+    fn open(&mut self, id: StreamId, choice: Option<ControllerChoice>) -> Result<(), Failure> {
         if let Some(ControllerChoice { name, .. }) = choice.as_ref().filter(|choice| !choice.options.is_empty()) {
             let problem = format!(
                 "the application opens a connection with options of {name}; expected none: the kernel's controllers have no options"
             );
-            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+            return Err(Failure::Controller(problem));
         }
         let controller = choice.map_or_else(|| self.setting.controller.clone(), |choice| choice.name);
         let stream = Stream::open(id, self.setting.peer, &controller, self.app.interest()).map_err(|error| refusal(&controller, &error))?;
@@ -332,16 +332,16 @@ impl End {
 }
 
 /// Explain why a connection was not opened.
-fn refusal(controller: &str, error: &io::Error) -> io::Error {
-    let reason = match error.kind() {
+fn refusal(controller: &str, error: &io::Error) -> Failure {
+    let place = format!("the application opens a connection with {controller}");
+    match error.kind() {
         // What the kernel says of a name of `TCP_CONGESTION` that it does not know.
-        ErrorKind::NotFound => format!(
-            "this kernel does not have it; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control; try `modprobe tcp_{controller}` as \
-             root, or the simulator"
-        ),
-        _ => error.to_string(),
-    };
-    io::Error::new(error.kind(), format!("the application opens a connection with {controller}: {reason}"))
+        ErrorKind::NotFound => Failure::Controller(format!(
+            "{place}: this kernel does not have it; expected one of /proc/sys/net/ipv4/tcp_available_congestion_control; try `modprobe \
+             tcp_{controller}` as root, or the simulator"
+        )),
+        kind => Failure::Socket(io::Error::new(kind, format!("{place}: {error}"))),
+    }
 }
 
 #[cfg(test)]

@@ -38,8 +38,10 @@ impl Items {
 /// Why an end of a flow failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Its sockets, or connections that the kernel does not open as the application wants.
+    /// A system call on its sockets.
     Socket(io::Error),
+    /// Its application opens a connection with a controller, or options of one, that the kernel does not have.
+    Controller(String),
     /// Its application asked for something impossible.
     Misuse(Misuse),
 }

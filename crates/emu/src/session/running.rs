@@ -15,8 +15,8 @@ use crate::relay::{RelayEvent, RelayReport};
 use crate::result::{EmulationResult, FlowResult};
 use crate::server;
 use crate::spec::Workload;
-use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::Experiment;
+use bentpipe_apps::misuse::name_of;
+use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::{LinkRow, Links, PendingEvents, Row, RunSink};
 use bentpipe_profile::{Nanos, Streams, Time};
 use nix::unistd::Pid;
@@ -295,13 +295,15 @@ fn check_flows(experiment: &Experiment, progress: &[Arc<Progress>], plugins: &dy
         return Err(EmuError::App(reason));
     }
     let failed = experiment.flows.iter().zip(progress).find_map(|(flow, progress)| Some((flow, progress.failed()?)));
-    match failed {
-        None => Ok(()),
-        Some((_, Failure::Misuse(misuse))) => Err(EmuError::Misuse(misuse.clone())),
-        Some((flow, Failure::Socket(e))) => Err(match &flow.app {
-            AppSpec::Plugin { name, .. } => EmuError::App(format!("app {name}: {e}")),
-            _ => EmuError::Flow { controller: flow.controller.clone(), reason: e.to_string() },
-        }),
+    failed.map_or(Ok(()), |(flow, failure)| Err(error_of(flow, failure)))
+}
+
+/// Return the error of a flow that failed. The author of its application answers for its choices, and not for the sockets.
+fn error_of(flow: &FlowSpec, failure: &Failure) -> EmuError {
+    match failure {
+        Failure::Misuse(misuse) => EmuError::Misuse(misuse.clone()),
+        Failure::Controller(reason) => EmuError::App(format!("app {}: {reason}", name_of(&flow.app))),
+        Failure::Socket(e) => EmuError::Flow { controller: flow.controller.clone(), reason: e.to_string() },
     }
 }
 
@@ -314,5 +316,27 @@ fn give_window(links: &Links, numbers: &Numbers, messages: &mut MessageWriter) {
     for row in links.rows() {
         let flow = u32::try_from(row.flow).map_or(row.flow, |relay| i64::from(numbers.of(relay)));
         messages.row(&Row::Link(LinkRow { flow, ..row }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+    use serde_json::json;
+    use std::io;
+
+    #[test]
+    fn an_application_is_blamed_for_its_choices_and_not_for_the_machine() {
+        let app = json!({"plugin": {"name": "mine.py:Mine"}});
+        let flow = json!({"profile": "path", "direction": "down", "controller": "cubic", "start_ns": 0, "app": app});
+        let flow: FlowSpec = serde_json::from_value(flow).unwrap();
+        for errno in [Errno::EMFILE, Errno::ENOMEM, Errno::ECONNRESET, Errno::ECONNREFUSED] {
+            let error = error_of(&flow, &Failure::Socket(io::Error::from(errno)));
+            assert_eq!(error.kind(), "emulator", "{error}");
+            assert!(error.to_string().starts_with("a flow with cubic: "), "{error}");
+        }
+        let error = error_of(&flow, &Failure::Controller("the application opens a connection with x".to_owned()));
+        assert_eq!((error.kind(), error.to_string().as_str()), ("app", "app mine.py:Mine: the application opens a connection with x"));
     }
 }
