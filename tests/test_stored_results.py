@@ -13,7 +13,6 @@ RESULTS = sorted([*(ROOT / "docs" / "results").glob("*.json"), *({*VALIDATION.rg
 NEEDED = {"commit", "machine", "processor", "kernel", "bentpipe"}
 
 TO_BE_MADE_ANEW = {
-    "python/bentpipe/validation/dish_recorder/result.json",
     "python/bentpipe/validation/emulator/faults.json",
 }
 """Results without `made_on`, or of a commit that this history does not have. Remove those that are made anew."""
