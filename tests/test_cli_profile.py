@@ -123,7 +123,7 @@ def test_show_separates_closed_times_from_the_capacity_while_open(tmp_path: Path
 
 def test_a_path_that_is_always_closed_has_no_capacity(tmp_path: Path) -> None:
     path = tmp_path / "P.parquet"
-    run("make", "--site", "nairobi", "--to", "london", "--duration", 15, "-o", path)
+    run("make", "--site", "nairobi", "--to", "london", "--isl", "never", "--duration", 15, "-o", path)
     down = json.loads(run("show", path, "--json"))["down"]
     assert (down["closed_s"], down["capacity_bps"]) == (15.0, None)
     assert re.search(r"down capacity \(never open\) \[Mbit/s\]\W+–", run("show", path))

@@ -129,7 +129,7 @@ def test_reseeding_changes_the_profile_and_keeps_its_schedule() -> None:
 @pytest.mark.parametrize("place", ["90,0", "-90,0", "0,-150"])
 def test_time_without_a_serving_satellite_is_an_outage_with_a_warning(place: str) -> None:
     with pytest.warns(OutageWarning, match=r"serves it for 20 of 20 s"):
-        profile = make_profile(place, "london", duration_s=20.0)
+        profile = make_profile(place, "london", duration_s=20.0, isl="never")
     assert summarise(profile)["no_path_s"] == 20.0
 
 
@@ -145,7 +145,7 @@ def own_gateways(folder: Path) -> Path:
 
 def test_a_user_gateway_list_gives_a_site_service(tmp_path: Path) -> None:
     with pytest.warns(OutageWarning, match=r"20 of 20 s: an outage; `bentpipe sites` shows coverage"):
-        make_profile("nairobi", "nairobi", duration_s=20.0)
+        make_profile("nairobi", "nairobi", duration_s=20.0, isl="never")
     path = own_gateways(tmp_path)
     made = make_profile("nairobi", "nairobi", duration_s=20.0, gateways=path)
     # Drawn again, the Profile still says which list it was made with.
@@ -317,7 +317,7 @@ def test_handovers_interruptions_outages_and_losses_are_counted_apart() -> None:
 
 def test_an_outage_is_counted_wherever_it_lies() -> None:
     with pytest.warns(OutageWarning):
-        everywhere = summarise(make_profile("90,0", "london", duration_s=20.0))
+        everywhere = summarise(make_profile("90,0", "london", duration_s=20.0, isl="never"))
     assert (everywhere["outages"], everywhere["handovers"], everywhere["reconfigurations"]) == (1, 0, 0)
     # Shell 1 alone leaves Svalbard's south without a satellite for most slots, at the start and the end too.
     with pytest.warns(OutageWarning):

@@ -188,7 +188,10 @@ class Satellites:
         slot_ns: tuple[int, int] | None,
         policy: str,
         seed: int,
+        isl: str,
+        track: str | None = None,
         on_progress: Callable[[float], object] | None = None,
     ) -> str: ...
 
+def track_position(track: str, at_unix_ns: int) -> tuple[float, float, float]: ...
 def scheduling_policies() -> list[tuple[str, str]]: ...

@@ -211,6 +211,32 @@ pub enum OrbitError {
         /// Lowest accepted height [km].
         min_km: f64,
     },
+    /// A track is invalid.
+    #[error("track: point {point}: {problem}; expected {expected}")]
+    Track {
+        /// Number of the point, from 1.
+        point: usize,
+        /// The problem.
+        problem: String,
+        /// Expected content.
+        expected: &'static str,
+    },
+    /// A track does not cover the whole time.
+    #[error(
+        "track: starts {late_s} s after the Profile and ends {short_s} s before the Profile ends; expected points that cover all of it"
+    )]
+    TrackSpan {
+        /// Time from the start of the Profile to the first point [s], or 0.
+        late_s: f64,
+        /// Time from the last point to the end of the Profile [s], or 0.
+        short_s: f64,
+    },
+    /// There is no use of inter-satellite links with this name.
+    #[error("isl: {:?}; expected never, auto or always", shown(name))]
+    UnknownIsl {
+        /// The requested name.
+        name: String,
+    },
     /// There is no policy with this name.
     #[error("no scheduling policy {:?}; there are {known}", shown(name))]
     UnknownPolicy {

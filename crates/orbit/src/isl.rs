@@ -9,13 +9,17 @@ use crate::propagate::Propagator;
 /// Source: Hypatia (Kassing et al., "Exploring the 'Internet from space' with Hypatia", IMC 2020), whose generators use 80 km.
 pub const DEFAULT_LOWEST_LINK_KM: f64 = 80.0;
 
-/// A +Grid over satellites in plane-major order. Satellite s of plane p has links to s ± 1 of its own plane and to s of planes p ± 1, both wrapping
-/// around. A constellation of several shells has one grid per shell.
+/// A +Grid over satellites in plane-major order. Satellite s of plane p has links to s ± 1 of its own plane and to one satellite each of planes p ± 1, both
+/// wrapping around: to the same s, or shifted ([`PlusGrid::shifted`]). A constellation of several shells has one grid per shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlusGrid {
     first: usize,
     planes: usize,
     per_plane: usize,
+    /// Satellite s has its eastern link to s plus this, modulo `per_plane`.
+    shift: usize,
+    /// The same from the last plane to the first.
+    seam_shift: usize,
 }
 
 impl PlusGrid {
@@ -28,7 +32,7 @@ impl PlusGrid {
         if grid_satellites != satellites || grid_satellites == 0 {
             return Err(OrbitError::GridSize { planes, per_plane, grid_satellites, satellites });
         }
-        Ok(Self { first: 0, planes, per_plane })
+        Ok(Self { first: 0, planes, per_plane, shift: 0, seam_shift: 0 })
     }
 
     /// Return the same grid over the satellites from `first` on.
@@ -37,14 +41,30 @@ impl PlusGrid {
         Self { first, ..self }
     }
 
+    /// Return the same grid with its links between planes shifted: satellite s has its eastern link to s + `shift`, across the seam to s + `seam_shift`.
+    #[must_use]
+    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, clippy::cast_possible_truncation)] // a plane has far fewer than 2^63 satellites
+    pub fn shifted(self, shift: i64, seam_shift: i64) -> Self {
+        let slots = |shift: i64| shift.rem_euclid(self.per_plane as i64) as usize;
+        Self { shift: slots(shift), seam_shift: slots(seam_shift), ..self }
+    }
+
     /// Return the four neighbours of a satellite of the grid: fore, aft, east, west. In a grid of one or two planes or slots some are equal or the
     /// satellite itself.
     #[must_use]
     pub fn neighbours(&self, satellite: usize) -> [usize; 4] {
         let (planes, slots) = (self.planes, self.per_plane);
         let (p, s) = ((satellite - self.first) / slots, (satellite - self.first) % slots);
-        let at = |plane: usize, slot: usize| self.first + plane * slots + slot;
-        [at(p, (s + 1) % slots), at(p, (s + slots - 1) % slots), at((p + 1) % planes, s), at((p + planes - 1) % planes, s)]
+        let at = |plane: usize, slot: usize| self.first + plane * slots + slot % slots;
+        let east = if p + 1 == planes { self.seam_shift } else { self.shift };
+        let west = if p == 0 { self.seam_shift } else { self.shift };
+        [at(p, s + 1), at(p, s + slots - 1), at((p + 1) % planes, s + east), at((p + planes - 1) % planes, s + slots - west)]
+    }
+
+    /// Return the satellites of a plane in the order of their slots, from the one that links of the planes before connect to slot 0 of plane 0.
+    pub(crate) fn plane(&self, plane: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let (first, slots, start) = (self.first + plane * self.per_plane, self.per_plane, plane * self.shift);
+        (0..slots).map(move |slot| first + (start + slot) % slots)
     }
 
     /// Return the number of planes.
@@ -121,6 +141,9 @@ mod tests {
         assert_eq!(grid.neighbours(0), [1, 21, 22, 71 * 22]);
         assert_eq!(grid.neighbours(71 * 22 + 3), [71 * 22 + 4, 71 * 22 + 2, 3, 70 * 22 + 3]);
         assert_eq!(grid.links().len(), 2 * 1584);
+        let shifted = grid.shifted(-1, 64);
+        assert_eq!(shifted.neighbours(0), [1, 21, 22 + 21, 71 * 22 + 2]);
+        assert_eq!(shifted.neighbours(71 * 22 + 2)[2], 0);
         assert!(matches!(PlusGrid::new(72, 22, 1583), Err(OrbitError::GridSize { grid_satellites: 1584, satellites: 1583, .. })));
     }
 
@@ -132,8 +155,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn links_are_symmetric(planes in 1_usize..15, per_plane in 1_usize..15, first in 0_usize..20) {
-            let grid = PlusGrid::new(planes, per_plane, planes * per_plane).unwrap().starting_at(first);
+        fn links_are_symmetric(planes in 1_usize..15, per_plane in 1_usize..15, first in 0_usize..20, shift in -20_i64..20, seam in -20_i64..20) {
+            let grid = PlusGrid::new(planes, per_plane, planes * per_plane).unwrap().starting_at(first).shifted(shift, seam);
             for a in grid.satellites() {
                 for b in grid.neighbours(a) {
                     prop_assert!(grid.neighbours(b).contains(&a), "{} {}", a, b);

@@ -10,6 +10,7 @@
 //! | [`batch`], [`ephemeris`] | many satellites at many times |
 //! | [`isl`], [`route`] | +Grid links, shortest paths, the state of a whole constellation |
 //! | [`schedule`] | the serving satellite of a terminal in each 15 s slot |
+//! | [`track`] | positions of a moving terminal |
 //! | [`access`] | builds a Profile from a schedule |
 //! | [`parallel`] | number of threads |
 //!
@@ -33,6 +34,7 @@ mod shared_data;
 mod simd;
 pub mod site;
 pub mod sun;
+pub mod track;
 pub mod visibility;
 pub mod walker;
 

@@ -44,6 +44,19 @@ impl WalkerShell {
         self.planes as usize * self.per_plane as usize
     }
 
+    /// Return the +Grid of the shell with links to the nearest slots of the neighbouring planes.
+    ///
+    /// # Errors
+    /// [`OrbitError::GridSize`] for an empty shell.
+    #[allow(clippy::cast_possible_truncation)] // at most the number of satellites, which is checked
+    pub fn nearest_grid(&self) -> Result<PlusGrid, OrbitError> {
+        // The same slot of the next plane is this many slots ahead; across the seam, plane 0 is behind by all planes but one.
+        let ahead = self.phasing / f64::from(self.planes);
+        let seam_ahead = ahead - self.phasing;
+        let grid = PlusGrid::new(self.planes as usize, self.per_plane as usize, self.len())?;
+        Ok(grid.shifted(-ahead.round() as i64, -seam_ahead.round() as i64))
+    }
+
     /// Return whether the shell is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -137,7 +150,7 @@ pub enum Shell {
     },
 }
 
-/// Return the elements and links of a constellation of several shells, in order. The epoch of Walker shells is `epoch`. Geostationary satellites are at
+/// Return the elements and links of a constellation of several shells, in order; the links go to the nearest slots. The epoch of Walker shells is `epoch`. Geostationary satellites are at
 /// their longitude at `station_kept_at`. A real one keeps its station, but SGP4 without manoeuvres would let it drift half way round the Earth within a
 /// year, so `station_kept_at` must be within days of the requested times.
 ///
@@ -150,8 +163,7 @@ pub fn constellation(shells: &[Shell], epoch: Utc, station_kept_at: Utc) -> Resu
             Shell::Walker { shell, linked } => {
                 let satellites = shell.elements(epoch)?;
                 if *linked {
-                    let grid = PlusGrid::new(shell.planes as usize, shell.per_plane as usize, satellites.len())?;
-                    grids.push(grid.starting_at(elements.len()));
+                    grids.push(shell.nearest_grid()?.starting_at(elements.len()));
                 }
                 elements.extend(satellites);
             }
@@ -228,10 +240,27 @@ mod tests {
         let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH, Utc(EPOCH.0 + 1)).unwrap();
         assert_eq!((elements.len(), elements[12].name.as_str()), (25, "GEO"));
         assert_eq!((elements[11].epoch, elements[12].epoch, elements[13].epoch), (EPOCH, Utc(EPOCH.0 + 1), EPOCH));
-        assert_eq!(grids, [PlusGrid::new(3, 4, 12).unwrap().starting_at(13)]);
+        assert_eq!(grids, [PlusGrid::new(3, 4, 12).unwrap().starting_at(13).shifted(0, 1)]);
     }
 
     proptest! {
+        /// No slot of a neighbouring plane is more than half a slot nearer along the orbit, on either side of the seam.
+        #[test]
+        fn links_between_planes_go_to_the_nearest_slot(planes in 3_u32..40, per_plane in 3_u32..30, phasing in 0_u32..40) {
+            let phasing = f64::from(phasing % planes);
+            let shell = WalkerShell { planes, per_plane, phasing, ..shell(550.0, 53.0) };
+            let grid = shell.nearest_grid().unwrap();
+            let along = |index: usize| {
+                let (plane, slot) = (index / per_plane as usize, index % per_plane as usize);
+                slot as f64 + phasing * plane as f64 / f64::from(planes)
+            };
+            for a in grid.satellites() {
+                let ahead = along(grid.neighbours(a)[2]) - along(a);
+                let wrapped = ahead - (ahead / f64::from(per_plane)).round() * f64::from(per_plane);
+                prop_assert!(wrapped.abs() <= 0.5 + 1e-9, "{} {}", a, wrapped);
+            }
+        }
+
         #[test]
         fn neighbours_in_a_plane_are_equally_far_apart(planes in 1_u32..12, per_plane in 2_u32..30, phasing in 0.0..5.0_f64, plane in 0_u32..12) {
             let shell = WalkerShell { planes, per_plane, phasing, ..shell(550.0, 53.0) };

@@ -38,5 +38,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(emu::summarise_emulation, module)?)?;
     module.add_class::<orbit::PySatellites>()?;
     module.add_function(wrap_pyfunction!(orbit::scheduling_policies, module)?)?;
+    module.add_function(wrap_pyfunction!(orbit::track_position, module)?)?;
     Ok(())
 }

@@ -6,9 +6,10 @@ use bentpipe_orbit::elements::{Elements, age_warning, nearest_of_each, read_elem
 use bentpipe_orbit::isl::PlusGrid;
 use bentpipe_orbit::parallel::on_threads;
 use bentpipe_orbit::propagate::Propagator;
-use bentpipe_orbit::route::{self, Network};
-use bentpipe_orbit::schedule::{self, Gateway, POLICIES, ScheduleRequest, Scheduler, SlotGrid};
+use bentpipe_orbit::route::{self, LinkGraph, Network};
+use bentpipe_orbit::schedule::{self, Gateway, Isl, POLICIES, ScheduleRequest, Scheduler, SlotGrid};
 use bentpipe_orbit::site::Site;
+use bentpipe_orbit::track::{Track, TrackPoint};
 use bentpipe_orbit::visibility;
 use bentpipe_orbit::walker::{Shell, constellation};
 use bentpipe_profile::{Nanos, Utc};
@@ -27,26 +28,31 @@ const SLOTS_PER_SLICE: usize = 64;
 /// RTTs [ms], numbers of hops and satellites of a series of routes.
 type RouteColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Vec<u64>>);
 
-/// A constellation: elements with their propagators, and the inter-satellite links.
+/// A constellation: elements with their propagators, and the inter-satellite links: of routes, and of serving schedules.
 #[pyclass(name = "Satellites", module = "bentpipe._native", frozen)]
 pub struct PySatellites {
     elements: Arc<[Elements]>,
     propagators: Arc<[Propagator]>,
     grids: Vec<PlusGrid>,
+    lasers: Arc<LinkGraph>,
     superseded: usize,
     sha256: Option<String>,
 }
 
 impl PySatellites {
-    fn new(elements: Vec<Elements>, grids: Vec<PlusGrid>, superseded: usize, sha256: Option<String>) -> PyResult<Self> {
+    /// Create the constellation. Schedules use the links of `grids`, routes those to the same slots.
+    fn new(elements: Vec<Elements>, grids: &[PlusGrid], superseded: usize, sha256: Option<String>) -> PyResult<Self> {
         let propagators = Propagator::all(&elements).map_err(user_error)?;
-        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, superseded, sha256 })
+        let lasers = Arc::new(LinkGraph::new(grids, elements.len()));
+        let grids = grids.iter().map(|grid| grid.shifted(0, 0)).collect();
+        Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, lasers, superseded, sha256 })
     }
 
     /// Return the same satellites with other links.
     fn with_grids(&self, grids: Vec<PlusGrid>) -> Self {
         let (elements, propagators) = (self.elements.clone(), self.propagators.clone());
-        Self { elements, propagators, grids, superseded: self.superseded, sha256: self.sha256.clone() }
+        let lasers = Arc::new(LinkGraph::new(&grids, elements.len()));
+        Self { elements, propagators, grids, lasers, superseded: self.superseded, sha256: self.sha256.clone() }
     }
 }
 
@@ -78,7 +84,7 @@ impl PySatellites {
                 Some(at) => nearest_of_each(all, Utc(at)),
                 None => (all, 0),
             };
-            Self::new(elements, Vec::new(), superseded, Some(sha256.to_owned()))
+            Self::new(elements, &[], superseded, Some(sha256.to_owned()))
         })
     }
 
@@ -88,7 +94,7 @@ impl PySatellites {
         let shells: Vec<Shell> = serde_json::from_str(shells).map_err(user_error)?;
         py.detach(|| {
             let (elements, grids) = constellation(&shells, Utc(epoch_unix_ns), Utc(kept_at_unix_ns)).map_err(user_error)?;
-            Self::new(elements, grids, 0, None)
+            Self::new(elements, &grids, 0, None)
         })
     }
 
@@ -244,7 +250,7 @@ impl PySatellites {
         Ok((rtt_ms.into_pyarray(py).reshape(shape)?.into_any(), hops.into_pyarray(py).reshape(shape)?.into_any()))
     }
 
-    #[pyo3(signature = (place, start_unix_ns, duration_ns, gateways, min_elevation_deg, gso_exclusion_deg, slot_ns, policy, seed, on_progress=None))]
+    #[pyo3(signature = (place, start_unix_ns, duration_ns, gateways, min_elevation_deg, gso_exclusion_deg, slot_ns, policy, seed, isl, track=None, on_progress=None))]
     #[allow(clippy::too_many_arguments, reason = "the fields of one request")]
     fn schedule(
         &self,
@@ -258,16 +264,23 @@ impl PySatellites {
         slot_ns: Option<(u64, u64)>,
         policy: &str,
         seed: u64,
+        isl: &str,
+        track: Option<&str>,
         on_progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         let gateways: Vec<Gateway> = serde_json::from_str(gateways).map_err(user_error)?;
+        let points: Option<Vec<TrackPoint>> = track.map(serde_json::from_str).transpose().map_err(user_error)?;
+        let track = points.map(Track::new).transpose().map_err(user_error)?;
         let slots = slot_ns.map_or_else(|| Ok(SlotGrid::default()), |(period, phase)| SlotGrid::new(period, phase)).map_err(user_error)?;
         let request = ScheduleRequest {
             site: site(place)?,
+            track: track.as_ref(),
             start: Utc(start_unix_ns),
             duration: Nanos(duration_ns),
             elements: &self.elements,
             gateways: &gateways,
+            links: &self.lasers,
+            isl: Isl::named(isl).map_err(user_error)?,
             min_elevation_deg,
             gso_exclusion_deg,
             slots,
@@ -278,11 +291,19 @@ impl PySatellites {
         let mut slots = Vec::with_capacity(scheduler.len());
         while slots.len() < scheduler.len() {
             let next = slots.len()..(slots.len() + SLOTS_PER_SLICE).min(scheduler.len());
-            slots.extend(py.detach(|| scheduler.slots(next)));
+            slots.extend(py.detach(|| scheduler.slots(next)).map_err(user_error)?);
             report(py, on_progress.as_ref(), slots.len(), scheduler.len())?;
         }
         serde_json::to_string(&scheduler.schedule(slots)).map_err(user_error)
     }
+}
+
+/// Return a moving terminal's position at a time. `track`: its points as JSON.
+#[pyfunction]
+pub fn track_position(track: &str, at_unix_ns: i64) -> PyResult<(f64, f64, f64)> {
+    let points: Vec<TrackPoint> = serde_json::from_str(track).map_err(user_error)?;
+    let site = Track::new(points).map_err(user_error)?.at(Utc(at_unix_ns));
+    Ok((site.lat_deg, site.lon_deg, site.alt_m))
 }
 
 /// Return the scheduling policies: name and one-line description.

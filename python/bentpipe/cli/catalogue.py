@@ -45,15 +45,15 @@ def cc(
 def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
     """List the sites that --site and --to take by name, with gateways in reach and coverage.
 
-    Cover is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway. 0 % is a permanent
-    outage.
+    Cover is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway; lasers says that
+    inter-satellite links serve the other slots.
 
     Example:
         bentpipe sites
     """
     from bentpipe.cli.console import say
     from bentpipe.objects import catalogue
-    from bentpipe.profiles.coverage import SLOTS
+    from bentpipe.profiles.coverage import SLOTS, coverage_text
     from bentpipe.scenarios.sites import sites_source
 
     rows = catalogue.sites(gateways)
@@ -63,10 +63,12 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
         # Only the JSON has altitudes and further IATA codes: a terminal of 80 columns has no room for them.
         for row in rows:
             row["iata"] = next(iter(row["iata"]), "")
+            row["cover"] = coverage_text(row["coverage_percent"], row["coverage_with_lasers_percent"])
             row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
-            row["cover"] = f"{row['coverage_percent']} %"
         _print(["name", "iata", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
-        say(f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway")
+        say(
+            f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway; else over lasers"
+        )
         say(f"Source: {sites_source()}")
 
 

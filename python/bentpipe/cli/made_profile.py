@@ -49,6 +49,14 @@ Gateways = Annotated[
         show_default=False,
     ),
 ]
+Isl = Annotated[
+    str | None,
+    typer.Option(
+        help="With --site, inter-satellite links: auto (where no satellite above the terminal sees a gateway), never "
+        "or always. [default: auto]",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class MadeProfile:
     loss: Loss = None
     elements: Elements = None
     gateways: Gateways = None
+    isl: Isl = None
 
     def given(self) -> list[str]:
         """Return the flags that were given."""
@@ -93,6 +102,7 @@ class MadeProfile:
                 duration_s=duration_s,
                 elements=self.elements,
                 gateways=self.gateways,
+                isl=self.isl,
                 loss=self.loss,
                 on_progress=advance,
             )

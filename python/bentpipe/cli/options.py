@@ -42,6 +42,14 @@ Gateways = Annotated[
         show_default=False,
     ),
 ]
+Isl = Annotated[
+    str | None,
+    typer.Option(
+        help="Inter-satellite links: auto (where no satellite above the terminal sees a gateway), never or always. "
+        "[default: auto]",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

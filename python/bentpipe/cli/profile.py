@@ -46,6 +46,14 @@ def make(
             show_default=False,
         ),
     ] = None,
+    isl: options.Isl = None,
+    track: Annotated[
+        Path | None,
+        typer.Option(
+            help="A moving terminal in place of --site: CSV with time,lat,lon[,alt]. [default: none]",
+            show_default=False,
+        ),
+    ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -68,6 +76,8 @@ def make(
     as_json: options.AsJson = False,
 ) -> None:
     """Make a Profile: a terminal behind a constellation, or a preset.
+
+    Where no gateway is in reach the path goes over inter-satellite links.
 
     Example:
         bentpipe profile make --site melbourne --to london --start 2026-05-10T09:00:00Z --duration 300 -o P.parquet
@@ -92,6 +102,8 @@ def make(
             "--constellation": constellation,
             "--gateways": gateways,
             "--policy": policy,
+            "--isl": isl,
+            "--track": track,
         }
         if also := [option for option, value in conflicting.items() if value is not None]:
             raise UserError(f"--preset: defines the whole path, so {also[0]} cannot be given with it")
@@ -105,8 +117,10 @@ def make(
                 loss=loss,
                 on_progress=advance,
             )
-    elif site is None or to is None:
+    elif (site is None and track is None) or to is None:
         raise UserError("--site and --to are needed; expected a name of `bentpipe sites`, or lat,lon; or try --preset")
+    elif site is not None and track is not None:
+        raise UserError("--site and --track are given; expected one of them")
     else:
         with progress("making the Profile") as advance:
             made = make_profile(
@@ -118,13 +132,15 @@ def make(
                 constellation=constellation,
                 gateways=gateways,
                 policy=policy,
+                isl=isl,
+                track=track,
                 loss=loss,
                 seed=seed,
                 name=name,
                 on_progress=advance,
             )
     write_profile(made, out)
-    if start is None:
+    if start is None and track is None:
         note(f"no --start given: the Profile begins at {format_utc(made.start_unix_ns)}")
     if loss is None and (process := loss_name(json.loads(made.metadata_json()))) is not None:
         note(f"no --loss given: loss is {loss_text(process)}; `bentpipe loss` lists the others")
@@ -256,8 +272,11 @@ def show(
     table("", columns, directions)
     if served:
         say()
-        heads = ["start", "lasts_s", "norad_id", "satellite", "gateway", "pop", "elevation_deg"]
-        table("", heads, [[row[head] for head in heads] for row in served])
+        heads = ["start", "lasts_s", "norad_id", "satellite", "relays", "gateway", "pop", "elevation_deg"]
+        rows = [row | {"relays": len(row["relays"])} for row in served]
+        if not any(row["relays"] for row in rows):
+            heads.remove("relays")
+        table("", heads, [[row[head] for head in heads] for row in rows])
     elif slots:
         note(f"{source}: has no slots; only Profiles computed from orbits have slots")
 

@@ -28,7 +28,8 @@ def controllers() -> Rows:
 def sites(gateways: FileLike | None = None) -> Rows:
     """List the places with a name: IATA codes, position, PoP, gateways in reach and coverage.
 
-    `coverage_percent` is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway.
+    `coverage_percent` is the share of slots in which a satellite of starlink-gen1 sees the site and a gateway,
+    `coverage_with_lasers_percent` the share with inter-satellite links where no gateway is in reach.
 
     Args:
         gateways: A gateway list (TOML); default: Starlink's of 2024.
@@ -54,6 +55,7 @@ def sites(gateways: FileLike | None = None) -> Rows:
             "pop": place.pop,
             "gateways": cover.gateways,
             "coverage_percent": round(100 * cover.share),
+            "coverage_with_lasers_percent": round(100 * cover.share_with_lasers),
             "description": place.description,
             "source": sites_source(),
         }

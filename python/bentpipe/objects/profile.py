@@ -43,7 +43,7 @@ class Profile(ProfileView):
     def make(
         cls,
         *,
-        site: PlaceLike,
+        site: PlaceLike | None = None,
         to: PlaceLike,
         start: TimeLike | None = None,
         duration: DurationLike = 300.0,
@@ -51,6 +51,8 @@ class Profile(ProfileView):
         constellation: str | None = None,
         gateways: FileLike | None = None,
         policy: str | None = None,
+        isl: str | None = None,
+        track: FileLike | None = None,
         loss: str | None = None,
         seed: int = 0,
         name: str | None = None,
@@ -60,14 +62,17 @@ class Profile(ProfileView):
 
         Args:
             site: The terminal: a name of `bentpipe.sites`, ``(lat, lon)`` [deg], ``(lat, lon, alt_m)``, or the same as
-                text.
+                text. None with `track`.
             to: The server, likewise.
-            start: Start; default: 2026-05-10T09:00:00Z. Needed with `elements`.
+            start: Start; default: 2026-05-10T09:00:00Z, or the first point of `track`. Needed with `elements`.
             duration: Duration, above 0 and at most 31 days.
             elements: A file of orbital elements: TLE or OMM, plain or gzipped.
             constellation: A name of `bentpipe.constellations`; default: starlink-gen1. Not with `elements`.
             gateways: A gateway list (TOML, ``docs/reference/scenarios.md``); default: Starlink's of 2024.
             policy: A name of `bentpipe.policies`, which selects the satellite of each slot; default: starlink-like.
+            isl: Inter-satellite links: ``auto`` (the default) where no satellite above the terminal sees a gateway,
+                ``never``, or ``always``, wherever they shorten the path.
+            track: Positions of a moving terminal: a CSV file with ``time,lat,lon[,alt]``.
             loss: Loss environment, of `bentpipe.losses`; default: ``busy``, for a path that a flow fills.
             seed: Seed of all random processes, 0 to 2^64 - 1.
             name: The Profile's name; default: ``SITE-TO``.
@@ -96,6 +101,8 @@ class Profile(ProfileView):
             constellation=arguments.optional_text(constellation, "constellation"),
             gateways=None if gateways is None else arguments.file(gateways, "gateways"),
             policy=arguments.optional_text(policy, "policy"),
+            isl=arguments.optional_text(isl, "isl"),
+            track=None if track is None else arguments.file(track, "track"),
             loss=arguments.optional_text(loss, "loss"),
             seed=arguments.integer(seed, "seed"),
             name=arguments.optional_text(name, "name"),

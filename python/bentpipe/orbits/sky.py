@@ -109,13 +109,16 @@ def schedule(
     slot_s: tuple[float, float] | None = None,
     policy: str = DEFAULT_POLICY,
     seed: int = 0,
+    isl: str = "never",
+    track: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> str:
-    """Choose serving satellite and gateway of a terminal for each slot, with the geometry of both legs.
+    """Choose serving satellite and gateway of a terminal for each slot, with the geometry of all links.
 
     A satellite is a candidate in a slot if it is above the minimum elevation and clear of the geostationary arc at the
-    slot's begin and end, and a gateway sees it at both. A slot without candidates is an outage. The choice for a slot
-    depends on slot, satellites, policy and seed, not on the start of the schedule.
+    slot's begin and end, and a gateway sees it at both, or one sees a satellite that inter-satellite links connect to
+    it. A slot without candidates is an outage. The choice for a slot depends on slot, satellites, policy and seed, not
+    on the start of the schedule.
 
     Args:
         satellites: The constellation.
@@ -130,6 +133,9 @@ def schedule(
         slot_s: Period of the slots and their phase [s]; default: 15 and 12, that is edges at :12, :27, :42 and :57.
         policy: One of `policies`.
         seed: Seed of the policy's random choices.
+        isl: Inter-satellite links: ``never``; ``auto``: in slots in which no candidate sees a gateway; ``always``:
+            wherever they shorten the path to the PoP.
+        track: Points of a moving terminal as JSON (`bentpipe.scenarios.tracks`); `place` is then where it starts.
         on_progress: Called with the fraction done, 0 to 1.
 
     Returns:
@@ -167,6 +173,8 @@ def schedule(
         slot_ns,
         policy,
         seed,
+        isl,
+        track,
         on_progress,
     )
 

@@ -1,6 +1,7 @@
 """Coverage of a place: gateways in reach, and the share of slots in which a satellite can serve a terminal there.
 
-Inter-satellite links are not modelled: the serving satellite must see the terminal and a gateway at the same time.
+Without inter-satellite links the serving satellite must see the terminal and a gateway at the same time. With them it
+must see the terminal and have links, which lead to a gateway.
 """
 
 from __future__ import annotations
@@ -40,11 +41,14 @@ class Coverage:
 
     Attributes:
         gateways: Number of gateways that a satellite above the place can see.
-        share: Share of `SLOTS` slots, spread over a day, in which at least one satellite can serve the place.
+        share: Share of `SLOTS` slots, spread over a day, in which at least one satellite can serve the place as a bent
+            pipe.
+        share_with_lasers: The same, over inter-satellite links where there is no bent pipe.
     """
 
     gateways: int
     share: float
+    share_with_lasers: float
 
 
 def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> list[Coverage]:
@@ -66,6 +70,8 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
     reach = reach_km(satellites, mask_deg, ground.min_elevation_deg)
     begins = day_ns + SLOT_PHASE_NS + np.arange(SLOTS, dtype=np.int64) * (_DAY_NS // SLOTS)
     begin_km, end_km = (_ecef_km(satellites, times) for times in (begins, begins + SLOT_NS))
+    linked = np.repeat([shell.isl == "grid" for shell in shells], [shell.satellites for shell in shells])
+    exclusion_deg = gso_exclusion_deg(shells)
     below = (begin_km / np.linalg.norm(begin_km, axis=-1, keepdims=True)).astype(np.float32)
     results = []
     for place in places:
@@ -75,12 +81,32 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
         terminal = _Station(place.lat_deg, place.lon_deg, place.alt_m, mask_deg)
         # Satellites above the place are nearer than its farthest gateways: drop the rest.
         above = below @ terminal.up.astype(np.float32) >= math.cos(reach / WGS72_RADIUS_KM)
-        served = 0
-        if near:
-            slot = np.nonzero(above)[1]
-            served = _served(terminal, stations, slot, begin_km[above], end_km[above], gso_exclusion_deg(shells))
-        results.append(Coverage(len(near), served / SLOTS))
+        satellite, slot = np.nonzero(above)
+        first, last = begin_km[above], end_km[above]
+        visible = terminal.sees(first) & terminal.sees(last)
+        satellite, slot, first, last = satellite[visible], slot[visible], first[visible], last[visible]
+        has_gateway = np.zeros(len(slot), bool)
+        for station in stations:
+            has_gateway |= station.sees(first) & station.sees(last)
+        served = _served(terminal, slot, first, last, has_gateway, exclusion_deg)
+        with_lasers = served
+        if served < SLOTS:
+            with_lasers = _served(terminal, slot, first, last, has_gateway | linked[satellite], exclusion_deg)
+        results.append(Coverage(len(near), served / SLOTS, with_lasers / SLOTS))
     return results
+
+
+def coverage_text(bent_percent: int, with_lasers_percent: int) -> str:
+    """Return shares of slots as text.
+
+    Example:
+        >>> [coverage_text(*shares) for shares in ((100, 100), (0, 100), (37, 100), (0, 80))]
+        ['100 %', 'lasers', '37 %, lasers', '0 %, lasers 80 %']
+    """
+    if with_lasers_percent == bent_percent:
+        return f"{bent_percent} %"
+    lasers = "lasers" if with_lasers_percent == 100 else f"lasers {with_lasers_percent - bent_percent} %"
+    return lasers if (bent_percent, with_lasers_percent) == (0, 100) else f"{bent_percent} %, {lasers}"
 
 
 def reach_km(satellites: Satellites, min_elevation_deg: float, gateway_min_elevation_deg: float) -> float:
@@ -137,22 +163,17 @@ class _Station:
 
 def _served(
     terminal: _Station,
-    gateways: Sequence[_Station],
     slot: NDArray[np.intp],
     first: Floats,
     last: Floats,
+    has_path: NDArray[np.bool_],
     exclusion_deg: float,
 ) -> int:
-    """Count the slots in which a satellite can serve.
+    """Count the slots in which a satellite with a path to a gateway is clear of the geostationary arc.
 
     Each row is one satellite in one slot, with its positions at the begin and the end.
     """
-    visible = terminal.sees(first) & terminal.sees(last)
-    slot, first, last = slot[visible], first[visible], last[visible]
-    has_gateway = np.zeros(len(slot), bool)
-    for gateway in gateways:
-        has_gateway |= gateway.sees(first) & gateway.sees(last)
-    slot, first, last = slot[has_gateway], first[has_gateway], last[has_gateway]
+    slot, first, last = slot[has_path], first[has_path], last[has_path]
     clear = terminal.clear_of_gso(first, exclusion_deg) & terminal.clear_of_gso(last, exclusion_deg)
     return len(np.unique(slot[clear]))
 

@@ -89,9 +89,10 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     Returns:
         ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if not stored),
         ``gateway_list`` (as `gateways_source`; None for the packaged list),
-        ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many), ``gateways`` and
-        ``pops`` in use: each with its one-way fibre delay [ms] towards the server, the basis of the delay, and the
-        number of slots.
+        ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many),
+        ``isl`` (use of inter-satellite links, slots over them, fewest and most links; None: no slot has any),
+        ``gateways`` and ``pops`` in use: each with its one-way fibre delay [ms] towards the server, the basis of the
+        delay, and the number of slots.
 
     Raises:
         UserError: The recipe is not in the form that this bentpipe writes.
@@ -114,6 +115,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
                 "slot_phase_s": schedule["slot_phase_ns"] / 1e9,
             },
             "slots": len(schedule["slots"]),
+            "isl": _isl(recipe),
             **_ground(recipe),
         }
         geometry_facts(inputs)  # refuse an edited recipe that cannot be displayed
@@ -126,8 +128,9 @@ def slots(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the serving satellite of each slot; empty unless the access model made the Profile.
 
     Returns:
-        A list of ``{t_s, start, lasts_s, norad_id, satellite, gateway, pop, elevation_deg, candidates}``; the elevation
-        is that at the slot's middle. In an outage satellite, gateway, PoP and elevation are None.
+        A list of ``{t_s, start, lasts_s, norad_id, satellite, relays, gateway, pop, elevation_deg, candidates}``; the
+        elevation is that at the slot's middle, relays are the satellites (catalogue numbers) after the serving one. In
+        an outage satellite, gateway, PoP and elevation are None.
 
     Raises:
         UserError: As `geometry`.
@@ -177,6 +180,15 @@ def geometry_facts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         *_shells(inputs["satellites"]),
         ("scheduling", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
     ]
+    if (isl := inputs["isl"]) is not None:
+        fewest, most = isl["links"]
+        facts.append(
+            (
+                "lasers",
+                f"{isl['use']}: in {isl['slots']} of {inputs['slots']} slots, "
+                + (f"{most} links" if fewest == most else f"{fewest} to {most} links"),
+            )
+        )
     if (listed := inputs["gateway_list"]) is not None:
         facts.append(
             (
@@ -240,6 +252,16 @@ def _ground(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {"gateways": gateways, "pops": list(pops.values())}
 
 
+def _isl(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the use of inter-satellite links; None if no slot has any."""
+    served = [slot["serving"] for slot in recipe["schedule"]["slots"] if slot["serving"] is not None]
+    links = [count for serving in served if (count := len(serving.get("relays", ())))]
+    if not links:
+        return None
+    use = (recipe.get("origin") or {}).get("isl") or "unknown use"
+    return {"use": use, "slots": len(links), "links": [min(links), max(links)]}
+
+
 def _leg(name: str, to: str, delay_ns: int, fibre: Mapping[str, str] | None, count: int) -> dict[str, Any]:
     source = fibre or {"basis": "", "detail": ""}
     delay = {"one_way_ms": delay_ns / 1e6, "basis": source["basis"], "detail": source["detail"]}
@@ -254,12 +276,13 @@ def _slot(slot: Mapping[str, Any], recipe: Mapping[str, Any], start_unix_ns: int
         "lasts_s": (slot["end_ns"] - slot["start_ns"]) / 1e9,
     }
     if serving is None:
-        satellite = dict.fromkeys(("norad_id", "satellite", "gateway", "pop", "elevation_deg"))
+        satellite = dict.fromkeys(("norad_id", "satellite", "gateway", "pop", "elevation_deg")) | {"relays": []}
     else:
         middle = float(np.asarray(serving["elevation_deg"])[len(serving["elevation_deg"]) // 2])
         satellite = {
             "norad_id": serving["norad_id"],
             "satellite": serving["name"],
+            "relays": [relay["norad_id"] for relay in serving.get("relays", ())],
             "gateway": serving["gateway"],
             "pop": recipe["ground"]["gateways"][serving["gateway"]]["pop"],
             "elevation_deg": round(middle, 1),

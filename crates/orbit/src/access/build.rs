@@ -4,9 +4,14 @@
 //!   terminal ── sat:44713 ──────────── gateway:Arlington ── pop:SEA ── server
 //!               both radio legs,       fibre to the PoP     fibre on
 //!               grants, queue, loss
+//!
+//!   terminal ── sat:44713 ── isl:44713-44714 ── feeder:44714 ── gateway:Arlington ── pop:SEA ── server
+//!               user leg,    laser              feeder link
+//!               grants, …
 //! ```
-//! There is one hop for each pair of satellite and gateway. It contains the whole access in both directions. Routes change hops at slot edges.
+//! There is one hop for each serving satellite and the [`Chain`] behind it. It contains the whole access in both directions. Routes change hops at slot edges.
 
+use super::chain::{Chain, LinkHop, link_delays};
 use super::error::AccessError;
 use super::ground::Ground;
 use super::origin::Origin;
@@ -14,13 +19,14 @@ use super::params::AccessParams;
 use super::slots::{SlotDraw, SlotSource};
 use super::space::{Pass, SpaceHop};
 use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
+use crate::track::Track;
 use bentpipe_profile::queue_rule::with_queues_of;
 use bentpipe_profile::{
     Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Migration, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit,
     QueueSpec, Rate, RouteEntry, Series, Streams, Time, Utc,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The inputs of a Profile, from which it can be drawn with another seed. Stored in its provenance.
 #[derive(Serialize, Deserialize)]
@@ -57,14 +63,28 @@ pub fn build(
     params.check()?;
     ground.check()?;
     check_slots(schedule)?;
+    if !schedule.track.is_empty() {
+        Track::new(schedule.track.clone())?;
+    }
     let grid = SlotGrid::new(schedule.slot_period_ns, schedule.slot_phase_ns)?;
     let mut plan = Plan::new(schedule, ground, params, grid, Streams::new(seed).child("access"));
     plan.add_slots()?;
     let mut hops = plan.space.iter().map(|hop| hop.build(params)).collect::<Result<Vec<_>, _>>()?;
+    let first_link = hops.len();
+    hops.extend(plan.links.iter().map(|link| link.build(schedule.duration_ns)).collect::<Result<Vec<_>, _>>()?);
+    let first_ground = hops.len();
     hops.append(&mut plan.ground_hops);
     if hops.is_empty() {
-        hops.push(wire("terminal".to_owned(), 0)); // no serving satellite in any slot: the Profile is one outage at the terminal
+        hops.push(wire("terminal".to_owned(), &Series::constant(0))); // no serving satellite in any slot: the Profile is one outage at the terminal
     }
+    let number = |hop: &HopRef| match *hop {
+        HopRef::Space(index) => index,
+        HopRef::Link(index) => first_link + index,
+        HopRef::Ground(index) => first_ground + index,
+    };
+    let routes = plan.routes.iter().map(|(at_ns, hops)| RouteEntry { at_ns: *at_ns, hops: hops.iter().map(number).collect() }).collect();
+    let over_lasers = schedule.slots.iter().filter(|s| s.serving.as_ref().is_some_and(|serving| !serving.relays.is_empty())).count();
+    let lasers = if over_lasers > 0 { format!(", {over_lasers} of them over inter-satellite links") } else { String::new() };
     let recipe = Recipe {
         maker: MAKER.to_owned(),
         schedule: schedule.clone(),
@@ -75,7 +95,7 @@ pub fn build(
     let provenance = Provenance {
         kind: "computed".to_owned(),
         description: format!(
-            "{:.4}, {:.4} to {} by {} scheduling, {} slots; delay and loss fitted to pings, capacity from published figures",
+            "{:.4}, {:.4} to {} by {} scheduling, {} slots{lasers}; delay and loss fitted to pings, capacity from published figures",
             schedule.site.lat_deg,
             schedule.site.lon_deg,
             ground.server,
@@ -89,7 +109,7 @@ pub fn build(
         recipe: serde_json::to_value(recipe).unwrap_or_default(),
     };
     let (start, duration) = (Utc(schedule.start_unix_ns), Nanos(schedule.duration_ns));
-    Ok(Profile::new(name.to_owned(), start, duration, Basis::OneWay, provenance, hops, plan.routes, plan.events)?)
+    Ok(Profile::new(name.to_owned(), start, duration, Basis::OneWay, provenance, hops, routes, plan.events)?)
 }
 
 /// Draw a Profile with another seed: the same satellite passes and queues, new random processes.
@@ -132,9 +152,9 @@ fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
 }
 
 /// Build a hop that has only a delay.
-fn wire(name: String, delay_ns: u64) -> Hop {
+pub(super) fn wire(name: String, delay: &Series) -> Hop {
     let side = || HopDirection {
-        delay: Series::constant(delay_ns),
+        delay: delay.clone(),
         capacity: None,
         loss: None,
         jitter: None,
@@ -144,6 +164,14 @@ fn wire(name: String, delay_ns: u64) -> Hop {
     Hop { name, shared_id: None, up: side(), down: side() }
 }
 
+/// A hop by its group. The groups' places in the Profile are known when all slots are added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HopRef {
+    Space(usize),
+    Link(usize),
+    Ground(usize),
+}
+
 /// The Profile's parts, filled slot by slot.
 struct Plan<'a> {
     schedule: &'a ServingSchedule,
@@ -151,12 +179,17 @@ struct Plan<'a> {
     grid: SlotGrid,
     source: SlotSource<'a>,
     space: Vec<SpaceHop<'a>>,
-    /// (satellite, gateway) → index in `space`.
-    space_index: BTreeMap<(u64, &'a str), usize>,
+    /// Chain → index in `space`.
+    space_index: BTreeMap<Chain<'a>, usize>,
+    links: Vec<LinkHop>,
+    /// Chain from a link on → index in `links`.
+    link_index: BTreeMap<Chain<'a>, usize>,
     ground_hops: Vec<Hop>,
     /// Name → index in `ground_hops`.
     ground_index: BTreeMap<String, usize>,
-    routes: Vec<RouteEntry>,
+    /// Names of satellite hops and links.
+    names: BTreeSet<String>,
+    routes: Vec<(Time, Vec<HopRef>)>,
     events: Vec<Event>,
 }
 
@@ -166,11 +199,14 @@ impl<'a> Plan<'a> {
             schedule,
             ground,
             grid,
-            source: SlotSource::new(params, streams, grid, schedule.site.lon_deg),
+            source: SlotSource::new(params, streams, grid, schedule.site.lon_deg).on_track(&schedule.track),
             space: Vec::new(),
             space_index: BTreeMap::new(),
+            links: Vec::new(),
+            link_index: BTreeMap::new(),
             ground_hops: Vec::new(),
             ground_index: BTreeMap::new(),
+            names: BTreeSet::new(),
             routes: Vec::new(),
             events: Vec::new(),
         }
@@ -178,17 +214,12 @@ impl<'a> Plan<'a> {
 
     /// Add all slots of the schedule.
     fn add_slots(&mut self) -> Result<(), AccessError> {
-        // Satellite hops come first in the Profile, so their number must be known before routes refer to ground hops.
         let schedule = self.schedule;
-        let mut pairs: Vec<(u64, &str)> = schedule.slots.iter().filter_map(|s| s.serving.as_ref()).map(pair).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        let space_count = pairs.len();
         let mut previous: Option<&Serving> = None;
         for (number, slot) in schedule.slots.iter().enumerate() {
             let draw = self.draw(slot);
             match &slot.serving {
-                Some(serving) => self.add_serving(number, slot, serving, draw, previous, space_count)?,
+                Some(serving) => self.add_serving(number, slot, serving, draw, previous)?,
                 None => self.add_outage(slot),
             }
             previous = slot.serving.as_ref();
@@ -210,22 +241,28 @@ impl<'a> Plan<'a> {
         serving: &'a Serving,
         draw: SlotDraw,
         previous: Option<&Serving>,
-        space_count: usize,
     ) -> Result<(), AccessError> {
-        let hop = self.space_hop(serving);
+        let chain = Chain::of(serving);
+        let hop = self.space_hop(&chain);
         let leg = self.ground.leg(&serving.gateway)?;
         let gateway = self.ground_hop(format!("gateway:{}", serving.gateway), leg.gateway_pop_ns);
         let pop = self.ground_hop(format!("pop:{}", leg.pop), leg.pop_server_ns);
         // The event interrupts both directions. The uplink's longer interruption is part of its grant schedule.
         let interruption_ns = Nanos(u64::try_from(draw.down_interruption_ns).unwrap_or(0));
         self.space[hop].passes.push(Pass::new(number, slot, serving, draw, &self.source, self.grid, self.schedule)?);
-        let route = vec![hop, space_count + gateway, space_count + pop];
+        let mut route = vec![HopRef::Space(hop)];
+        for (first, delays) in link_delays(number, slot, serving)?.into_iter().enumerate() {
+            let link = self.link_hop(chain.rest(first));
+            self.links[link].passes.push(delays);
+            route.push(HopRef::Link(link));
+        }
+        route.extend([HopRef::Ground(gateway), HopRef::Ground(pop)]);
         let at_ns = Time(slot.start_ns);
-        if self.routes.last().is_none_or(|last| last.hops != route) {
-            self.routes.push(RouteEntry { at_ns, hops: route });
+        if self.routes.last().is_none_or(|last| last.1 != route) {
+            self.routes.push((at_ns, route));
         }
         if slot.start_ns > 0 {
-            let left = previous.map_or(hop, |b| self.space_index[&pair(b)]);
+            let left = previous.map_or(hop, |b| self.space_index[&Chain::of(b)]);
             // Pings at slot edges arrive late but in order and are hardly ever lost: packets wait for the new satellite, and the old one
             // sends no more. Losses at reconfigurations are in the loss series.
             let queue = if left == hop {
@@ -256,10 +293,12 @@ impl<'a> Plan<'a> {
     /// Add a slot without a satellite, or without one that sees a gateway. Queues are dropped, since no satellite will serve them.
     fn add_outage(&mut self, slot: &ServingSlot) {
         let at_ns = Time(slot.start_ns);
-        if self.routes.last().is_none_or(|last| !last.hops.is_empty()) {
-            self.routes.push(RouteEntry { at_ns, hops: Vec::new() });
+        if self.routes.last().is_none_or(|last| !last.1.is_empty()) {
+            self.routes.push((at_ns, Vec::new()));
             let fate = Fate { queue: QueueFate::Drop, ..Fate::LOSSLESS };
-            let hop = self.routes.iter().rev().find_map(|r| r.hops.first()).copied().unwrap_or(0);
+            // The first hop of a route is the serving satellite's.
+            let first = self.routes.iter().rev().find_map(|(_, hops)| hops.first());
+            let hop = first.map_or(0, |first| if let HopRef::Space(hop) = first { *hop } else { 0 });
             self.events.push(Event { at_ns, interruption_ns: Nanos::ZERO, hop, kind: EventKind::Outage, up: fate, down: fate });
         }
         if let Some(outage) = self.events.last_mut() {
@@ -267,18 +306,36 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Return the index of the satellite hop, adding it if it is new.
-    fn space_hop(&mut self, serving: &'a Serving) -> usize {
-        if let Some(&known) = self.space_index.get(&pair(serving)) {
+    /// Return the index of the satellite hop of a chain, adding it if it is new.
+    fn space_hop(&mut self, chain: &Chain<'a>) -> usize {
+        if let Some(&known) = self.space_index.get(chain) {
             return known;
         }
-        // The same satellite over another gateway is another hop and needs another name.
-        let known_satellite = self.space_index.keys().any(|(norad_id, _)| *norad_id == serving.norad_id);
-        let name =
-            if known_satellite { format!("sat:{}@{}", serving.norad_id, serving.gateway) } else { format!("sat:{}", serving.norad_id) };
+        // The same satellite with another chain behind it is another hop and needs another name.
+        let name = self.new_name(format!("sat:{}", chain.satellites[0]), chain.gateway);
         self.space.push(SpaceHop { name, passes: Vec::new(), duration_ns: self.schedule.duration_ns });
-        self.space_index.insert(pair(serving), self.space.len() - 1);
+        self.space_index.insert(chain.clone(), self.space.len() - 1);
         self.space.len() - 1
+    }
+
+    /// Return the index of the hop of a chain's first link, adding it if it is new.
+    fn link_hop(&mut self, chain: Chain<'a>) -> usize {
+        if let Some(&known) = self.link_index.get(&chain) {
+            return known;
+        }
+        let name = self.new_name(chain.link_name(), chain.gateway);
+        self.links.push(LinkHop { name, passes: Vec::new() });
+        self.link_index.insert(chain, self.links.len() - 1);
+        self.links.len() - 1
+    }
+
+    /// Return `name` if no other hop has it, otherwise with the gateway, and with a number from 2 on if that is not enough.
+    fn new_name(&mut self, name: String, gateway: &str) -> String {
+        let with_gateway = format!("{name}@{gateway}");
+        let numbered = (2..).map(|number| format!("{with_gateway}#{number}"));
+        let free = [name, with_gateway.clone()].into_iter().chain(numbered).find(|name| !self.names.contains(name)).unwrap_or_default();
+        self.names.insert(free.clone());
+        free
     }
 
     /// Return the index of a ground hop, adding it if it is new.
@@ -286,16 +343,16 @@ impl<'a> Plan<'a> {
         if let Some(&known) = self.ground_index.get(&name) {
             return known;
         }
-        self.ground_hops.push(wire(name.clone(), delay_ns));
+        self.ground_hops.push(wire(name.clone(), &Series::constant(delay_ns)));
         self.ground_index.insert(name, self.ground_hops.len() - 1);
         self.ground_hops.len() - 1
     }
 }
 
-fn pair(serving: &Serving) -> (u64, &str) {
-    (serving.norad_id, &serving.gateway)
-}
-
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "laser_tests.rs"]
+mod laser_tests;

@@ -15,8 +15,9 @@
 //! | [`loss`] | loss episodes in continuous time |
 //! | [`ground`] | gateway to `PoP` to server |
 //! | [`origin`] | which satellites, by which rules: for the provenance |
-//! | [`legs`] | propagation over both radio legs |
-//! | `space` | the hop of one satellite and gateway |
+//! | [`legs`] | propagation over radio legs and lasers |
+//! | `chain` | satellites and gateway of a slot, and the hops between them |
+//! | `space` | the hop of one serving satellite, with the whole access |
 //! | [`mod@build`] | hops, routes and events put together |
 //!
 //! Each slot draws from streams named after its number since 1970, so what happens at 09:00:12 UTC does not depend on when the Profile began or
@@ -24,6 +25,7 @@
 
 pub mod build;
 pub mod capacity;
+mod chain;
 mod error;
 pub mod grants;
 pub mod ground;

@@ -15,6 +15,9 @@ pub struct Origin {
     pub gateway_min_elevation_deg: f64,
     /// Smallest angle to the geostationary arc at the terminal [deg].
     pub gso_exclusion_deg: f64,
+    /// Use of inter-satellite links (`auto`, `always`), if a slot has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isl: Option<String>,
     /// Seed of the scheduling policy's draws. A Profile that is reseeded keeps its schedule, and so this seed.
     pub schedule_seed: u64,
 }

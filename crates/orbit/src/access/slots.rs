@@ -3,6 +3,7 @@
 use super::load;
 use super::params::{AccessParams, FRAME_PERIODS};
 use crate::schedule::SlotGrid;
+use crate::track::{self, TrackPoint};
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Direction, Streams};
 
@@ -44,6 +45,8 @@ pub struct SlotSource<'a> {
     streams: Streams,
     grid: SlotGrid,
     lon_deg: f64,
+    /// Positions of a moving terminal; empty: it stays at `lon_deg`.
+    track: &'a [TrackPoint],
     /// ln of the Profile's load factor, drawn stream.
     profile_log: f64,
 }
@@ -53,7 +56,13 @@ impl<'a> SlotSource<'a> {
     #[must_use]
     pub fn new(params: &'a AccessParams, streams: Streams, grid: SlotGrid, lon_deg: f64) -> Self {
         let profile_log = load::profile_log(&params.load, streams);
-        Self { params, streams, grid, lon_deg, profile_log }
+        Self { params, streams, grid, lon_deg, track: &[], profile_log }
+    }
+
+    /// Take the longitude of each slot from a track, if it has points.
+    #[must_use]
+    pub const fn on_track(self, track: &'a [TrackPoint]) -> Self {
+        Self { track, ..self }
     }
 
     /// Return the stream called `name` of a slot.
@@ -89,7 +98,9 @@ impl<'a> SlotSource<'a> {
 
     /// Return ln of the load of the hour and the Profile.
     fn common_log(&self, number: i64) -> f64 {
-        load::daily_log(&self.params.load, self.grid.start_of(number).0, self.lon_deg) + self.profile_log
+        let at = self.grid.start_of(number);
+        let lon_deg = if self.track.is_empty() { self.lon_deg } else { track::position(self.track, at).lon_deg };
+        load::daily_log(&self.params.load, at.0, lon_deg) + self.profile_log
     }
 
     /// Choose the grant period by its weight.

@@ -13,7 +13,7 @@ const SLOT: u64 = 15_000_000_000;
 const EDGE: i64 = 1_734_544_812_000_000_000;
 
 /// Build a schedule that starts `lead_ns` before the edge [`EDGE`]. `serving[k]`: satellite and gateway of slot k.
-fn schedule(lead_ns: u64, serving: &[Option<(u64, &str)>]) -> ServingSchedule {
+pub(super) fn schedule(lead_ns: u64, serving: &[Option<(u64, &str)>]) -> ServingSchedule {
     let duration_ns = lead_ns + SLOT * (serving.len() as u64 - 1);
     let slots = serving.iter().enumerate().map(|(k, serving)| {
         let start_ns = if k == 0 { 0 } else { lead_ns + SLOT * (k as u64 - 1) };
@@ -25,6 +25,7 @@ fn schedule(lead_ns: u64, serving: &[Option<(u64, &str)>]) -> ServingSchedule {
                 norad_id,
                 name: format!("TEST-{norad_id}"),
                 gateway: gateway.to_owned(),
+                relays: Vec::new(),
                 sample_step_ns: step,
                 user_leg_km: (0..n).map(|i| 640.0 + norad_id as f64 + 3.0 * i as f64).collect(),
                 gateway_leg_km: (0..n).map(|i| 900.0 - 2.0 * i as f64).collect(),
@@ -41,13 +42,14 @@ fn schedule(lead_ns: u64, serving: &[Option<(u64, &str)>]) -> ServingSchedule {
         slot_period_ns: SLOT,
         slot_phase_ns: 12_000_000_000,
         site: Site::new(48.46, -123.31, 0.0).unwrap(),
+        track: Vec::new(),
         min_elevation_deg: 25.0,
         policy: "test".to_owned(),
         slots: slots.collect(),
     }
 }
 
-fn ground() -> Ground {
+pub(super) fn ground() -> Ground {
     let leg = |gateway_pop_ns| GroundLeg {
         pop: "SEA".to_owned(),
         gateway_pop_ns,
@@ -77,11 +79,12 @@ fn origin() -> Origin {
         }),
         gateway_min_elevation_deg: 25.0,
         gso_exclusion_deg: 18.0,
+        isl: None,
         schedule_seed: 1,
     }
 }
 
-fn make(schedule: &ServingSchedule, seed: u64) -> Profile {
+pub(super) fn make(schedule: &ServingSchedule, seed: u64) -> Profile {
     build("p", schedule, &ground(), &AccessParams::default(), Some(&origin()), seed).unwrap()
 }
 

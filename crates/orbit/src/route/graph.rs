@@ -43,18 +43,27 @@ impl LinkGraph {
             }
         }
         let order = |plane_down: bool, slot_down: bool| -> Vec<u32> {
-            let turn = |i: usize, of: usize, down: bool| if down { of - 1 - i } else { i };
-            let of_grid = |grid: &PlusGrid| {
-                let (first, planes, slots) = (grid.satellites().start, grid.planes(), grid.per_plane());
-                let of_plane =
-                    move |p| (0..slots).map(move |s| id(first + turn(p, planes, plane_down) * slots + turn(s, slots, slot_down)));
-                (0..planes).flat_map(of_plane)
+            let turned = |all: &mut dyn DoubleEndedIterator<Item = usize>, down: bool| -> Vec<usize> {
+                if down { all.rev().collect() } else { all.collect() }
             };
-            grids.iter().flat_map(of_grid).collect()
+            let of_grid =
+                |grid: &PlusGrid| turned(&mut (0..grid.planes()), plane_down).into_iter().map(|plane| (*grid, plane)).collect::<Vec<_>>();
+            let planes = grids.iter().flat_map(of_grid);
+            planes.flat_map(|(grid, plane)| turned(&mut grid.plane(plane), slot_down)).map(id).collect()
         };
         let sweeps =
             [(false, false), (true, true), (false, true), (true, false)].map(|(plane_down, slot_down)| order(plane_down, slot_down));
         Self { neighbours, length_km: vec![[f64::INFINITY; DEGREE]; satellites], sweeps }
+    }
+
+    /// Return every link once, the smaller index first, in order.
+    #[must_use]
+    pub fn links(&self) -> Vec<(usize, usize)> {
+        let ends = self.neighbours.iter().enumerate();
+        let mut links: Vec<_> = ends.flat_map(|(a, to)| to.iter().map(move |&b| (a, b as usize)).filter(|&(a, b)| a < b)).collect();
+        links.sort_unstable();
+        links.dedup();
+        links
     }
 
     /// Compute the length of every link at these positions. A link to a satellite without a position (NaN) is never used.

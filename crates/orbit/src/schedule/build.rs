@@ -1,15 +1,19 @@
 //! Builds a schedule: for each slot the candidates, the policy's choice, the best gateway, and the geometry of both legs.
 
 use super::gateways::{Gateway, Gateways};
+use super::lasers::{Isl, Lasers};
 use super::policy::{Candidate, MAX_LOOK_AHEAD_S, PolicyEntry, SlotContext};
 use super::slots::SlotGrid;
-use super::types::{Serving, ServingSchedule, ServingSlot};
+use super::terminal::Terminal;
+use super::types::{Relay, Serving, ServingSchedule, ServingSlot};
 use crate::elements::Elements;
 use crate::error::{OrbitError, in_range};
-use crate::frames::{Observer, gmst_rad, teme_to_ecef};
+use crate::frames::{LIGHT_KM_S, Observer, gmst_rad, norm, sub, teme_to_ecef};
 use crate::propagate::Propagator;
+use crate::route::LinkGraph;
 use crate::site::Site;
 use crate::sun::{is_sunlit, sun_position_km};
+use crate::track::Track;
 use crate::visibility::{GsoArc, launch_ranks};
 use bentpipe_profile::{Nanos, Streams, Utc};
 use rayon::prelude::*;
@@ -23,8 +27,10 @@ const LOOK_AHEAD_STEP_S: f64 = 5.0;
 /// The inputs of a schedule.
 #[derive(Clone, Copy)]
 pub struct ScheduleRequest<'a> {
-    /// The terminal.
+    /// The terminal; on a track, where it is at the start.
     pub site: Site,
+    /// Positions of a moving terminal.
+    pub track: Option<&'a Track>,
     /// Start of the Profile.
     pub start: Utc,
     /// Duration of the Profile.
@@ -33,6 +39,10 @@ pub struct ScheduleRequest<'a> {
     pub elements: &'a [Elements],
     /// The gateways.
     pub gateways: &'a [Gateway],
+    /// The links between satellites.
+    pub links: &'a LinkGraph,
+    /// When to use them.
+    pub isl: Isl,
     /// Lowest elevation at the terminal [deg].
     pub min_elevation_deg: f64,
     /// Smallest angle to the geostationary arc at the terminal [deg]; zero to ignore the arc. Starlink keeps 18–22° (arXiv 2307.00402).
@@ -53,9 +63,8 @@ pub struct Scheduler<'a> {
     satellites: Vec<Propagator>,
     launch_ranks: Vec<Option<f64>>,
     gateways: Gateways<'a>,
-    observer: Observer,
+    terminal: Terminal<'a>,
     sin_min_elevation: f64,
-    arc: GsoArc,
     key: u64,
 }
 
@@ -64,20 +73,20 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// [`OrbitError::OutOfRange`] for a zero duration or more than a year, an elevation outside 0…90° or an arc exclusion outside 0…90°;
-    /// [`OrbitError::NotAnOrbit`] for elements that SGP4 refuses.
+    /// [`OrbitError::NotAnOrbit`] for elements that SGP4 refuses; [`OrbitError::TrackSpan`] for a track that does not cover the Profile.
     pub fn new(request: ScheduleRequest<'a>) -> Result<Self, OrbitError> {
         in_range("lowest elevation", request.min_elevation_deg, 0.0..=90.0, "0 to 90 degrees")?;
         in_range("exclusion of the geostationary arc", request.gso_exclusion_deg, 0.0..=90.0, "0 to 90 degrees")?;
         in_range("duration in seconds", request.duration.as_secs_f64(), 1e-9..=366.0 * 86_400.0, "above 0 and at most a year")?;
         let end = request.start.plus(request.duration);
+        request.track.map_or(Ok(()), |track| track.check_span(request.start, end))?;
         let first = request.slots.slot_at(request.start);
         Ok(Self {
             satellites: Propagator::all(request.elements)?,
             launch_ranks: launch_ranks(request.elements),
             gateways: Gateways::new(request.gateways),
-            observer: Observer::new(request.site),
+            terminal: Terminal::new(request.site, request.track),
             sin_min_elevation: request.min_elevation_deg.to_radians().sin(),
-            arc: GsoArc::new(request.site),
             key: Streams::new(request.seed).key("schedule"),
             slots: first..request.slots.slot_at(Utc(end.0 - 1)) + 1,
             end,
@@ -100,10 +109,12 @@ impl<'a> Scheduler<'a> {
     /// Compute a range of slots, by their index in the Profile, on every core.
     ///
     /// A satellite that cannot be propagated to a slot is no candidate in it; a slot without candidates is an outage.
-    #[must_use]
-    pub fn slots(&self, range: std::ops::Range<usize>) -> Vec<ServingSlot> {
+    ///
+    /// # Errors
+    /// [`OrbitError::LinkThroughEarth`] in the first slot that needs inter-satellite links while one passes too low.
+    pub fn slots(&self, range: std::ops::Range<usize>) -> Result<Vec<ServingSlot>, OrbitError> {
         let numbers: Vec<i64> = self.slots.clone().skip(range.start).take(range.len()).collect();
-        numbers.into_par_iter().map(|slot| self.slot(slot)).collect()
+        numbers.into_par_iter().map_init(|| None, |lasers, slot| self.slot(slot, lasers)).collect()
     }
 
     /// Assemble the schedule of these slots.
@@ -115,6 +126,7 @@ impl<'a> Scheduler<'a> {
             slot_period_ns: self.request.slots.period_ns,
             slot_phase_ns: self.request.slots.phase_ns,
             site: self.request.site,
+            track: self.request.track.map_or_else(Vec::new, |track| track.points().to_vec()),
             min_elevation_deg: self.request.min_elevation_deg,
             policy: self.request.policy.name.to_owned(),
             slots,
@@ -130,81 +142,102 @@ impl<'a> Scheduler<'a> {
 /// As [`Scheduler::new`].
 pub fn schedule(request: ScheduleRequest<'_>) -> Result<ServingSchedule, OrbitError> {
     let scheduler = Scheduler::new(request)?;
-    let slots = scheduler.slots(0..scheduler.len());
+    let slots = scheduler.slots(0..scheduler.len())?;
     Ok(scheduler.schedule(slots))
 }
 
 impl Scheduler<'_> {
-    /// Compute one slot.
-    fn slot(&self, slot: i64) -> ServingSlot {
+    /// Compute one slot. `lasers`: paths over inter-satellite links, whose memory the slots of a thread reuse.
+    fn slot(&self, slot: i64, lasers: &mut Option<Lasers>) -> Result<ServingSlot, OrbitError> {
         let begins = self.request.slots.start_of(slot);
         let ends = begins.plus(Nanos(self.request.slots.period_ns));
-        let (candidates, gateways) = self.candidates(begins, ends);
-        let context = SlotContext { key: self.key, slot, site_lat_deg: self.request.site.lat_deg };
+        let mut candidates = if self.request.isl == Isl::Always { Vec::new() } else { self.candidates(begins, ends, None) };
+        let over_lasers = candidates.is_empty() && self.request.isl != Isl::Never;
+        if over_lasers {
+            let lasers = lasers.get_or_insert_with(|| Lasers::new(self.request.links));
+            lasers.update(&self.satellites, &self.gateways, begins, ends)?;
+            candidates = self.candidates(begins, ends, Some(lasers));
+        }
+        let lasers = lasers.as_ref().filter(|_| over_lasers);
+        let site_lat_deg = self.request.track.map_or(self.request.site, |track| track.at(begins)).lat_deg;
+        let context = SlotContext { key: self.key, slot, site_lat_deg };
         let from = begins.max(self.request.start);
         let to = ends.min(self.end);
         let serving = (!candidates.is_empty()).then(|| {
-            let chosen = self.request.policy.policy.choose(&context, &candidates);
-            self.serving(&candidates[chosen], gateways[chosen], from, to)
+            let chosen = &candidates[self.request.policy.policy.choose(&context, &candidates)];
+            let (path, gateway) = match lasers {
+                None => (vec![chosen.index], self.gateway(&self.satellites[chosen.index], begins, ends)?),
+                Some(lasers) => lasers.path(chosen.index, &self.gateways)?,
+            };
+            self.serving(chosen.sunlit, &path, gateway, from, to)
         });
         let since_start = |at: Utc| at.0.abs_diff(self.request.start.0);
-        ServingSlot {
+        Ok(ServingSlot {
             start_ns: since_start(from),
             end_ns: since_start(to),
             serving: serving.flatten(),
             candidates: u32::try_from(candidates.len()).unwrap_or(u32::MAX),
-        }
+        })
     }
 
-    /// Return the satellites that can serve from `begins` to `ends`, and the gateway of each.
-    fn candidates(&self, begins: Utc, ends: Utc) -> (Vec<Candidate>, Vec<usize>) {
+    /// Return the satellites that can serve from `begins` to `ends`: with `lasers` those with any path, otherwise those that see a gateway.
+    fn candidates(&self, begins: Utc, ends: Utc, lasers: Option<&Lasers>) -> Vec<Candidate> {
         let (gmst_begin, gmst_end) = (gmst_rad(begins), gmst_rad(ends));
+        let [(observer, arc), (observer_end, arc_end)] = [begins, ends].map(|at| (self.terminal.observer(at), self.terminal.arc(at)));
+        let near_arc = |observer: &Observer, arc: &GsoArc, position_km| {
+            self.request.gso_exclusion_deg > 0.0 && arc.separation_deg(observer.position_km(), position_km) < self.request.gso_exclusion_deg
+        };
         let sun = sun_position_km(begins);
         let mut candidates = Vec::new();
-        let mut gateways = Vec::new();
         for (index, satellite) in self.satellites.iter().enumerate() {
             let Ok(state) = satellite.state(begins) else { continue };
             let begin_km = teme_to_ecef(state.position_km, gmst_begin);
-            if self.observer.sin_elevation_and_range(begin_km).0 < self.sin_min_elevation {
+            if observer.sin_elevation_and_range(begin_km).0 < self.sin_min_elevation {
                 continue;
             }
             let Ok(state_end) = satellite.state(ends) else { continue };
             let end_km = teme_to_ecef(state_end.position_km, gmst_end);
-            if self.observer.sin_elevation_and_range(end_km).0 < self.sin_min_elevation || self.near_arc(begin_km) || self.near_arc(end_km)
+            if observer_end.sin_elevation_and_range(end_km).0 < self.sin_min_elevation
+                || near_arc(&observer, &arc, begin_km)
+                || near_arc(&observer_end, &arc_end, end_km)
             {
                 continue;
             }
-            let Some(gateway) = self.gateways.best(begin_km, end_km) else { continue };
-            let look = self.observer.look(begin_km);
+            let onward_ms = match lasers {
+                None => self.gateways.best(begin_km, end_km).map(|(_, delay_ms)| delay_ms),
+                Some(lasers) => lasers.delay_ms(index),
+            };
+            let Some(onward_ms) = onward_ms else { continue };
+            let look = observer.look(begin_km);
             candidates.push(Candidate {
                 index,
                 norad_id: satellite.norad_id(),
                 elevation_deg: look.elevation_deg,
                 azimuth_deg: look.azimuth_deg,
                 range_km: look.range_km,
+                path_ms: look.range_km / LIGHT_KM_S * 1000.0 + onward_ms,
                 sunlit: is_sunlit(state.position_km, sun),
                 launch_rank: self.launch_ranks[index],
                 remaining_s: if self.request.policy.policy.needs_remaining() { self.remaining_s(satellite, begins) } else { 0.0 },
             });
-            gateways.push(gateway);
         }
-        (candidates, gateways)
+        candidates
     }
 
-    /// Return whether a satellite is too near to the geostationary arc.
-    fn near_arc(&self, position_km: [f64; 3]) -> bool {
-        self.request.gso_exclusion_deg > 0.0
-            && self.arc.separation_deg(self.observer.position_km(), position_km) < self.request.gso_exclusion_deg
+    /// Return the best gateway that sees a satellite from `begins` to `ends`.
+    fn gateway(&self, satellite: &Propagator, begins: Utc, ends: Utc) -> Option<usize> {
+        let [begin_km, end_km] = [begins, ends].map(|at| position_km(satellite, at));
+        self.gateways.best(begin_km?, end_km?).map(|(gateway, _)| gateway)
     }
 
     /// Return how long a satellite stays above the mask from `at` on [s].
     fn remaining_s(&self, satellite: &Propagator, at: Utc) -> f64 {
+        let observer = self.terminal.observer(at);
         let mut seconds = 0.0;
         while seconds < MAX_LOOK_AHEAD_S {
             let later = Nanos::from_secs_f64(seconds).map_or(at, |span| at.plus(span));
-            let Ok(state) = satellite.state(later) else { break };
-            let position = teme_to_ecef(state.position_km, gmst_rad(later));
-            if self.observer.sin_elevation_and_range(position).0 < self.sin_min_elevation {
+            let Some(position) = position_km(satellite, later) else { break };
+            if observer.sin_elevation_and_range(position).0 < self.sin_min_elevation {
                 break;
             }
             seconds += LOOK_AHEAD_STEP_S;
@@ -212,31 +245,45 @@ impl Scheduler<'_> {
         seconds
     }
 
-    /// Compute both legs from `from` to `to`; `None`: the satellite cannot be propagated in between.
-    fn serving(&self, candidate: &Candidate, gateway: usize, from: Utc, to: Utc) -> Option<Serving> {
-        let satellite = &self.satellites[candidate.index];
+    /// Compute the lengths of all links of a path from `from` to `to`; `None`: a satellite cannot be propagated in between. `path`: the satellites, the
+    /// serving one first.
+    fn serving(&self, sunlit: bool, path: &[usize], gateway: usize, from: Utc, to: Utc) -> Option<Serving> {
+        let satellites: Vec<&Propagator> = path.iter().map(|&index| &self.satellites[index]).collect();
+        let relay =
+            |satellite: &&Propagator| Relay { norad_id: satellite.norad_id(), name: satellite.name().to_owned(), link_km: Vec::new() };
         let span_ns = to.0.abs_diff(from.0);
         let whole_steps = span_ns.div_ceil(SAMPLE_STEP_NS);
         let mut serving = Serving {
-            norad_id: candidate.norad_id,
-            name: satellite.name().to_owned(),
+            norad_id: satellites[0].norad_id(),
+            name: satellites[0].name().to_owned(),
             gateway: self.gateways.name(gateway).to_owned(),
+            relays: satellites[1..].iter().map(relay).collect(),
             sample_step_ns: SAMPLE_STEP_NS,
             user_leg_km: Vec::new(),
             gateway_leg_km: Vec::new(),
             elevation_deg: Vec::new(),
             azimuth_deg: Vec::new(),
-            sunlit: candidate.sunlit,
+            sunlit,
         };
         for step in 0..=whole_steps {
             let at = from.plus(Nanos((step * SAMPLE_STEP_NS).min(span_ns)));
-            let position = teme_to_ecef(satellite.state(at).ok()?.position_km, gmst_rad(at));
-            let look = self.observer.look(position);
+            let mut position = position_km(satellites[0], at)?;
+            let look = self.terminal.observer(at).look(position);
             serving.user_leg_km.push(look.range_km);
-            serving.gateway_leg_km.push(self.gateways.range_km(gateway, position));
             serving.elevation_deg.push(look.elevation_deg);
             serving.azimuth_deg.push(look.azimuth_deg);
+            for (satellite, relay) in satellites[1..].iter().zip(&mut serving.relays) {
+                let next = position_km(satellite, at)?;
+                relay.link_km.push(norm(sub(next, position)));
+                position = next;
+            }
+            serving.gateway_leg_km.push(self.gateways.range_km(gateway, position));
         }
         Some(serving)
     }
+}
+
+/// Return a satellite's Earth-fixed position; `None`: it cannot be propagated.
+fn position_km(satellite: &Propagator, at: Utc) -> Option<[f64; 3]> {
+    satellite.state(at).ok().map(|state| teme_to_ecef(state.position_km, gmst_rad(at)))
 }

@@ -38,19 +38,14 @@ impl<'a> Gateways<'a> {
         self.observers[gateway].0.sin_elevation_and_range(position_km).1
     }
 
-    /// Return the index of the best gateway: of those that see both positions, the one with the smallest delay from the satellite at the first position to
-    /// the point of presence. A gateway that sees both ends of a pass's part also sees the positions in between.
-    pub(super) fn best(&self, begin_km: [f64; 3], end_km: [f64; 3]) -> Option<usize> {
+    /// Return the index of the best gateway and its delay [ms]: of those that see both positions, the one with the smallest delay from the satellite at the
+    /// first position to the point of presence. A gateway that sees both ends of a pass's part also sees the positions in between.
+    pub(super) fn best(&self, begin_km: [f64; 3], end_km: [f64; 3]) -> Option<(usize, f64)> {
         let delay_ms = |(index, (observer, sin_min)): (usize, &(Observer, f64))| {
             let (sin_begin, range) = observer.sin_elevation_and_range(begin_km);
             let (sin_end, _) = observer.sin_elevation_and_range(end_km);
             (sin_begin >= *sin_min && sin_end >= *sin_min).then(|| (index, range / LIGHT_KM_S * 1000.0 + self.all[index].to_pop_ms))
         };
-        self.observers
-            .iter()
-            .enumerate()
-            .filter_map(delay_ms)
-            .min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
-            .map(|(index, _)| index)
+        self.observers.iter().enumerate().filter_map(delay_ms).min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))
     }
 }

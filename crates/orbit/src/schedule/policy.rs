@@ -1,11 +1,11 @@
 //! Scheduling policies: the trait and the list. To add a policy, write a file and add it to [`POLICIES`].
 
-use super::{highest_elevation, longest_visibility, nearest, starlink_like};
+use super::{highest_elevation, least_delay, longest_visibility, nearest, starlink_like};
 use crate::error::OrbitError;
 use bentpipe_profile::keyed_u64;
 
-/// A satellite that can serve in a slot: above the mask at the slot's start and end, outside the exclusion around the geostationary arc, and visible to a
-/// gateway throughout.
+/// A satellite that can serve in a slot: above the mask at the slot's start and end, outside the exclusion around the geostationary arc, and with a path to
+/// a gateway: one that sees it throughout, or one at the end of inter-satellite links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// Index in the elements.
@@ -18,6 +18,8 @@ pub struct Candidate {
     pub azimuth_deg: f64,
     /// Distance at the slot's start [km].
     pub range_km: f64,
+    /// Delay of the path over it from the terminal to the point of presence at the slot's start [ms].
+    pub path_ms: f64,
     /// Whether it is sunlit at the slot's start.
     pub sunlit: bool,
     /// Rank of its launch in the constellation: 0: oldest; 1: newest; `None`: unknown.
@@ -73,7 +75,7 @@ pub struct PolicyEntry {
 }
 
 /// All policies.
-pub const POLICIES: [PolicyEntry; 4] = [
+pub const POLICIES: [PolicyEntry; 5] = [
     PolicyEntry {
         name: "starlink-like",
         description: "drawn with weights for elevation, poleward bias, sunlight and newer launches (arXiv 2307.00402)",
@@ -89,6 +91,11 @@ pub const POLICIES: [PolicyEntry; 4] = [
         name: "longest-visibility",
         description: "the candidate that stays above the mask longest: fewest handovers",
         policy: &longest_visibility::LongestVisibility,
+    },
+    PolicyEntry {
+        name: "least-delay",
+        description: "the candidate with the shortest path from the terminal to the point of presence",
+        policy: &least_delay::LeastDelay,
     },
 ];
 

@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::elements::{Elements, read_elements};
+use crate::isl::PlusGrid;
+use crate::route::LinkGraph;
 use crate::shared_data::shared_data;
+use crate::track::{Track, TrackPoint};
 use crate::walker::WalkerShell;
 use bentpipe_profile::{Nanos, Utc};
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 /// 2026-05-10T09:00:00Z.
 const START: Utc = Utc(1_778_403_600_000_000_000);
@@ -25,6 +29,12 @@ fn shell() -> Vec<Elements> {
     shell.elements(START).unwrap()
 }
 
+/// The +Grid of [`shell`].
+fn links() -> &'static LinkGraph {
+    static LINKS: LazyLock<LinkGraph> = LazyLock::new(|| LinkGraph::new(&[PlusGrid::new(72, 22, 1584).unwrap()], 1584));
+    &LINKS
+}
+
 fn gateways() -> Vec<Gateway> {
     let gateway = |name: &str, lat, lon, to_pop_ms| Gateway {
         name: name.to_owned(),
@@ -38,10 +48,13 @@ fn gateways() -> Vec<Gateway> {
 fn request<'a>(elements: &'a [Elements], gateways: &'a [Gateway], name: &str) -> ScheduleRequest<'a> {
     ScheduleRequest {
         site: Site::new(-37.81, 144.96, 0.0).unwrap(),
+        track: None,
         start: START,
         duration: Nanos::from_secs(100),
         elements,
         gateways,
+        links: links(),
+        isl: Isl::Never,
         min_elevation_deg: 25.0,
         gso_exclusion_deg: 0.0,
         slots: SlotGrid::default(),
@@ -105,6 +118,7 @@ fn each_policy_chooses_by_its_criterion() {
         elevation_deg,
         azimuth_deg: 10.0,
         range_km,
+        path_ms: remaining_s,
         sunlit: true,
         launch_rank: None,
         remaining_s,
@@ -112,7 +126,7 @@ fn each_policy_chooses_by_its_criterion() {
     let candidates = [candidate(1, 30.0, 900.0, 200.0), candidate(2, 80.0, 600.0, 100.0), candidate(3, 79.0, 590.0, 50.0)];
     let context = SlotContext { key: 1, slot: 1, site_lat_deg: 0.0 };
     let chosen = |name: &str| candidates[policy(name).unwrap().policy.choose(&context, &candidates)].norad_id;
-    assert_eq!((chosen("highest-elevation"), chosen("nearest"), chosen("longest-visibility")), (2, 3, 1));
+    assert_eq!(["highest-elevation", "nearest", "longest-visibility", "least-delay"].map(chosen), [2, 3, 1, 3]);
     let error = policy("fastest").err().expect("there is none").to_string();
     assert!(error.contains("starlink-like, highest-elevation"), "{error}");
 }
@@ -128,6 +142,87 @@ fn a_slot_without_satellite_or_gateway_is_an_outage() {
     assert!(schedule(empty).unwrap().slots.iter().all(|s| s.serving.is_none()));
     let nothing = ScheduleRequest { duration: Nanos::ZERO, ..request(&elements, &gateways, "nearest") };
     assert!(matches!(schedule(nothing), Err(crate::OrbitError::OutOfRange { .. })));
+}
+
+/// With `auto` a place in reach of gateways has the same schedule as without inter-satellite links, and mid-ocean has a path in every slot.
+#[test]
+fn inter_satellite_links_serve_where_no_gateway_is_in_reach() {
+    let (elements, gateways) = (shell(), gateways());
+    let near = |isl| schedule(ScheduleRequest { isl, ..request(&elements, &gateways, "starlink-like") }).unwrap();
+    assert_eq!(near(Isl::Auto), near(Isl::Never));
+    let ocean = Site::new(-40.0, -120.0, 0.0).unwrap();
+    let far = |isl, name| schedule(ScheduleRequest { site: ocean, isl, ..request(&elements, &gateways, name) }).unwrap();
+    assert!(far(Isl::Never, "nearest").slots.iter().all(|s| s.serving.is_none()));
+    let served = far(Isl::Auto, "nearest");
+    let grid = PlusGrid::new(72, 22, 1584).unwrap();
+    for slot in &served.slots {
+        let serving = slot.serving.as_ref().expect("lasers reach Australia");
+        assert!((5..20).contains(&serving.relays.len()), "{}", serving.relays.len());
+        let mut at = serving.norad_id;
+        for relay in &serving.relays {
+            assert!(grid.neighbours(usize::try_from(at - 90_000).unwrap()).contains(&usize::try_from(relay.norad_id - 90_000).unwrap()));
+            assert_eq!(relay.link_km.len(), serving.user_leg_km.len());
+            assert!(relay.link_km.iter().all(|&km| (100.0..5000.0).contains(&km)), "{relay:?}");
+            at = relay.norad_id;
+        }
+    }
+}
+
+/// Return the length of a slot's path at its start, with the fibre as light in vacuum [km].
+fn path_km(serving: &Serving, gateways: &[Gateway]) -> f64 {
+    let to_pop_ms = gateways.iter().find(|g| g.name == serving.gateway).unwrap().to_pop_ms;
+    let lasers: f64 = serving.relays.iter().map(|relay| relay.link_km[0]).sum();
+    serving.user_leg_km[0] + lasers + serving.gateway_leg_km[0] + to_pop_ms / 1000.0 * crate::frames::LIGHT_KM_S
+}
+
+#[test]
+fn always_never_lengthens_a_path() {
+    let (elements, gateways) = (shell(), gateways());
+    let with = |isl| {
+        let start = START.plus(Nanos::from_secs(12)); // so that the first samples are at the slots' starts
+        let later = ScheduleRequest { start, isl, duration: Nanos::from_secs(300), ..request(&elements, &gateways, "least-delay") };
+        schedule(later).unwrap()
+    };
+    for (bent, lasers) in with(Isl::Never).slots.iter().zip(&with(Isl::Always).slots) {
+        let [bent, lasers] = [bent, lasers].map(|slot| path_km(slot.serving.as_ref().unwrap(), &gateways));
+        assert!(lasers <= bent + 1e-6, "{lasers} {bent}");
+    }
+}
+
+#[test]
+fn a_link_through_the_earth_is_refused_where_it_is_needed() {
+    let (elements, gateways) = (shell(), gateways());
+    let swapped = LinkGraph::new(&[PlusGrid::new(22, 72, 1584).unwrap()], 1584);
+    let with = |isl, site| schedule(ScheduleRequest { isl, site, links: &swapped, ..request(&elements, &gateways, "nearest") });
+    let (near, ocean) = (Site::new(-37.81, 144.96, 0.0).unwrap(), Site::new(-40.0, -120.0, 0.0).unwrap());
+    assert!(with(Isl::Auto, near).is_ok());
+    assert!(matches!(with(Isl::Auto, ocean), Err(crate::OrbitError::LinkThroughEarth { .. })));
+    let error = Isl::named("sometimes").unwrap_err().to_string();
+    assert!(error.contains("never, auto or always"), "{error}");
+}
+
+/// A ship that does not move has the schedule of a place; one that moves has other legs.
+#[test]
+fn a_moving_terminal_is_followed() {
+    let (elements, gateways) = (shell(), gateways());
+    let point =
+        |at_s: i64, lon_deg| TrackPoint { at_unix_ns: START.0 + at_s * 1_000_000_000, site: Site { lat_deg: -37.81, lon_deg, alt_m: 0.0 } };
+    let with = |lon_deg| {
+        let track = Track::new(vec![point(0, 144.96), point(100, lon_deg)]).unwrap();
+        schedule(ScheduleRequest { track: Some(&track), ..request(&elements, &gateways, "nearest") })
+    };
+    let still = schedule(request(&elements, &gateways, "nearest")).unwrap();
+    assert_eq!(with(144.96).unwrap().slots, still.slots);
+    let moved = with(145.3).unwrap();
+    assert_eq!(
+        moved.slots[0].serving.as_ref().unwrap().user_leg_km[0].to_bits(),
+        still.slots[0].serving.as_ref().unwrap().user_leg_km[0].to_bits()
+    );
+    let last = |s: &ServingSchedule| *s.slots.last().unwrap().serving.as_ref().unwrap().user_leg_km.last().unwrap();
+    assert!((last(&moved) - last(&still)).abs() > 0.1, "30 km away after 100 s");
+    let track = Track::new(vec![point(1, 144.96), point(100, 144.96)]).unwrap();
+    let late = schedule(ScheduleRequest { track: Some(&track), ..request(&elements, &gateways, "nearest") });
+    assert!(matches!(late, Err(crate::OrbitError::TrackSpan { .. })));
 }
 
 #[test]
@@ -160,7 +255,7 @@ fn a_seed_repeats_and_seeds_differ() {
     assert_ne!(with(1).slots, with(2).slots);
     let portions =
         Scheduler::new(ScheduleRequest { duration: Nanos::from_secs(600), ..request(&elements, &gateways, "starlink-like") }).unwrap();
-    let slots = [portions.slots(0..7), portions.slots(7..portions.len() + 5)].concat();
+    let slots = [portions.slots(0..7).unwrap(), portions.slots(7..portions.len() + 5).unwrap()].concat();
     assert_eq!(portions.schedule(slots), with(1), "portions give the same schedule");
 }
 
@@ -196,6 +291,7 @@ fn choices_are_as_high_as_observed() {
                 elevation_deg: v.look.elevation_deg,
                 azimuth_deg: v.look.azimuth_deg,
                 range_km: v.look.range_km,
+                path_ms: 0.0,
                 sunlit: v.sunlit,
                 launch_rank: ranks[v.index],
                 remaining_s: 0.0,
