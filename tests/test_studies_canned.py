@@ -181,7 +181,7 @@ def test_t3p_cc(monkeypatch, tmp_path, good):
     no_paths(monkeypatch, f"{S}.t3p_cc.preset_profile", f"{S}.t3p_uplink.make_profile")
     canned_flows(monkeypatch, t3p_cc(good))
     result = verdicts("t3p-cc", tmp_path, saved=good)
-    assert_orders(result, {"LEO": 5}, good)
+    assert_orders(result, {"leo": 5}, good)
     (all_hold if good else none_hold)(result)
     changed = supposed(result, "2 % of packets lost, each for itself")
     assert len(changed) == 3

@@ -97,7 +97,7 @@ def _run(request: Request) -> Result:
     }
     losses = {"leo": DEFAULT_LOSS, **{each.name: each.loss for each in changed if each.loss}}
     orders = by_level(
-        "LEO",
+        "leo",
         "of BBRv1's largest",
         file.order["leo"],
         [
