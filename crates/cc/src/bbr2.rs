@@ -8,8 +8,8 @@ use super::bbr3::Bbr3;
 use super::bbr3::options::Options2;
 use super::bbr3::params::Params;
 use super::hints::Needs;
-use super::options::OptionSet;
 use super::registry::Entry;
+use bentpipe_profile::tunables::OptionSet;
 
 /// `bbr2` in the registry.
 pub const ENTRY: Entry = Entry {

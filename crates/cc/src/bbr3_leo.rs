@@ -17,9 +17,9 @@ use super::bbr3::params::Params;
 use super::hints::Needs;
 use super::leo::monitor::{self, Monitor};
 use super::leo::path::{SlotPath, Target};
-use super::options::{OptionSet, count, millis, number};
 use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe};
+use bentpipe_profile::tunables::{OptionSet, count, millis, number};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
 /// `bbr3-leo` in the registry.

@@ -9,9 +9,9 @@ use super::cubic::{self, Cubic};
 use super::hints::Needs;
 use super::leo::monitor::{self, Monitor};
 use super::leo::path::{SlotPath, Target};
-use super::options::{OptionSet, millis};
 use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, Probe};
+use bentpipe_profile::tunables::{OptionSet, millis};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// `cubic-leo` in the registry.

@@ -1,10 +1,10 @@
 //! Model-based fuzzing of every registered controller, with options at the ends of their ranges: window and rate stay positive whatever a sender reports.
 
-use super::options::Allowed;
 use super::registry::{CONTROLLERS, Config, Entry};
 use super::testing::{MSS, ack_at, in_bytes, state_of};
 use super::{AckSample, Congestion, LostPacket, PathHint, RateSample, RecoveryState};
 use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::tunables::Allowed;
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use proptest::prelude::*;
 
@@ -149,7 +149,7 @@ proptest! {
     fn window_and_rate_stay_positive_after_any_events(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
         for entry in CONTROLLERS {
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
-            let values = entry.check(&extremes(entry, pick)).expect("in range");
+            let values = entry.declared().check(&extremes(entry, pick)).expect("in range");
             let mut controller = (entry.build)(&config, &values);
             let mut sender = Sender::default();
             controller.on_established(sender.now, established.map(Nanos));

@@ -5,8 +5,8 @@
 //! route nor its capacity.
 
 use super::PathHint;
-use super::options::{Tunable, number, seconds};
 use bentpipe_profile::rng::Stream;
+use bentpipe_profile::tunables::{Tunable, number, seconds};
 use bentpipe_profile::{Nanos, Time};
 
 /// Path information that a controller needs beyond ACKs.

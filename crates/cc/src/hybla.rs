@@ -6,10 +6,10 @@
 //! (`tcp_reno_cong_avoid` uses `acked`, `hybla_cong_avoid` does not).
 
 use super::hints::Needs;
-use super::options::{OptionSet, millis};
 use super::registry::{Config, Entry};
 use super::window::{PacketWindow, clamped_packets};
 use super::{AckSample, Congestion, Controller, Probe, RecoveryState};
+use bentpipe_profile::tunables::{OptionSet, millis};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// `hybla` in the registry.

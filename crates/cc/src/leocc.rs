@@ -15,9 +15,9 @@ use super::bbr_parts::bw::Bw;
 use super::bbr_parts::params::UNIT;
 use super::bbr_parts::rounds::Rounds;
 use super::hints::{self, Needs, WallClock, reassigned_at};
-use super::options::{OptionSet, millis, seconds};
 use super::registry::{Config, Entry};
 use super::{AckSample, Controller, Probe};
+use bentpipe_profile::tunables::{OptionSet, millis, seconds};
 use bentpipe_profile::{Nanos, Time};
 
 /// `leocc` in the registry.

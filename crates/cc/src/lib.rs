@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`registry`] | every controller by name, with its tunables; its list declares their modules |
 //! | [`controllers`] | where a Run's controllers come from: the registry, plug-ins, a recorder around them |
-//! | [`options`] | options as typed values; how a controller declares its own |
 //! | the modules of that list ([`new_reno`], [`cubic`], …) | one controller each |
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
@@ -12,10 +11,10 @@
 //! | `delegate` | forwarding of methods to an inner controller |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | parts that controllers share |
 
+#[macro_use(choices, options)]
+extern crate bentpipe_profile;
 #[macro_use]
 mod delegate;
-#[macro_use]
-pub mod options;
 #[macro_use]
 pub mod registry;
 

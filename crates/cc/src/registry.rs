@@ -1,13 +1,13 @@
 //! Registry of the controllers by name. To add one, write a file or folder in this crate with an `ENTRY`, and add its line to `every_controller!`.
 
-use super::error::{RegistryError, nearest};
+use super::error::RegistryError;
 use super::hints::{self, Facts, Needs};
 use super::leo::monitor::{self, HINTS};
-use super::options::{OptionSet, OptionSpec, Values};
 use super::{Controller, PathHint};
-use bentpipe_profile::options::{OptionValue, OptionValues};
+use bentpipe_profile::names::nearest;
+use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::tunables::{Declared, OptionSet, OptionSpec, Values};
 use bentpipe_profile::{Bytes, Streams};
-use std::collections::BTreeMap;
 
 /// Passes the files of all controllers to a macro, in the order of their registered names. `lib.rs` declares them as modules, this file builds [`CONTROLLERS`].
 /// (`cargo fmt` does not see modules that a macro declares; `make fmt` and `make check` name their files.)
@@ -70,54 +70,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the option called `name`.
-    ///
-    /// # Errors
-    /// `UnknownOption`, with the nearest name.
-    pub fn option(&self, name: &str) -> Result<&'static OptionSpec, RegistryError> {
-        self.options.iter().find(|o| o.name == name).ok_or_else(|| {
-            let names = || self.options.iter().map(|o| o.name);
-            RegistryError::UnknownOption {
-                controller: self.name,
-                option: name.to_owned(),
-                nearest: nearest(name, names()),
-                known: if self.options.is_empty() { "none".to_owned() } else { names().collect::<Vec<_>>().join(", ") },
-            }
-        })
-    }
-
-    /// Parses the user's `text` as the value of the option called `name`.
-    ///
-    /// # Errors
-    /// `UnknownOption`, `OptionNotAllowed`.
-    pub fn read_option(&self, name: &str, text: &str) -> Result<OptionValue, RegistryError> {
-        let spec = self.option(name)?;
-        let value = spec.allowed.parse(text);
-        spec.allowed.check(&value).map(|_| value).ok_or_else(|| self.not_allowed(spec, text))
-    }
-
-    /// Checks the options that the user set and adds the defaults of the others.
-    ///
-    /// # Errors
-    /// `UnknownOption`, `OptionNotAllowed`.
-    pub fn check(&self, given: &OptionValues) -> Result<Values, RegistryError> {
-        let mut values: BTreeMap<_, _> = self.options.iter().map(|spec| (spec.name, (spec.default, false))).collect();
-        for (name, value) in given {
-            let spec = self.option(name)?;
-            let checked = spec.allowed.check(value).ok_or_else(|| self.not_allowed(spec, &value.to_string()))?;
-            values.insert(spec.name, (checked, true));
-        }
-        Ok(Values::new(values))
-    }
-
-    fn not_allowed(&self, spec: &'static OptionSpec, value: &str) -> RegistryError {
-        RegistryError::OptionNotAllowed {
-            controller: self.name,
-            option: spec.name,
-            value: value.to_owned(),
-            allowed: spec.allowed,
-            unit: spec.unit,
-        }
+    /// Returns its options, with its name.
+    #[must_use]
+    pub const fn declared(&self) -> Declared {
+        Declared { kind: "controller", name: self.name, options: self.options }
     }
 }
 
@@ -136,10 +92,10 @@ pub fn find(name: &str) -> Result<&'static Entry, RegistryError> {
 /// Builds the controller called `name`.
 ///
 /// # Errors
-/// `UnknownController`, `UnknownOption`, `OptionNotAllowed`.
+/// `UnknownController`, `Option`.
 pub fn build(name: &str, config: &Config, given: &OptionValues) -> Result<Box<dyn Controller>, RegistryError> {
     let entry = find(name)?;
-    Ok((entry.build)(config, &entry.check(given)?))
+    Ok((entry.build)(config, &entry.declared().check(given)?))
 }
 
 /// Returns the path hints for the controller called `name` when its connection is made. Calls `facts` only if the controller needs them.
@@ -153,7 +109,7 @@ pub fn path_hints(
     facts: impl FnOnce() -> Facts,
 ) -> Result<Vec<PathHint>, RegistryError> {
     let entry = find(name)?;
-    let values = entry.check(given)?;
+    let values = entry.declared().check(given)?;
     Ok(match entry.needs {
         Needs::Nothing => Vec::new(),
         Needs::Learned if values.get(&HINTS) != monitor::Hints::Schedule => Vec::new(),
@@ -257,10 +213,10 @@ mod tests {
     #[test]
     fn an_option_is_parsed_from_a_number_or_the_name_of_a_choice() {
         let cubic = find("cubic").expect("known");
-        assert_eq!(cubic.read_option("hystart", "pp"), Ok("pp".into()));
-        assert_eq!(cubic.read_option("fast_convergence", "0"), Ok(0.0.into()));
+        assert_eq!(cubic.declared().read("hystart", "pp"), Ok("pp".into()));
+        assert_eq!(cubic.declared().read("fast_convergence", "0"), Ok(0.0.into()));
         let refused = |controller: &str, option: &str, text: &str| {
-            find(controller).expect("known").read_option(option, text).expect_err("refused").to_string()
+            find(controller).expect("known").declared().read(option, text).expect_err("refused").to_string()
         };
         assert_eq!(refused("cubic", "hystart", "p"), "controller `cubic`: option `hystart` is p; expected off, classic, pp");
         assert_eq!(
@@ -269,7 +225,7 @@ mod tests {
         );
         assert!(refused("bbr", "min_rtt_win", "1").contains("did you mean `min_rtt_win_s`?"));
         for (text, is_allowed) in [("7", true), ("1.5", false), ("0", false), ("seven", false)] {
-            assert_eq!(find("bbr3").expect("known").read_option("full_bw_cnt", text).is_ok(), is_allowed, "{text}");
+            assert_eq!(find("bbr3").expect("known").declared().read("full_bw_cnt", text).is_ok(), is_allowed, "{text}");
         }
         assert!(refused("cubic", "hystart", "1").ends_with("is 1; expected off, classic, pp"));
     }

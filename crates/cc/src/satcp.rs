@@ -10,9 +10,9 @@
 
 use super::cubic::{self, Cubic};
 use super::hints::{self, Needs, Schedule};
-use super::options::{OptionSet, millis};
 use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, Probe};
+use bentpipe_profile::tunables::{OptionSet, millis};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
 /// `satcp` in the registry.

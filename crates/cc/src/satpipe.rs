@@ -6,10 +6,10 @@
 
 use super::bbr::{self, Bbr};
 use super::hints::{self, Needs, WallClock, reassigned_at};
-use super::options::{OptionSet, millis, seconds};
 use super::registry::{Config, Entry};
 use super::{AckSample, Controller};
 use bentpipe_profile::Nanos;
+use bentpipe_profile::tunables::{OptionSet, millis, seconds};
 
 /// `satpipe` in the registry.
 pub const ENTRY: Entry = Entry {

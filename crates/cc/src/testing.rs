@@ -1,9 +1,9 @@
 //! Shared test helpers: a hand-made ACK, and a sender, a bottleneck and a receiver as a controller sees them.
 
-use super::options::OptionSet;
 use super::registry::{self, Config, Entry};
 use super::{AckSample, Congestion, Controller, LostPacket, Probe, RateSample, RecoveryState};
 use bentpipe_profile::options::{OptionValue, OptionValues};
+use bentpipe_profile::tunables::OptionSet;
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -29,7 +29,7 @@ pub fn given(options: &[(&str, OptionValue)]) -> OptionValues {
 
 /// Returns a controller's typed options, those of `set` as a user sets them.
 pub fn options_of<T: OptionSet>(entry: &Entry, set: &[(&str, OptionValue)]) -> T {
-    T::read(&entry.check(&given(set)).expect("in range"))
+    T::read(&entry.declared().check(&given(set)).expect("in range"))
 }
 
 /// Returns an ACK for one packet without further information.

@@ -19,7 +19,9 @@
 //! | [`queue_rule`] | rules that replace a Profile's queues |
 //! | [`table`] | conversion of the Profile to one long table and back, and its content hash |
 //! | [`experiment`] | flows, hosts, seeds |
-//! | [`options`] | values of a controller's options |
+//! | [`options`] | values of options in an Experiment |
+//! | [`tunables`] | options as typed values; how a controller or recovery scheme declares its own |
+//! | [`names`] | names that users misspell |
 //! | [`app`] | applications of flows |
 //! | [`cross`] | cross traffic on the same path |
 //! | [`pings`] | echo requests beside the flows |
@@ -33,6 +35,7 @@ pub mod event;
 pub mod experiment;
 pub mod hop;
 mod lone;
+pub mod names;
 pub mod network;
 pub mod options;
 pub mod path;
@@ -47,6 +50,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod topology;
+pub mod tunables;
 pub mod units;
 mod validation;
 

@@ -6,12 +6,12 @@ use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hook_trace::Traces;
-use bentpipe_cc::options::{Allowed, OptionSpec, Value};
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::{Column, Row, RunSink};
+use bentpipe_profile::tunables::{Allowed, OptionSpec, Value};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -196,7 +196,7 @@ fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyD
 /// Parse the value of a controller's tunable from a user's `text`: a number, or the name of a choice.
 #[pyfunction]
 pub fn read_tunable(py: Python<'_>, controller: &str, name: &str, text: &str) -> PyResult<Py<PyAny>> {
-    let value = find(controller).and_then(|entry| entry.read_option(name, text)).map_err(user_error)?;
+    let value = find(controller).and_then(|entry| Ok(entry.declared().read(name, text)?)).map_err(user_error)?;
     Ok(match value {
         OptionValue::Number(number) => number.into_pyobject(py)?.into_any().unbind(),
         OptionValue::Name(name) => name.into_pyobject(py)?.into_any().unbind(),

@@ -1,8 +1,8 @@
 //! Options of versions 2 and 3 of BBR.
 
 use super::super::bbr_parts::params::{MIN_RTT_WINDOW_S, PROBE_RTT_MS};
-use crate::options::{Setting, count, millis, number, seconds, switch};
 use bentpipe_profile::Nanos;
+use bentpipe_profile::tunables::{Setting, count, millis, number, seconds, switch};
 
 /// Greatest gain: the kernel stores gains in ten or eleven bits.
 const MAX_GAIN: f64 = 4.0;

@@ -7,8 +7,8 @@
 use super::clock::{Clock, SlotTiming};
 use super::detector::Detector;
 use crate::hints::{self, Schedule};
-use crate::options::{Tunable, seconds};
 use crate::{AckSample, PathHint};
+use bentpipe_profile::tunables::{Tunable, seconds};
 use bentpipe_profile::{Nanos, Time};
 
 /// A path counts as reconfigured regularly for this long after a detection without a clock. Chosen here: two periods of 15 s and a little.

@@ -1,8 +1,8 @@
-//! Options of controllers as typed values.
+//! Options of controllers and of recovery schemes as typed values.
 //!
-//! A controller declares its options once, with [`options!`]: a field of the struct for each, with its type, and a [`Tunable`] that says how users write it. The
+//! A controller or scheme declares its options once, with [`options!`](crate::options!): a field of the struct for each, with its type, and a [`Tunable`] that says how users write it. The
 //! macro makes the struct, the list of [`OptionSpec`]s for the registry, and the function that fills the struct from the values that a user set. So a name is
-//! written once, and a controller reads fields, never names. [`choices!`] declares an option with named choices as an enum.
+//! written once, and a controller reads fields, never names. [`choices!`](crate::choices!) declares an option with named choices as an enum.
 //!
 //! ```text
 //! choices! {
@@ -19,13 +19,14 @@
 //! }
 //! ```
 
-use bentpipe_profile::Nanos;
-use bentpipe_profile::options::OptionValue;
+use crate::names::{did_you_mean, nearest};
+use crate::options::{OptionValue, OptionValues};
+use crate::units::Nanos;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// An option of a controller, as users see it.
+/// An option, as users see it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptionSpec {
     /// Name, unit included.
@@ -192,7 +193,7 @@ pub const fn switch(name: &'static str, description: &'static str, default: bool
     Tunable::new(OptionSpec { name, unit: "", description, default, allowed: Allowed::Switch, source })
 }
 
-/// Declares an option with named choices; the enums of [`choices!`] call it.
+/// Declares an option with named choices; the enums of [`choices!`](crate::choices!) call it.
 #[must_use]
 pub const fn choice<T>(
     name: &'static str,
@@ -261,7 +262,7 @@ impl<T: OptionType> OptionType for Setting<T> {
     }
 }
 
-/// The options of a controller, or of a part of one; see [`options!`].
+/// The options of a controller or scheme, or of a part of one; see [`options!`](crate::options!).
 pub trait OptionSet: Sized {
     /// The options as users see them.
     const SPECS: &'static [OptionSpec];
@@ -269,7 +270,7 @@ pub trait OptionSet: Sized {
     fn read(values: &Values) -> Self;
 }
 
-/// Values of a controller's options: checked, and completed with the defaults.
+/// Values of options: checked, and completed with the defaults.
 #[derive(Clone, Debug)]
 pub struct Values(BTreeMap<&'static str, (Value, bool)>);
 
@@ -291,7 +292,108 @@ impl Values {
     }
 }
 
-/// Joins lists of options of `N` in all; for [`options!`].
+/// The options that a controller or scheme declares, with its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared {
+    /// What it is, in errors: "controller", "scheme".
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its options.
+    pub options: &'static [OptionSpec],
+}
+
+impl Declared {
+    /// Returns the option called `name`.
+    ///
+    /// # Errors
+    /// [`OptionError::Unknown`], with the nearest name.
+    pub fn option(&self, name: &str) -> Result<&'static OptionSpec, OptionError> {
+        self.options.iter().find(|o| o.name == name).ok_or_else(|| {
+            let names = || self.options.iter().map(|o| o.name);
+            OptionError::Unknown {
+                kind: self.kind,
+                owner: self.name,
+                option: name.to_owned(),
+                nearest: nearest(name, names()),
+                known: if self.options.is_empty() { "none".to_owned() } else { names().collect::<Vec<_>>().join(", ") },
+            }
+        })
+    }
+
+    /// Parses the user's `text` as the value of the option called `name`.
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn read(&self, name: &str, text: &str) -> Result<OptionValue, OptionError> {
+        let spec = self.option(name)?;
+        let value = spec.allowed.parse(text);
+        spec.allowed.check(&value).map(|_| value).ok_or_else(|| self.not_allowed(spec, text))
+    }
+
+    /// Checks the options that the user set and adds the defaults of the others.
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn check(&self, given: &OptionValues) -> Result<Values, OptionError> {
+        let mut values: BTreeMap<_, _> = self.options.iter().map(|spec| (spec.name, (spec.default, false))).collect();
+        for (name, value) in given {
+            let spec = self.option(name)?;
+            let checked = spec.allowed.check(value).ok_or_else(|| self.not_allowed(spec, &value.to_string()))?;
+            values.insert(spec.name, (checked, true));
+        }
+        Ok(Values::new(values))
+    }
+
+    fn not_allowed(&self, spec: &'static OptionSpec, value: &str) -> OptionError {
+        OptionError::NotAllowed {
+            kind: self.kind,
+            owner: self.name,
+            option: spec.name,
+            value: value.to_owned(),
+            allowed: spec.allowed,
+            unit: spec.unit,
+        }
+    }
+}
+
+/// An unknown option, or an option value that is not allowed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// There is no such option.
+    #[error("{kind} `{owner}` has no option `{option}`{}; it takes: {known}", did_you_mean(nearest.as_ref()))]
+    Unknown {
+        /// "controller" or "scheme".
+        kind: &'static str,
+        /// Its name.
+        owner: &'static str,
+        /// The requested option.
+        option: String,
+        /// The nearest known option, if one is close enough.
+        nearest: Option<&'static str>,
+        /// All its options, or "none".
+        known: String,
+    },
+    /// The value of the option is not allowed.
+    #[error("{kind} `{owner}`: option `{option}` is {value}; expected {allowed}{}{unit}", if unit.is_empty() { "" } else { " " })]
+    NotAllowed {
+        /// "controller" or "scheme".
+        kind: &'static str,
+        /// Its name.
+        owner: &'static str,
+        /// The option.
+        option: &'static str,
+        /// The requested value, as the user wrote it.
+        value: String,
+        /// Allowed values.
+        allowed: Allowed,
+        /// Unit; empty: none.
+        unit: &'static str,
+    },
+}
+
+/// Joins lists of options of `N` in all; for [`options!`](crate::options!).
 #[must_use]
 pub const fn join<const N: usize>(lists: &[&[OptionSpec]]) -> [OptionSpec; N] {
     let mut all = [switch("", "", false, "").spec; N];
@@ -307,7 +409,8 @@ pub const fn join<const N: usize>(lists: &[&[OptionSpec]]) -> [OptionSpec; N] {
     all
 }
 
-/// Declares a struct of options: `field: type = tunable` for each, then `..field: type` for the options of other parts. See the [module](self).
+/// Declares a struct of options: `field: type = tunable` for each, then `..field: type` for the options of other parts. See the [module](crate::tunables).
+#[macro_export]
 macro_rules! options {
     (
         $(#[$about:meta])*
@@ -324,32 +427,33 @@ macro_rules! options {
             $(pub $part: $of,)*
         }
 
-        impl $crate::options::OptionSet for $name {
-            const SPECS: &'static [$crate::options::OptionSpec] = {
-                const OWN: &[$crate::options::OptionSpec] = &[$({
-                    const TUNABLE: $crate::options::Tunable<$type> = $tunable;
+        impl $crate::tunables::OptionSet for $name {
+            const SPECS: &'static [$crate::tunables::OptionSpec] = {
+                const OWN: &[$crate::tunables::OptionSpec] = &[$({
+                    const TUNABLE: $crate::tunables::Tunable<$type> = $tunable;
                     TUNABLE.spec
                 },)*];
-                &$crate::options::join::<{ OWN.len() $(+ <$of as $crate::options::OptionSet>::SPECS.len())* }>(&[
+                &$crate::tunables::join::<{ OWN.len() $(+ <$of as $crate::tunables::OptionSet>::SPECS.len())* }>(&[
                     OWN,
-                    $(<$of as $crate::options::OptionSet>::SPECS,)*
+                    $(<$of as $crate::tunables::OptionSet>::SPECS,)*
                 ])
             };
 
-            fn read(values: &$crate::options::Values) -> Self {
+            fn read(values: &$crate::tunables::Values) -> Self {
                 Self {
                     $($field: {
-                        const TUNABLE: $crate::options::Tunable<$type> = $tunable;
+                        const TUNABLE: $crate::tunables::Tunable<$type> = $tunable;
                         values.get(&TUNABLE)
                     },)*
-                    $($part: <$of as $crate::options::OptionSet>::read(values),)*
+                    $($part: <$of as $crate::tunables::OptionSet>::read(values),)*
                 }
             }
         }
     };
 }
 
-/// Declares an enum of named choices, `Variant = "name"` each, with a function `option` that declares an option of this type. See the [module](self).
+/// Declares an enum of named choices, `Variant = "name"` each, with a function `option` that declares an option of this type. See the [module](crate::tunables).
+#[macro_export]
 macro_rules! choices {
     ($(#[$about:meta])* $visible:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -366,18 +470,18 @@ macro_rules! choices {
                 description: &'static str,
                 default: Self,
                 source: &'static str,
-            ) -> $crate::options::Tunable<Self> {
+            ) -> $crate::tunables::Tunable<Self> {
                 let default = match default {
                     $(Self::$variant => $text,)+
                 };
-                $crate::options::choice(name, description, default, &[$($text),+], source)
+                $crate::tunables::choice(name, description, default, &[$($text),+], source)
             }
         }
 
-        impl $crate::options::OptionType for $name {
-            fn from_value(value: $crate::options::Value, spec: &$crate::options::OptionSpec, _is_set: bool) -> Self {
+        impl $crate::tunables::OptionType for $name {
+            fn from_value(value: $crate::tunables::Value, spec: &$crate::tunables::OptionSpec, _is_set: bool) -> Self {
                 match value {
-                    $($crate::options::Value::Choice($text) => Self::$variant,)+
+                    $($crate::tunables::Value::Choice($text) => Self::$variant,)+
                     other => unreachable!("{} is {other}: a checked value is one of the choices", spec.name),
                 }
             }
