@@ -96,13 +96,20 @@ impl Chain {
         self.others_due = [jitter, loss, delay].into_iter().flatten().min().unwrap_or(Time::MAX);
     }
 
-    /// Move every packet that is due by `now` to the next element. Passes packets that leave the chain to `out`, and appends to `stages`, if given,
-    /// how packets spent their time for which `is_recorded` is true.
+    /// Return whether the chain has a queue.
+    #[must_use]
+    pub const fn has_queue(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Move every packet that is due by `now` to the next element. Passes packets that leave the queue to `sent`, and those that leave the chain to `out`.
+    /// Appends to `stages`, if given, how packets spent their time for which `is_recorded` is true.
     pub fn run(
         &mut self,
         now: Time,
         stages: Option<&mut Vec<Stage>>,
         is_recorded: impl Fn(&Packet) -> bool,
+        mut sent: impl FnMut(&mut Packet),
         out: impl FnMut(Port, Packet),
     ) {
         let Self { server, jitter, loss, delay, packets, .. } = self;
@@ -110,7 +117,8 @@ impl Chain {
         if self.server_due <= now
             && let Some(server) = server
         {
-            exits.drain(server, now, |packet| {
+            exits.drain(server, now, |mut packet| {
+                sent(&mut packet);
                 if let Some(jitter) = jitter {
                     jitter.push(Port::Near, packet);
                 } else if let Some(loss) = loss {

@@ -18,6 +18,8 @@ pub enum Port {
     Far,
     /// From or to another link's queue, at a handover.
     Migration,
+    /// Into the link, ahead of its queue, whose limit does not apply. Only for elements at a link's end.
+    Ahead,
     /// Out of the network: the packet is dropped.
     Drop(DropCause),
 }
@@ -40,6 +42,9 @@ pub trait Element: Send {
     fn stages(&self, _left: Time) -> [Option<(Part, Time)>; 2] {
         [None; 2]
     }
+    /// The transmission of a packet into the link ends at `packet.at`: it leaves the queue. Only elements at a link's end are told; such an element may write
+    /// the packet's header, and keep the packet by changing its role to [`crate::Role::Copy`].
+    fn on_sent(&mut self, _packet: &mut Packet) {}
     /// React to a change of the path.
     fn on_event(&mut self, _event: &PathEvent) {}
     /// Return this element's queue that can migrate, if it has one.

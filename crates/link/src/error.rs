@@ -24,4 +24,14 @@ pub enum NetworkError {
         /// A link that can have them.
         expected: String,
     },
+    /// Elements for the ends of a path that cannot have them.
+    #[error("ends of path {path}: {problem}; expected {expected}")]
+    PathEnds {
+        /// Index of the path.
+        path: usize,
+        /// Why not.
+        problem: &'static str,
+        /// A path that can have them.
+        expected: String,
+    },
 }

@@ -7,7 +7,9 @@
 //!                         direction 1: queue, schedule, loss, delay
 //! ```
 //! Most links have no elements at their ends. Where they have, as for loss recovery inside the network, an end sees the packets of both directions: it can
-//! number those that it sends, answer over the other direction, and send packets that it keeps once more.
+//! number those that it sends, answer over the other direction, and send packets that it keeps once more. It is told when a packet leaves the queue, so that
+//! numbers are in the order of transmission and a drop in the queue is no gap in them. What it sends ahead of the queue ([`Port::Ahead`]) waits only for the
+//! packet in transmission. Where several links share a queue, its ends stand behind it, and what they send ahead enters the shared queue.
 //!
 //! Whatever the ends do, each packet of a host leaves the link once: the link records which ones are inside, and ignores further copies. Copies and control
 //! packets use the capacity of their direction like any other packet.
@@ -34,6 +36,8 @@ struct Ends {
     inside: [Inside; 2],
     /// Copies and control packets that the link dropped, by direction.
     drops: [DropCounts; 2],
+    /// Whether the queue is another link's, which this one shares.
+    behind_queue: bool,
 }
 
 /// The hosts' packets of one direction, by the number that the link gave them.
@@ -65,10 +69,10 @@ impl Link {
         Self { chains, ends: None }
     }
 
-    /// Put elements at the ends of the link ([`crate::Network::set_ends`]).
-    pub(crate) fn set_ends(&mut self, elements: [Box<dyn Element>; 2]) {
+    /// Put elements at the ends of the link ([`crate::Network::set_ends`]). `behind_queue`: the queue is another link's.
+    pub(crate) fn set_ends(&mut self, elements: [Box<dyn Element>; 2], behind_queue: bool) {
         self.chains.iter_mut().for_each(|chain| chain.has_ends = true);
-        self.ends = Some(Box::new(Ends { elements, inside: Default::default(), drops: Default::default() }));
+        self.ends = Some(Box::new(Ends { elements, inside: Default::default(), drops: Default::default(), behind_queue }));
     }
 
     /// Return whether the link has elements at its ends, so that a packet of one direction may cause one of the other.
@@ -88,15 +92,21 @@ impl Link {
         &mut self.chains[direction]
     }
 
-    /// Accept a packet of a host. A packet of another link's queue ([`Port::Migration`]) enters the queue behind the end.
+    /// Accept a packet of a host, or one that an end sent ahead of a shared queue. A packet of another link's queue ([`Port::Migration`]) enters the queue
+    /// behind the end.
     #[inline]
     pub fn push(&mut self, direction: usize, port: Port, mut packet: Packet) {
         if self.chains[direction].has_ends
             && let Some(ends) = &mut self.ends
         {
-            ends.inside[direction].enter(&mut packet);
+            if packet.role == Role::Host {
+                ends.inside[direction].enter(&mut packet);
+            }
             if port == Port::Near {
                 return ends.elements[direction].push(port, packet);
+            }
+            if !self.chains[direction].has_queue() {
+                ends.elements[direction].on_sent(&mut packet);
             }
         }
         self.chains[direction].push(port, packet);
@@ -106,13 +116,16 @@ impl Link {
     /// Appends to `stages`, if given, how packets of hosts that are inside spent their time. If the link has ends, the other direction may be due earlier afterwards.
     pub fn run(&mut self, direction: usize, now: Time, stages: Option<&mut Vec<Stage>>, mut out: impl FnMut(usize, Port, Packet)) {
         if !self.chains[direction].has_ends {
-            return self.chains[direction].run(now, stages, |_| true, |port, packet| out(direction, port, packet));
+            let is_hosts = |packet: &Packet| packet.role != Role::Control;
+            return self.chains[direction].run(now, stages, is_hosts, |_| {}, |port, packet| out(direction, port, packet));
         }
         let Some(ends) = &mut self.ends else { return };
         ends.run(direction, now, &mut self.chains, &mut out);
         let mut exits = Vec::new();
-        let inside = &ends.inside[direction];
-        self.chains[direction].run(now, stages, |packet| inside.holds(packet), |port, packet| exits.push((port, packet)));
+        let Ends { elements, inside, .. } = &mut **ends;
+        let (end, inside) = (&mut elements[direction], &inside[direction]);
+        let sent = |packet: &mut Packet| end.on_sent(packet);
+        self.chains[direction].run(now, stages, |packet| inside.holds(packet), sent, |port, packet| exits.push((port, packet)));
         for (port, packet) in exits {
             ends.cross(direction, port, packet, &mut out);
         }
@@ -139,6 +152,18 @@ impl Link {
         [chain, end].into_iter().flatten().min()
     }
 
+    /// Record that a copy or control packet, sent ahead of a shared queue, left that queue by `port` and not into this link. Returns the host's packet that
+    /// leaves the link with it, if it is still inside.
+    pub(crate) fn leave_queue(&mut self, direction: usize, port: Port, packet: Packet) -> Option<Packet> {
+        let ends = self.ends.as_mut()?;
+        if let (Role::Control, Port::Drop(cause)) = (packet.role, port) {
+            ends.drops[direction].count(cause);
+        }
+        let mut left = None;
+        ends.leave(direction, port, packet, &mut |_, _, packet| left = Some(packet));
+        left
+    }
+
     /// Return the number of packets of hosts inside.
     #[must_use]
     pub fn packets(&self) -> usize {
@@ -160,7 +185,8 @@ impl Ends {
     fn run(&mut self, direction: usize, now: Time, chains: &mut [Chain; 2], out: &mut impl FnMut(usize, Port, Packet)) {
         while let Some((port, packet)) = self.elements[direction].pop(now) {
             match port {
-                Port::Far => chains[direction].push(Port::Near, packet),
+                Port::Ahead if self.behind_queue => out(direction, port, Packet { role: packet.role.of_sent_ahead(), ..packet }),
+                Port::Far | Port::Ahead => self.transmit(direction, port, packet, chains),
                 // The end is the last that packets of the other direction pass, and the first of this one.
                 Port::Near => self.leave(1 - direction, Port::Far, packet, out),
                 // It may give up packets of either direction.
@@ -173,6 +199,14 @@ impl Ends {
         }
     }
 
+    /// Pass a packet into the chain of `direction`.
+    fn transmit(&mut self, direction: usize, port: Port, mut packet: Packet, chains: &mut [Chain; 2]) {
+        if !chains[direction].has_queue() {
+            self.elements[direction].on_sent(&mut packet);
+        }
+        chains[direction].push(if port == Port::Ahead { Port::Migration } else { Port::Near }, packet);
+    }
+
     /// Handle a packet that left the chain of `direction`.
     fn cross(&mut self, direction: usize, port: Port, packet: Packet, out: &mut impl FnMut(usize, Port, Packet)) {
         match (port, packet.role) {
@@ -180,7 +214,7 @@ impl Ends {
             (_, Role::Host) => self.leave(direction, port, packet, out),
             (Port::Drop(cause), _) => self.drops[direction].count(cause),
             // A copy does not follow its path to another link: the end that keeps the packet decides.
-            (Port::Near | Port::Migration, _) => self.drops[direction].count(DropCause::Event),
+            (Port::Near | Port::Migration | Port::Ahead, _) => self.drops[direction].count(DropCause::Event),
         }
     }
 

@@ -12,6 +12,7 @@
 mod build;
 mod changes;
 mod path;
+mod path_ends;
 mod wakes;
 
 use self::changes::Changes;
@@ -22,7 +23,7 @@ use crate::chain::Chain;
 use crate::element::{Element, Port};
 use crate::error::NetworkError;
 use crate::link::Link;
-use crate::packet::Packet;
+use crate::packet::{Packet, Role};
 use crate::stages::Stage;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Time};
@@ -49,6 +50,8 @@ pub struct Network {
     /// Wake-up times of units. An entry is valid only while it equals the unit's entry in `due`.
     wakes: Wakes,
     due: Vec<Time>,
+    /// The egress of a path's direction, for each number from twice the number of links on.
+    egresses: Vec<(u32, Direction)>,
     /// Buffer for the packets that leave a link, with their unit.
     exits: Vec<(u32, Port, Packet)>,
     /// Recorded stages; `None`: not recorded.
@@ -72,20 +75,21 @@ impl Network {
 
     /// Put elements at the ends of a link, before packets enter it. `link`: its index in the Topology, whose direction up leads from the first end to the
     /// second. Packets enter an end by [`Port::Near`] from its node and by [`Port::Far`] from the link. It returns them by [`Port::Far`] into the link, by
-    /// [`Port::Near`] to its node, or by [`Port::Drop`] once it gives a packet up. A packet that it sends into the link while it keeps it has the role
-    /// [`crate::Role::Copy`].
+    /// [`Port::Ahead`] into the link ahead of the queue, by [`Port::Near`] to its node, by [`Port::Drop`] once it gives a packet up, or by [`Port::Migration`]
+    /// to the link that the packet's path took at the last handover from this one. A packet that it keeps once it was sent has the role [`Role::Copy`]; one
+    /// that waits in the queue, the first time or ahead, has the role [`Role::Host`]. If links share a queue, the ends stand behind it. A control packet names
+    /// the path and hop of a packet that crosses the link.
     ///
     /// # Errors
-    /// A link that does not exist, shares its queue, has ends already or carries packets.
+    /// A link that does not exist, has ends already or carries packets.
     pub fn set_ends(&mut self, link: usize, elements: [Box<dyn Element>; 2]) -> Result<(), NetworkError> {
         let links = self.queue_links.len();
         let (problem, expected) = match self.queue_links.get(link) {
             None => ("it does not exist", format!("0 to {}", links.saturating_sub(1))),
-            Some(&queue) if queue != link => ("it shares its queue", "a link with a queue of its own".to_owned()),
             _ if self.links[link].has_ends() => ("it has ends already", "ends that are set once".to_owned()),
             _ if self.links[link].packets() > 0 => ("it carries packets", "ends that are set before packets enter".to_owned()),
-            _ => {
-                self.links[link].set_ends(elements);
+            Some(&queue) => {
+                self.links[link].set_ends(elements, queue != link);
                 return Ok(());
             }
         };
@@ -125,6 +129,7 @@ impl Network {
             Direction::Up => 0,
             Direction::Down => route.hops.len() as u16 - 1,
         };
+        let packet = self.pass_ingress(packet);
         self.enter(packet, Port::Near);
         Ok(())
     }
@@ -158,6 +163,9 @@ impl Network {
 
     #[allow(clippy::cast_possible_truncation)] // a direction is 0 or 1
     fn run_unit(&mut self, unit: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) {
+        if self.run_egress(unit, at, out) {
+            return;
+        }
         self.due[unit as usize] = Time::MAX;
         let mut exits = std::mem::take(&mut self.exits);
         let (link, direction) = ((unit / 2) as usize, (unit % 2) as usize);
@@ -167,9 +175,19 @@ impl Network {
             self.reschedule(unit ^ 1);
         }
         self.reschedule(unit);
-        for (unit, port, packet) in exits.drain(..) {
+        for (unit, port, mut packet) in exits.drain(..) {
+            if packet.role != Role::Host && matches!(port, Port::Drop(_) | Port::Migration) {
+                // It came from an end behind this queue.
+                let exit = self.paths[packet.path as usize].leg_of(&packet).exit[packet.direction as usize];
+                let Some(host) = self.links[(exit / 2) as usize].leave_queue((exit % 2) as usize, port, packet) else { continue };
+                packet = host;
+            }
             match port {
                 Port::Far | Port::Near => self.forward(unit, packet, out),
+                Port::Ahead => {
+                    let entry = self.paths[packet.path as usize].leg_of(&packet).entry[packet.direction as usize];
+                    self.push(entry, Port::Migration, packet);
+                }
                 Port::Migration => {
                     let path = &mut self.paths[packet.path as usize];
                     let hop = usize::from(packet.hop);
@@ -209,10 +227,7 @@ impl Network {
         match packet.direction {
             Direction::Up if !leg.is_last => packet.position += 1,
             Direction::Down if packet.position > 0 => packet.position -= 1,
-            _ => {
-                out.push((Outcome::Delivered, packet));
-                return;
-            }
+            _ => return self.leave(packet, out),
         }
         self.enter(packet, Port::Near);
     }
@@ -241,9 +256,13 @@ impl Network {
         self.enter(packet, Port::Migration);
     }
 
-    /// Return when a unit is due; `Time::MAX`: nothing is.
+    /// Return when a unit or an egress is due; `Time::MAX`: nothing is.
     fn wake_of(&self, unit: u32) -> Time {
-        self.links[(unit / 2) as usize].wake_at((unit % 2) as usize).unwrap_or(Time::MAX)
+        let wake = match self.links.get((unit / 2) as usize) {
+            Some(link) => link.wake_at((unit % 2) as usize),
+            None => self.egress_wake(unit),
+        };
+        wake.unwrap_or(Time::MAX)
     }
 
     fn reschedule(&mut self, unit: u32) {
@@ -320,6 +339,6 @@ impl Network {
     /// Return the number of packets inside.
     #[must_use]
     pub fn packets(&self) -> usize {
-        self.links.iter().map(Link::packets).sum()
+        self.links.iter().map(Link::packets).sum::<usize>() + self.packets_at_path_ends()
     }
 }

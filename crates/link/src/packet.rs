@@ -27,6 +27,16 @@ pub enum Role {
     Control,
 }
 
+impl Role {
+    /// Return the role of a packet that a link's end sends through a queue in front of the link. A host's packet is already inside, so it is a copy.
+    pub(crate) const fn of_sent_ahead(self) -> Self {
+        match self {
+            Self::Host | Self::Copy => Self::Copy,
+            Self::Control => Self::Control,
+        }
+    }
+}
+
 /// A packet in the network. The driver keeps the content and identifies it by `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -46,6 +56,8 @@ pub struct Packet {
     pub path: u32,
     /// Number that the ends of the current link gave it.
     pub sequence: u32,
+    /// Header fields that elements at the ends of links and of the path write and read. Links ignore them.
+    pub header: [u16; 4],
     /// Size on the wire, IP header included [bytes].
     pub bytes: u16,
     /// Index of the route that it follows, in that path.
@@ -78,6 +90,7 @@ impl Packet {
             flow_hash: flow,
             path,
             sequence: 0,
+            header: [0; 4],
             bytes: if bytes > u16::MAX as u32 { u16::MAX } else { bytes as u16 },
             route: 0,
             position: 0,

@@ -3,6 +3,7 @@
 mod ends;
 mod gateways;
 mod recovery;
+mod sent;
 mod shared;
 
 use crate::*;

@@ -20,7 +20,7 @@ impl Network {
     pub fn new(spec: &NetworkSpec, streams: Streams) -> Result<Self, NetworkError> {
         let topology = spec.topology();
         check("paths", spec.paths().len(), u32::MAX as usize / 2)?;
-        check("links", topology.links.len(), MAX_UNITS / 4)?; // with shared queues, at most twice as many, of two units each
+        check("links", topology.links.len(), MAX_UNITS / 8)?; // with shared queues, at most twice as many, of two units each; the rest is for ends of paths
         let interruptible = interruptible_links(spec);
         let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
         let loss_key = |name: &str, d: Direction| streams.key(&format!("loss/{name}/{}", d.name()));
@@ -59,6 +59,7 @@ impl Network {
             users,
             paths,
             wakes: Wakes::default(),
+            egresses: Vec::new(),
             exits: Vec::new(),
             stages: None,
             separate_flows: u32::MAX,

@@ -197,8 +197,13 @@ impl Network {
     }
 
     /// Apply a handover from the event's hop to the hop `taken`.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     fn apply_handover(&mut self, path: usize, event: &Event, taken: usize, direction: Direction, fate: Fate) {
         let at = event.at_ns;
+        let side = &mut self.paths[path].hops[event.hop].sides[direction as usize];
+        if !matches!(fate.queue, QueueFate::Migrate(_)) && self.links[(side.exit / 2) as usize].has_ends() {
+            side.migrate_to = taken as u16; // for what the link's ends keep
+        }
         self.notify(path, event.hop, direction, |scope| PathEvent::Leave { at, fate, scope });
         if event.interruption_ns.0 > 0 {
             let until = at + event.interruption_ns;

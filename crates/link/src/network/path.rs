@@ -1,5 +1,6 @@
 //! One path in the network: its routes, and the route in use.
 
+use super::path_ends::PathEnds;
 use crate::packet::Packet;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, Time};
@@ -94,6 +95,8 @@ pub(super) struct Path {
     /// The legs of all routes.
     legs: Box<[Leg]>,
     pub(super) hops: Vec<Hop>,
+    /// Elements at the ends; `None`: neither direction has any.
+    pub(super) ends: Option<Box<PathEnds>>,
     pub(super) routes: Vec<Route>,
     pub(super) events: Vec<Event>,
     /// Packets that found no route, by direction.
@@ -122,6 +125,7 @@ impl Path {
             first_leg: 0,
             legs: legs.into(),
             hops,
+            ends: None,
             routes: numbered,
             events,
             no_route: [0; 2],
