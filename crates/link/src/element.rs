@@ -18,8 +18,10 @@ pub enum Port {
     Far,
     /// From or to another link's queue, at a handover.
     Migration,
-    /// Into the link, ahead of its queue, whose limit does not apply. Only for elements at a link's end.
+    /// Into the link, ahead of its queue, whose limit does not apply. From an element at a link's end.
     Ahead,
+    /// To the link that the packet's path took at the last handover from this one, ahead of its queue. From an element at a link's end.
+    Onward,
     /// Out of the network: the packet is dropped.
     Drop(DropCause),
 }

@@ -92,8 +92,8 @@ impl Link {
         &mut self.chains[direction]
     }
 
-    /// Accept a packet of a host, or one that an end sent ahead of a shared queue. A packet of another link's queue ([`Port::Migration`]) enters the queue
-    /// behind the end.
+    /// Accept a packet of a host, or one that an end sent ahead of a shared queue. A packet of another link's queue ([`Port::Migration`]) or end
+    /// ([`Port::Ahead`]) enters the queue behind the end.
     #[inline]
     pub fn push(&mut self, direction: usize, port: Port, mut packet: Packet) {
         if self.chains[direction].has_ends
@@ -190,7 +190,7 @@ impl Ends {
                 // The end is the last that packets of the other direction pass, and the first of this one.
                 Port::Near => self.leave(1 - direction, Port::Far, packet, out),
                 // It may give up packets of either direction.
-                Port::Drop(_) | Port::Migration => {
+                Port::Drop(_) | Port::Onward | Port::Migration => {
                     if let Some(direction) = (0..2).find(|&direction| self.inside[direction].holds(&packet)) {
                         self.leave(direction, port, packet, out);
                     }
@@ -204,7 +204,7 @@ impl Ends {
         if !chains[direction].has_queue() {
             self.elements[direction].on_sent(&mut packet);
         }
-        chains[direction].push(if port == Port::Ahead { Port::Migration } else { Port::Near }, packet);
+        chains[direction].push(if port == Port::Far { Port::Near } else { port }, packet);
     }
 
     /// Handle a packet that left the chain of `direction`.
@@ -214,7 +214,7 @@ impl Ends {
             (_, Role::Host) => self.leave(direction, port, packet, out),
             (Port::Drop(cause), _) => self.drops[direction].count(cause),
             // A copy does not follow its path to another link: the end that keeps the packet decides.
-            (Port::Near | Port::Migration | Port::Ahead, _) => self.drops[direction].count(DropCause::Event),
+            (Port::Near | Port::Migration | Port::Ahead | Port::Onward, _) => self.drops[direction].count(DropCause::Event),
         }
     }
 

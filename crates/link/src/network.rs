@@ -75,7 +75,7 @@ impl Network {
 
     /// Put elements at the ends of a link, before packets enter it. `link`: its index in the Topology, whose direction up leads from the first end to the
     /// second. Packets enter an end by [`Port::Near`] from its node and by [`Port::Far`] from the link. It returns them by [`Port::Far`] into the link, by
-    /// [`Port::Ahead`] into the link ahead of the queue, by [`Port::Near`] to its node, by [`Port::Drop`] once it gives a packet up, or by [`Port::Migration`]
+    /// [`Port::Ahead`] into the link ahead of the queue, by [`Port::Near`] to its node, by [`Port::Drop`] once it gives a packet up, or by [`Port::Onward`]
     /// to the link that the packet's path took at the last handover from this one. A packet that it keeps once it was sent has the role [`Role::Copy`]; one
     /// that waits in the queue, the first time or ahead, has the role [`Role::Host`]. If links share a queue, the ends stand behind it. A control packet names
     /// the path and hop of a packet that crosses the link.
@@ -186,13 +186,14 @@ impl Network {
                 Port::Far | Port::Near => self.forward(unit, packet, out),
                 Port::Ahead => {
                     let entry = self.paths[packet.path as usize].leg_of(&packet).entry[packet.direction as usize];
-                    self.push(entry, Port::Migration, packet);
+                    self.push(entry, Port::Ahead, packet);
                 }
+                Port::Onward => self.migrate(packet, Port::Ahead),
                 Port::Migration => {
                     let path = &mut self.paths[packet.path as usize];
                     let hop = usize::from(packet.hop);
                     path.hops[hop].sides[packet.direction as usize].stats.marked(packet.flow.min(self.separate_flows), &packet); // this link marked it
-                    self.migrate(packet);
+                    self.migrate(packet, Port::Migration);
                 }
                 Port::Drop(cause) => {
                     let path = &mut self.paths[packet.path as usize];
@@ -244,8 +245,8 @@ impl Network {
         self.reschedule(unit);
     }
 
-    /// Deliver a packet of a migrating queue, or one that follows it, to the hop that the event named.
-    fn migrate(&mut self, mut packet: Packet) {
+    /// Deliver a packet of a migrating queue, one that follows it or one that an end kept to the hop that the event named.
+    fn migrate(&mut self, mut packet: Packet, port: Port) {
         let path = &self.paths[packet.path as usize];
         let target = path.hops[usize::from(packet.hop)].sides[packet.direction as usize].migrate_to;
         if target != ABSENT
@@ -253,7 +254,7 @@ impl Network {
         {
             path.follow(&mut packet, route, usize::from(target));
         }
-        self.enter(packet, Port::Migration);
+        self.enter(packet, port);
     }
 
     /// Return when a unit or an egress is due; `Time::MAX`: nothing is.

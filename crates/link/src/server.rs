@@ -184,15 +184,15 @@ impl Server {
     }
 
     fn enter(&mut self, port: Port, packet: Packet) {
-        if port == Port::Migration { self.enqueue_migrated(packet) } else { self.enqueue(packet) }
+        if matches!(port, Port::Migration | Port::Ahead) { self.enqueue_migrated(port, packet) } else { self.enqueue(packet) }
     }
 
-    /// Enqueue a packet of a migrated queue. It is older than the next packet of this queue and goes first, unless that one is already in transmission.
-    fn enqueue_migrated(&mut self, packet: Packet) {
+    /// Enqueue a packet of a migrated queue, or one that goes ahead of these too. It is older than the next packet of this queue and goes first, unless that
+    /// one is already in transmission.
+    fn enqueue_migrated(&mut self, port: Port, packet: Packet) {
         let now = packet.at;
         let struck = self.struck();
-        struck.migrated_bytes += u64::from(packet.bytes);
-        struck.migrated.push_back(packet);
+        struck.add_migrated(packet, port == Port::Ahead);
         let serves_migrated = struck.serves_migrated;
         if !serves_migrated && let Some(Service { packet, .. }) = self.in_service.take_if(|service| service.begins > now) {
             self.queue.put_back(packet);

@@ -84,7 +84,7 @@ impl Element for Numbering {
     fn on_event(&mut self, event: &PathEvent) {
         if let PathEvent::Leave { at, scope, .. } = event {
             let leaving = self.kept.extract_if(.., |_, (packet, ..)| scope.concerns(packet));
-            self.out.extend(leaving.map(|(_, (packet, ..))| (Port::Migration, Packet { at: *at, ..packet })));
+            self.out.extend(leaving.map(|(_, (packet, ..))| (Port::Onward, Packet { at: *at, ..packet })));
         }
     }
 

@@ -122,7 +122,7 @@ impl Apart {
 
     /// Keep a packet that has to wait. Returns it if it may pass, `Err` if there is no room for it.
     pub fn hold(&mut self, port: Port, packet: Packet, rate: Option<Rate>) -> Result<Option<Packet>, Packet> {
-        let kind = if port == Port::Migration { Kind::Accepted } else { Kind::Arrival };
+        let kind = if matches!(port, Port::Migration | Port::Ahead) { Kind::Accepted } else { Kind::Arrival };
         let Some(pause) = self.pauses.get(&packet.crossing()).filter(|pause| packet.at < pause.until(kind)) else {
             return Ok(Some(packet));
         };

@@ -12,6 +12,8 @@ pub struct Struck {
     /// Packets of a queue that migrated here. They were accepted once, so no limit applies. They are older than other arrivals and go first.
     pub migrated: VecDeque<Packet>,
     pub migrated_bytes: u64,
+    /// How many of them go ahead of the others: an end of the link sent them. They stand first.
+    ahead: usize,
     /// Whether the packet in transmission is one of them.
     pub serves_migrated: bool,
     /// Fate of packets that arrive after the path has left this hop; `None`: the path uses it.
@@ -30,15 +32,28 @@ impl Struck {
         self.apart.as_ref().and_then(|apart| apart.fate(packet.crossing())).or(self.late_fate)
     }
 
+    /// Add a packet of a queue that migrated here; `ahead`: before all that are not.
+    pub fn add_migrated(&mut self, packet: Packet, ahead: bool) {
+        self.migrated_bytes += u64::from(packet.bytes);
+        if ahead {
+            self.migrated.insert(self.ahead, packet);
+            self.ahead += 1;
+        } else {
+            self.migrated.push_back(packet);
+        }
+    }
+
     /// Remove and return the next packet of a queue that migrated here.
     pub fn take_migrated(&mut self) -> Option<Packet> {
         let packet = self.migrated.pop_front()?;
         self.migrated_bytes -= u64::from(packet.bytes);
+        self.ahead = self.ahead.saturating_sub(1);
         Some(packet)
     }
 
     /// Remove and return the packets of a queue that migrated here that an event concerns.
     pub fn drain_migrated(&mut self, scope: &Scope) -> Vec<Packet> {
+        self.ahead -= self.migrated.iter().take(self.ahead).filter(|packet| scope.concerns(packet)).count();
         let (leaving, staying) = self.migrated.drain(..).partition::<Vec<_>, _>(|packet| scope.concerns(packet));
         self.migrated = staying.into();
         self.migrated_bytes = self.migrated.iter().map(|packet| u64::from(packet.bytes)).sum();
