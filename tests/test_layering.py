@@ -21,7 +21,8 @@ ALLOWED = {
     "bentpipe-cc": {"bentpipe-profile"},
     "bentpipe-transport": {"bentpipe-profile", "bentpipe-cc"},
     "bentpipe-apps": {"bentpipe-profile"},
-    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport", "bentpipe-apps"},
+    "bentpipe-recovery": {"bentpipe-profile", "bentpipe-link"},
+    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport", "bentpipe-apps", "bentpipe-recovery"},
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps"},
     "bentpipe-logs": set(),
     "bentpipe-py": {
@@ -31,6 +32,7 @@ ALLOWED = {
         "bentpipe-cc",
         "bentpipe-transport",
         "bentpipe-apps",
+        "bentpipe-recovery",
         "bentpipe-sim",
         "bentpipe-emu",
         "bentpipe-logs",

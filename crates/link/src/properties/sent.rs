@@ -83,8 +83,11 @@ impl Element for Numbering {
 
     fn on_event(&mut self, event: &PathEvent) {
         if let PathEvent::Leave { at, scope, .. } = event {
-            let leaving = self.kept.extract_if(.., |_, (packet, ..)| scope.concerns(packet));
-            self.out.extend(leaving.map(|(_, (packet, ..))| (Port::Onward, Packet { at: *at, ..packet })));
+            let leaving = self.kept.values().filter(|(packet, ..)| scope.concerns(packet)).map(|(packet, ..)| *packet).collect::<Vec<_>>();
+            for packet in leaving {
+                self.kept.remove(&packet.sequence);
+                self.out.push_back((Port::Onward, Packet { at: *at, ..packet }));
+            }
         }
     }
 
@@ -263,7 +266,8 @@ impl Element for PathEnd {
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {
-        self.out.pop_front_if(|(_, packet)| packet.at <= now)
+        let is_due = self.out.front().is_some_and(|(_, packet)| packet.at <= now);
+        if is_due { self.out.pop_front() } else { None }
     }
 
     fn wake_at(&self) -> Option<Time> {

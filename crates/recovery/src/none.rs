@@ -1,0 +1,13 @@
+//! No recovery inside the network: hosts retransmit.
+
+use crate::registry::Entry;
+
+/// `none` in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "none",
+    status: "complete",
+    description: "no recovery inside the network: hosts retransmit",
+    citation: "",
+    options: &[],
+    install: |_, _, _, _| Ok(None),
+};

@@ -1,0 +1,130 @@
+//! Where the elements of `SatGuard` stand in a network: at the ends of every link that can lose packets, and at the ends of every path.
+
+use super::handover::Handover;
+use super::hold::HoldLimit;
+use super::link_end::{Config, LinkEnd};
+use super::order::Reorder;
+use super::path_end::{Egress, Ingress};
+use super::timer::BeamTimer;
+use super::upstream::{Detection, Limits};
+use super::{DetectionChoice, Hold, Options};
+use crate::marking::Marked;
+use crate::overhead::Overhead;
+use bentpipe_link::{Element, Network, NetworkError};
+use bentpipe_profile::series::Cursor;
+use bentpipe_profile::{Bytes, Direction, Event, EventKind, Nanos, NetworkSpec, Path, Rate, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A handover of a path from one link to another.
+struct Change<'a> {
+    event: &'a Event,
+    to_hop: usize,
+}
+
+/// Return the handovers of a path to other links, in order of time.
+fn handovers(path: &Path) -> impl Iterator<Item = Change<'_>> {
+    path.events.iter().filter_map(|event| match event.kind {
+        EventKind::Handover { to_hop, .. } if to_hop != event.hop => Some(Change { event, to_hop }),
+        _ => None,
+    })
+}
+
+/// Return the links that can lose packets: by random loss, or by a handover of one of their paths.
+fn lossy_links(spec: &NetworkSpec) -> BTreeSet<usize> {
+    let has_loss = |side: &bentpipe_profile::HopDirection| side.loss.as_ref().is_some_and(|loss| loss.max() > 0);
+    let links = spec.topology().links.iter().enumerate();
+    let random = links.filter(|(_, link)| Direction::BOTH.iter().any(|&d| has_loss(link.hop.side(d)))).map(|(number, _)| number);
+    let paths = spec.paths().iter();
+    let handed_over = paths.flat_map(|path| handovers(path).flat_map(|change| [change.event.hop, change.to_hop].map(|hop| path.hops[hop].link)));
+    random.chain(handed_over).collect()
+}
+
+/// Return the handovers of the paths whose packets enter a link by its `direction`.
+fn cache(spec: &NetworkSpec, link: usize, direction: Direction, options: &Options) -> Vec<Handover> {
+    if !options.migration {
+        return Vec::new();
+    }
+    let mut cache = Vec::new();
+    for (number, path) in (0..).zip(spec.paths()) {
+        for Change { event, .. } in handovers(path).filter(|change| path.hops[change.event.hop].link == link) {
+            let own = if path.hops[event.hop].reversed { direction.reverse() } else { direction };
+            let capacity = spec.topology().links[link].hop.side(direction).capacity.as_ref();
+            let rate = capacity.map_or(Rate::from_mbps(1000), |rate| Rate(rate.at(&mut Cursor::default(), event.at_ns).max(1)));
+            let ahead = rate.time_for(kilobytes(options.buffer_kb));
+            // The upstream end of the direction up is the terminal, which keeps its buffer.
+            let (delay, rate, ahead) = match own {
+                Direction::Up => (Nanos::ZERO, None, Nanos::ZERO),
+                Direction::Down => (options.migration_delay, Some(megabits(options.migration_mbps)), ahead),
+            };
+            let copy_from = Time(event.at_ns.0.saturating_sub(ahead.0));
+            cache.push(Handover { copy_from, at: event.at_ns, attach: event.at_ns + event.interruption_ns, path: number, delay, rate });
+        }
+    }
+    cache
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option
+fn kilobytes(kb: f64) -> Bytes {
+    Bytes((kb * 1e3) as u64)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option
+fn megabits(mbps: f64) -> Rate {
+    Rate((mbps * 1e6) as u64)
+}
+
+/// Return the longest RTT of a hop of a path that has recovery.
+fn longest_hop_rtt(spec: &NetworkSpec, path: &Path, links: &BTreeSet<usize>, options: &Options) -> Nanos {
+    let hops = path.hops.iter().filter(|hop| links.contains(&hop.link)).map(|hop| &spec.topology().links[hop.link].hop);
+    let rtts = hops.map(|hop| {
+        let grant = |side: &bentpipe_profile::HopDirection| {
+            let closures = side.jitter.iter().flat_map(bentpipe_profile::JitterSeries::closures);
+            closures.map(|(_, length)| length.0).max().unwrap_or(0)
+        };
+        hop.up.delay.max() + hop.down.delay.max() + grant(&hop.up) + grant(&hop.down)
+    });
+    Nanos(rtts.max().unwrap_or(0)) + options.ack_delay
+}
+
+/// Put the elements into a network.
+///
+/// # Errors
+/// A network that carries packets or has ends already.
+pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, marked: &Marked) -> Result<Arc<Overhead>, NetworkError> {
+    let overhead = Arc::new(Overhead::default());
+    let links = lossy_links(spec);
+    for &number in &links {
+        let hop = &spec.topology().links[number].hop;
+        let detection = match (options.detection, &hop.shared_id) {
+            (DetectionChoice::Gaps, _) | (DetectionChoice::Auto, None) => Detection::Gaps,
+            (DetectionChoice::Timer, _) | (DetectionChoice::Auto, Some(_)) => Detection::BeamTimer,
+        };
+        #[allow(clippy::cast_possible_truncation)] // at most 16
+        let limits = Limits { detection, tries: options.tries as u16, buffer: kilobytes(options.buffer_kb) };
+        let config = Config { limits, ack_delay: options.ack_delay, marked: marked.clone() };
+        let end = |direction: Direction| -> Box<dyn Element> {
+            let (forward, back) = (hop.side(direction).clone(), hop.side(direction.reverse()).clone());
+            let timer = BeamTimer::new(forward, back, options.ack_delay);
+            Box::new(LinkEnd::new(config.clone(), timer, cache(spec, number, direction, options), Arc::clone(&overhead)))
+        };
+        network.set_ends(number, Direction::BOTH.map(end))?;
+    }
+    if !options.order || links.is_empty() {
+        return Ok(overhead);
+    }
+    for (number, path) in spec.paths().iter().enumerate() {
+        let rtt = longest_hop_rtt(spec, path, &links, options);
+        // What was lost before a handover arrives over the new link: after the gap and a crossing of that link.
+        let gaps: Vec<_> = handovers(path).map(|change| (change.event.at_ns, change.event.at_ns + change.event.interruption_ns + rtt)).collect();
+        for direction in Direction::BOTH {
+            let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps.clone()));
+            let ends: [Box<dyn Element>; 2] = [
+                Box::new(Ingress::new(marked.clone(), Arc::clone(&overhead))),
+                Box::new(Egress::new(reorder, marked.clone(), Arc::clone(&overhead))),
+            ];
+            network.set_path_ends(number, direction, ends)?;
+        }
+    }
+    Ok(overhead)
+}

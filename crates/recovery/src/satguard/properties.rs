@@ -1,0 +1,233 @@
+//! Properties of the whole scheme in a network.
+
+use crate::marking::Marked;
+use crate::overhead::Overhead;
+use crate::registry::install;
+use bentpipe_link::{DropCause, Network, Outcome, Packet, Role};
+use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+
+fn side(delay_ms: u64, mbps: u64, loss: u64) -> HopDirection {
+    HopDirection {
+        delay: Series::constant(delay_ms * MS),
+        capacity: (mbps > 0).then(|| Series::constant(mbps * 1_000_000)),
+        loss: (loss > 0).then(|| Series::constant(loss)),
+        jitter: None,
+        queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Bytes(Bytes(500_000)) },
+    }
+}
+
+fn hop(name: &str, side: &HopDirection) -> Hop {
+    Hop { name: name.to_owned(), shared_id: None, up: side.clone(), down: side.clone() }
+}
+
+fn profile(hops: Vec<Hop>, routes: Vec<RouteEntry>, events: Vec<Event>) -> Profile {
+    let text = String::new;
+    let provenance = Provenance { kind: "preset".to_owned(), description: text(), made_by: text(), seed: None, includes: vec![], recipe: ().into() };
+    Profile::new("p".to_owned(), Utc(0), Nanos::from_secs(100), Basis::OneWay, provenance, hops, routes, events).unwrap()
+}
+
+fn handover(at: u64, gap_ms: u64, from: usize, to_hop: usize, fate: Fate) -> Event {
+    let kind = EventKind::Handover { from_satellite: None, to_satellite: None, from_gateway: None, to_gateway: None, to_hop };
+    Event { at_ns: Time(at), interruption_ns: Nanos::from_millis(gap_ms), hop: from, kind, up: fate, down: fate }
+}
+
+fn route(at: u64, hops: &[usize]) -> RouteEntry {
+    RouteEntry { at_ns: Time(at), hops: hops.to_vec() }
+}
+
+/// A queue that migrates with its path; what is in flight is lost.
+fn migrating(to_hop: usize) -> Fate {
+    let migration = Migration { to_hop, delay_ns: Nanos::from_millis(5), rate_bps: Rate::from_mbps(1000) };
+    Fate { queue: QueueFate::Migrate(migration), in_flight: InFlightFate::Drop, order: OrderFate::Allow }
+}
+
+/// Terminal, two satellites with a link to the terminal and one to a gateway each, and a wire. Handovers at both ends at once, each after `gaps` (time since
+/// the last, interruption) [ms].
+fn two_satellites(loss: u64, gaps: &[(u64, u64)], fate: impl Fn(usize) -> Fate, shared: bool) -> NetworkSpec {
+    let (user, feeder, wire) = (side(4, 20, loss), side(3, 100, 0), side(10, 0, 0));
+    let (mut routes, mut events) = (vec![route(0, &[0, 2, 4])], vec![]);
+    let (mut at, mut satellite) = (0, 0);
+    for &(step, gap) in gaps {
+        at += step * MS;
+        let next = 1 - satellite;
+        events.extend([0, 2].map(|first| handover(at, gap, first + satellite, first + next, fate(first + next))));
+        satellite = next;
+        routes.push(route(at, &[satellite, 2 + satellite, 4]));
+    }
+    let mut hops = vec![hop("user:a", &user), hop("user:b", &user), hop("feeder:a", &feeder), hop("feeder:b", &feeder), hop("wire", &wire)];
+    if shared {
+        for (hop, beam) in hops.iter_mut().zip(["beam:a", "beam:b"]) {
+            hop.shared_id = Some(beam.to_owned());
+        }
+    }
+    NetworkSpec::from_profiles(&[&profile(hops, routes, events)]).unwrap()
+}
+
+/// Send `(time, flow, bytes)` in turn up and down, and run the network until it is empty.
+fn run(spec: &NetworkSpec, options: &OptionValues, scheme: &str, sends: &[(u64, u32, u32)], late: u64) -> (Vec<(Outcome, Packet)>, Option<Arc<Overhead>>) {
+    let mut network = Network::new(spec, Streams::new(1)).unwrap();
+    let overhead = install(scheme, options, &mut network, spec, &Marked::All).unwrap();
+    let (mut out, mut sends) = (Vec::new(), sends.to_vec());
+    sends.sort_unstable();
+    for (body, &(at, flow, bytes)) in (0_u32..).zip(&sends) {
+        network.run_until(Time(at), &mut out);
+        network.send(Packet::new(Time(at), 0, Direction::BOTH[(body % 2) as usize], flow, bytes, body)).unwrap();
+    }
+    while let Some(at) = network.wake_at() {
+        network.run_until(Time(at.0 + late), &mut out);
+    }
+    assert_eq!(network.packets(), 0);
+    (out, overhead)
+}
+
+/// Packets of 1000 bytes every 0.5 ms.
+fn steady(packets: u64) -> Vec<(u64, u32, u32)> {
+    (0..packets).map(|n| (n * MS / 2, 0, 1000)).collect()
+}
+
+fn delivered(out: &[(Outcome, Packet)]) -> usize {
+    out.iter().filter(|(outcome, _)| *outcome == Outcome::Delivered).count()
+}
+
+/// Return whether each flow's packets left in the order in which they were sent.
+fn is_in_order(out: &[(Outcome, Packet)]) -> bool {
+    let mut last = BTreeMap::new();
+    let delivered = out.iter().filter(|(outcome, _)| *outcome == Outcome::Delivered);
+    delivered.fold(true, |ordered, (_, packet)| last.insert((packet.direction, packet.flow), packet.body).is_none_or(|last| last < packet.body) && ordered)
+}
+
+#[test]
+fn random_losses_are_concealed_within_a_few_hop_rtts() {
+    for (shared, hold, least) in [(false, "adaptive", 3985), (false, "longest", 3998), (true, "longest", 3998)] {
+        let spec = two_satellites(LOSS_ONE / 20, &[], migrating, shared);
+        let (plain, _) = run(&spec, &OptionValues::new(), "none", &steady(4000), 0);
+        assert!((3700..3900).contains(&delivered(&plain)));
+        let (out, overhead) = run(&spec, &[("hold".to_owned(), hold.into())].into(), "satguard", &steady(4000), 0);
+        assert!(delivered(&out) >= least, "{hold}: {} {overhead:?}", delivered(&out));
+        assert!(is_in_order(&out));
+        // 17 ms of propagation, at most three hop RTTs of 8 ms, transmissions.
+        let inside = out.iter().map(|(_, packet)| packet.at.since(packet.entered)).max().unwrap();
+        assert!(inside < Nanos::from_millis(17 + 3 * 9 + 3), "{inside:?}");
+        let overhead = overhead.unwrap();
+        assert_eq!(overhead.header_bytes.get(), 4000 * 16);
+        assert!((150..450).contains(&overhead.retransmitted.get()), "{overhead:?}");
+        assert!(overhead.control_bytes.get() > 0 && overhead.peak_buffer_bytes.get() < 100_000, "{overhead:?}");
+    }
+}
+
+#[test]
+fn without_order_keeping_flows_are_reordered() {
+    let spec = two_satellites(LOSS_ONE / 20, &[], migrating, false);
+    let (out, _) = run(&spec, &[("order".to_owned(), 0.0.into())].into(), "satguard", &steady(4000), 0);
+    assert!(delivered(&out) > 3990 && !is_in_order(&out));
+}
+
+#[test]
+fn packets_in_flight_at_a_handover_arrive_over_the_next_satellite() {
+    for (gap, migrates) in [(0, true), (50, true), (150, true), (50, false)] {
+        let spec = two_satellites(0, &[(500, gap), (500, gap)], migrating, false);
+        let (out, overhead) = run(&spec, &[("migration".to_owned(), f64::from(u8::from(migrates)).into())].into(), "satguard", &steady(4000), 0);
+        let lost = 4000 - delivered(&out);
+        assert_eq!(lost == 0, migrates, "gap {gap} ms: {lost} lost, {overhead:?}");
+        assert!(is_in_order(&out));
+        let overhead = overhead.unwrap();
+        assert_eq!(overhead.migrated.get() > 10, migrates);
+        assert_eq!(overhead.migrated_bytes.get() > 10_000, migrates);
+    }
+}
+
+/// A second handover comes before the first migration has arrived: its packets are dropped with a cause, and order holds.
+#[test]
+fn a_migration_that_is_cut_short_drops_its_packets() {
+    let spec = two_satellites(0, &[(500, 50), (3, 50), (3, 50)], migrating, false);
+    let (out, _) = run(&spec, &[("migration_delay_ms".to_owned(), 30.0.into())].into(), "satguard", &steady(4000), 0);
+    assert_eq!(out.len(), 4000);
+    assert!(is_in_order(&out) && delivered(&out) > 3900);
+}
+
+/// 1 Gbit/s of packets of 1500 bytes for more than a turn of the numbers, with bursts of loss.
+#[test]
+fn numbers_wrap_at_line_rate() {
+    let mut air = side(6, 1000, 0);
+    let bursts: Vec<_> = (0..40).flat_map(|n| [(Time(n * 40 * MS), 0), (Time((n * 40 + 35) * MS), LOSS_ONE / 5)]).collect();
+    air.loss = Some(Series::steps("loss", &bursts).unwrap());
+    let spec = NetworkSpec::from_profiles(&[&profile(vec![hop("isl", &air)], vec![route(0, &[0])], vec![])]).unwrap();
+    let mut network = Network::new(&spec, Streams::new(1)).unwrap();
+    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::All).unwrap().unwrap();
+    let mut out = Vec::new();
+    for body in 0..100_000_u32 {
+        let at = Time(u64::from(body) * 15_000); // 80 % of the capacity
+        network.run_until(at, &mut out);
+        network.send(Packet::new(at, 0, Direction::Down, 0, 1484, body)).unwrap();
+    }
+    while let Some(at) = network.wake_at() {
+        network.run_until(at, &mut out);
+    }
+    assert_eq!(out.len(), 100_000);
+    assert!(is_in_order(&out));
+    assert!(delivered(&out) > 99_850, "{} {overhead:?}", delivered(&out));
+    assert_eq!(overhead.unprotected.get(), 0, "{overhead:?}");
+}
+
+/// Only marked flows are protected, numbered and get a header.
+#[test]
+fn other_traffic_passes_untouched() {
+    let spec = two_satellites(LOSS_ONE / 10, &[], migrating, false);
+    let mut network = Network::new(&spec, Streams::new(1)).unwrap();
+    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::Flows([1].into())).unwrap().unwrap();
+    let mut out = Vec::new();
+    for body in 0..2000 {
+        let at = Time(u64::from(body) * MS);
+        network.run_until(at, &mut out);
+        network.send(Packet::new(at, 0, Direction::Down, body % 2, 500, body)).unwrap();
+    }
+    while let Some(at) = network.wake_at() {
+        network.run_until(at, &mut out);
+    }
+    let lost = |flow| out.iter().filter(|(outcome, packet)| packet.flow == flow && *outcome == Outcome::Dropped(DropCause::Loss)).count();
+    assert!(lost(0) > 60 && lost(1) < 10, "{} {}", lost(0), lost(1));
+    assert_eq!((overhead.header_bytes.get(), out.iter().all(|(_, packet)| packet.bytes == 500 || packet.flow == 1)), (16_000, true));
+}
+
+fn any_fate() -> impl Strategy<Value = (u8, InFlightFate, OrderFate)> {
+    (0_u8..3, prop_oneof![Just(InFlightFate::Deliver), Just(InFlightFate::Drop)], prop_oneof![Just(OrderFate::Allow), Just(OrderFate::Clamp)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever is lost of packets, retransmissions and acknowledgements, whichever handovers come at both ends at once, and however short after each other: each packet
+    /// of a host is delivered once or dropped with a cause, each flow leaves in order, and lateness of the driver changes nothing.
+    #[test]
+    fn packets_leave_once_and_in_order(
+        loss in 0_u64..500_000_000, gaps in prop::collection::vec((1_u64..120, 0_u64..150), 0..6), (queue, in_flight, order) in any_fate(), shared in any::<bool>(),
+        sends in prop::collection::vec((0_u64..400 * MS, 0_u32..3, 60_u32..1500), 1..300), late in 1_u64..5 * MS, timer in any::<bool>(),
+    ) {
+        let fate = |to_hop| {
+            let queue = match queue {
+                0 => QueueFate::Keep,
+                1 => QueueFate::Drop,
+                _ => migrating(to_hop).queue,
+            };
+            Fate { queue, in_flight, order }
+        };
+        let spec = two_satellites(loss, &gaps, fate, shared);
+        let options = [("detection".to_owned(), (if timer { "timer" } else { "gaps" }).into())].into();
+        let (out, _) = run(&spec, &options, "satguard", &sends, 0);
+        prop_assert!(is_in_order(&out));
+        let sorted = |mut out: Vec<(Outcome, Packet)>| {
+            out.sort_by_key(|(_, packet)| packet.body);
+            out
+        };
+        let out = sorted(out);
+        prop_assert_eq!(out.iter().map(|(_, packet)| packet.body as usize).collect::<Vec<_>>(), (0..sends.len()).collect::<Vec<_>>());
+        prop_assert!(out.iter().all(|(_, packet)| packet.role == Role::Host && packet.at >= packet.entered));
+        prop_assert_eq!(out, sorted(run(&spec, &options, "satguard", &sends, late).0));
+    }
+}
