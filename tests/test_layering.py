@@ -22,7 +22,14 @@ ALLOWED = {
     "bentpipe-transport": {"bentpipe-profile", "bentpipe-cc"},
     "bentpipe-apps": {"bentpipe-profile"},
     "bentpipe-recovery": {"bentpipe-profile", "bentpipe-link"},
-    "bentpipe-sim": {"bentpipe-profile", "bentpipe-link", "bentpipe-cc", "bentpipe-transport", "bentpipe-apps", "bentpipe-recovery"},
+    "bentpipe-sim": {
+        "bentpipe-profile",
+        "bentpipe-link",
+        "bentpipe-cc",
+        "bentpipe-transport",
+        "bentpipe-apps",
+        "bentpipe-recovery",
+    },
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps"},
     "bentpipe-logs": set(),
     "bentpipe-py": {

@@ -1,6 +1,6 @@
 //! One path in the network: its routes, and the route in use.
 
-use super::path_ends::PathEnds;
+use crate::element::Element;
 use crate::packet::Packet;
 use crate::stats::LinkStats;
 use bentpipe_profile::{Direction, Event, Time};
@@ -86,6 +86,14 @@ pub(super) struct Stragglers {
     pub(super) packets: Vec<Packet>,
 }
 
+/// The elements at the ends of one direction of a path.
+pub(super) struct PathEnd {
+    pub(super) ingress: Box<dyn Element>,
+    pub(super) egress: Box<dyn Element>,
+    /// Number of the egress among the wake-ups.
+    pub(super) unit: u32,
+}
+
 /// The fields that packets need stand first, in one cache line.
 #[repr(C, align(64))]
 pub(super) struct Path {
@@ -95,8 +103,8 @@ pub(super) struct Path {
     /// The legs of all routes.
     legs: Box<[Leg]>,
     pub(super) hops: Vec<Hop>,
-    /// Elements at the ends; `None`: neither direction has any.
-    pub(super) ends: Option<Box<PathEnds>>,
+    /// Elements at the ends, by direction; `None`: neither has any.
+    pub(super) ends: Option<Box<[Option<PathEnd>; 2]>>,
     pub(super) routes: Vec<Route>,
     pub(super) events: Vec<Event>,
     /// Packets that found no route, by direction.
@@ -132,6 +140,12 @@ impl Path {
             stragglers: Default::default(),
             floor: [Time::ZERO; 2],
         }
+    }
+
+    /// Return the elements at the ends of one direction, if there are any.
+    #[inline]
+    pub(super) fn end(&mut self, direction: Direction) -> Option<&mut PathEnd> {
+        self.ends.as_mut()?[direction as usize].as_mut()
     }
 
     /// Take the next route.

@@ -1,23 +1,12 @@
 //! Elements at the ends of a path: where its packets enter the network, and where they leave it.
 
+use super::path::PathEnd;
 use super::wakes::MAX_UNITS;
 use super::{Network, Outcome};
 use crate::element::{Element, Port};
 use crate::error::NetworkError;
 use crate::packet::Packet;
 use bentpipe_profile::{Direction, Time};
-
-/// The elements at the ends of one path, by direction.
-#[derive(Default)]
-pub(super) struct PathEnds([Option<Pair>; 2]);
-
-/// The elements of one direction.
-struct Pair {
-    ingress: Box<dyn Element>,
-    egress: Box<dyn Element>,
-    /// Number of the egress among the wake-ups.
-    unit: u32,
-}
 
 impl Network {
     /// Put elements at the ends of one direction of a path, before packets enter it: `[ingress, egress]`. Packets enter the ingress by [`Port::Near`] and leave it
@@ -37,12 +26,12 @@ impl Network {
         }
         let is_empty = self.packets() == 0;
         let paths = self.paths.len();
-        let (problem, expected) = match self.paths.get_mut(path).map(|path| &mut path.ends.get_or_insert_default().0[direction as usize]) {
+        let (problem, expected) = match self.paths.get_mut(path).map(|path| &mut path.ends.get_or_insert_default()[direction as usize]) {
             None => ("it does not exist", format!("0 to {}", paths.saturating_sub(1))),
             Some(Some(_)) => ("it has ends already", "ends that are set once".to_owned()),
             Some(None) if !is_empty => ("the network carries packets", "ends that are set before packets enter".to_owned()),
             Some(ends) => {
-                *ends = Some(Pair { ingress, egress, unit: self.due.len() as u32 });
+                *ends = Some(PathEnd { ingress, egress, unit: self.due.len() as u32 });
                 self.due.push(Time::MAX);
                 self.egresses.push((path as u32, direction));
                 return Ok(());
@@ -54,7 +43,7 @@ impl Network {
     /// Pass a packet that enters the network through the ingress of its path, if it has one.
     #[inline]
     pub(super) fn pass_ingress(&mut self, packet: Packet) -> Packet {
-        let Some(Pair { ingress, .. }) = self.paths[packet.path as usize].pair(packet.direction) else { return packet };
+        let Some(PathEnd { ingress, .. }) = self.paths[packet.path as usize].end(packet.direction) else { return packet };
         ingress.push(Port::Near, packet);
         ingress.pop(packet.at).map_or(packet, |(_, packet)| packet)
     }
@@ -62,7 +51,7 @@ impl Network {
     /// Let a packet that has crossed its route leave the network, through the egress of its path if it has one.
     #[inline]
     pub(super) fn leave(&mut self, packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
-        let Some(Pair { egress, unit, .. }) = self.paths[packet.path as usize].pair(packet.direction) else {
+        let Some(PathEnd { egress, unit, .. }) = self.paths[packet.path as usize].end(packet.direction) else {
             out.push((Outcome::Delivered, packet));
             return;
         };
@@ -80,14 +69,14 @@ impl Network {
     /// Return when an egress is due; `None`: it is not, or the number is a unit's.
     pub(super) fn egress_wake(&self, unit: u32) -> Option<Time> {
         let (path, direction) = self.egress_of(unit)?;
-        self.paths[path].ends.as_ref()?.0[direction as usize].as_ref()?.egress.wake_at()
+        self.paths[path].ends.as_ref()?[direction as usize].as_ref()?.egress.wake_at()
     }
 
     /// Process what is due in an egress. Returns whether the number is that of one.
     pub(super) fn run_egress(&mut self, unit: u32, at: Time, out: &mut Vec<(Outcome, Packet)>) -> bool {
         let Some((path, direction)) = self.egress_of(unit) else { return false };
         self.due[unit as usize] = Time::MAX;
-        if let Some(Pair { egress, .. }) = self.paths[path].pair(direction) {
+        if let Some(PathEnd { egress, .. }) = self.paths[path].end(direction) {
             while let Some((port, packet)) = egress.pop(at) {
                 let outcome = if let Port::Drop(cause) = port { Outcome::Dropped(cause) } else { Outcome::Delivered };
                 out.push((outcome, packet));
@@ -99,15 +88,7 @@ impl Network {
 
     /// Return the number of packets in the elements at the ends of paths.
     pub(super) fn packets_at_path_ends(&self) -> usize {
-        let pairs = self.paths.iter().filter_map(|path| path.ends.as_ref()).flat_map(|ends| ends.0.iter().flatten());
-        pairs.map(|pair| pair.egress.packets()).sum()
-    }
-}
-
-impl super::path::Path {
-    /// Return the elements at the ends of one direction, if there are any.
-    #[inline]
-    fn pair(&mut self, direction: Direction) -> Option<&mut Pair> {
-        self.ends.as_mut()?.0[direction as usize].as_mut()
+        let ends = self.paths.iter().filter_map(|path| path.ends.as_ref()).flat_map(|ends| ends.iter().flatten());
+        ends.map(|end| end.egress.packets()).sum()
     }
 }
