@@ -207,10 +207,10 @@ mod tests {
             (vec![0x1e, 200, 0, 0, 0, 0], WireError::Truncated { end: 8, needed: 204 }),
         ] {
             let header = header(&options);
-            let found = decode(&header).unwrap_err();
-            match (found, error) {
+            let refused = decode(&header).unwrap_err();
+            match (refused, error) {
                 (WireError::Truncated { needed: a, .. }, WireError::Truncated { needed: b, .. }) => assert_eq!(a, b),
-                _ => assert_eq!(found, error, "{header:?}"),
+                _ => assert_eq!(refused, error, "{header:?}"),
             }
         }
     }

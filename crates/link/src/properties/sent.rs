@@ -1,4 +1,4 @@
-//! Elements at link ends that number packets when they leave the queue, retransmit ahead of it and pass what they keep to another link at a handover; and elements at
+//! Elements at link ends that number packets when they leave the queue, retransmit ahead of it and pass kept packets to another link at a handover; and elements at
 //! the ends of a path.
 
 use super::{MS, any_fate, back_and_forth, drive, hop, network_of, profile, queues, side, tail, two_hop_handover};

@@ -45,7 +45,7 @@ pub struct Transfer<P> {
     /// The handover.
     pub handover: Handover,
     link_free: Time,
-    on_the_way: VecDeque<(Time, Message<P>)>,
+    in_flight: VecDeque<(Time, Message<P>)>,
     copies: BTreeMap<u64, P>,
     is_attached: bool,
 }
@@ -54,7 +54,7 @@ impl<P> Transfer<P> {
     /// Begin a migration.
     #[must_use]
     pub const fn new(handover: Handover) -> Self {
-        Self { handover, link_free: Time::ZERO, on_the_way: VecDeque::new(), copies: BTreeMap::new(), is_attached: false }
+        Self { handover, link_free: Time::ZERO, in_flight: VecDeque::new(), copies: BTreeMap::new(), is_attached: false }
     }
 
     /// Send a copy at `now`.
@@ -75,15 +75,15 @@ impl<P> Transfer<P> {
 
     fn send(&mut self, now: Time, transmission: Nanos, message: Message<P>) {
         self.link_free = self.link_free.max(now) + transmission;
-        self.on_the_way.push_back((self.link_free + self.handover.delay, message));
+        self.in_flight.push_back((self.link_free + self.handover.delay, message));
     }
 
     /// Process what happens at the next upstream end until `now`. Returns the packets that it retransmits, with their time.
     pub fn advance(&mut self, now: Time) -> Vec<(Time, P)> {
         let mut out = Vec::new();
         while let Some(at) = self.wake_at().filter(|at| *at <= now) {
-            if self.on_the_way.front().is_some_and(|(arrival, _)| *arrival <= at)
-                && let Some((_, message)) = self.on_the_way.pop_front()
+            if self.in_flight.front().is_some_and(|(arrival, _)| *arrival <= at)
+                && let Some((_, message)) = self.in_flight.pop_front()
             {
                 match message {
                     Message::Copy(_, packet) if self.is_attached => out.push((at, packet)),
@@ -106,7 +106,7 @@ impl<P> Transfer<P> {
     /// Return when to call [`Transfer::advance`]. A message that arrives when the link comes up counts before it.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
-        let message = self.on_the_way.front().map(|(at, _)| *at);
+        let message = self.in_flight.front().map(|(at, _)| *at);
         let attach = (!self.is_attached).then_some(self.handover.attach);
         [message, attach].into_iter().flatten().min()
     }
@@ -114,21 +114,21 @@ impl<P> Transfer<P> {
     /// Cut the migration short: the next end is gone. Returns every packet that it had or would have had.
     pub fn cut(&mut self) -> Vec<P> {
         let copies = std::mem::take(&mut self.copies).into_values();
-        let on_the_way = std::mem::take(&mut self.on_the_way).into_iter();
+        let in_flight = std::mem::take(&mut self.in_flight).into_iter();
         self.is_attached = true;
-        copies.chain(on_the_way.filter_map(|(_, message)| if let Message::Copy(_, packet) = message { Some(packet) } else { None })).collect()
+        copies.chain(in_flight.filter_map(|(_, message)| if let Message::Copy(_, packet) = message { Some(packet) } else { None })).collect()
     }
 
     /// Return whether nothing is left to do once the path has left the link.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_attached && self.on_the_way.is_empty()
+        self.is_attached && self.in_flight.is_empty()
     }
 
     /// Return the number of packets that wait for the next link or are on their way.
     #[must_use]
     pub fn packets(&self) -> usize {
-        self.copies.len() + self.on_the_way.iter().filter(|(_, message)| matches!(message, Message::Copy(..))).count()
+        self.copies.len() + self.in_flight.iter().filter(|(_, message)| matches!(message, Message::Copy(..))).count()
     }
 }
 

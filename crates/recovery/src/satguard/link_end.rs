@@ -109,7 +109,7 @@ impl LinkEnd {
         self.transfers.retain(|transfer| !transfer.is_over() || transfer.handover.at > now);
     }
 
-    /// Paths leave the link: what is kept for them is the business of the next link.
+    /// Paths leave the link: the next link recovers their copies.
     fn leave(&mut self, at: Time, scope: &Scope) {
         let paths: Vec<u32> = self.transfers.iter().filter(|transfer| transfer.handover.at == at).map(|transfer| transfer.handover.path).collect();
         self.upstream.forget(|packet| scope.concerns(packet) && paths.contains(&packet.path));

@@ -9,7 +9,7 @@
 //! ```
 //! A retransmission has a new number, so its loss is found like any loss. Numbers have 16 bits: at most half of them may be ahead of the highest acknowledged one. When they
 //! are used up, packets pass without protection until every kept copy is acknowledged or timed out; then no number is on its way, and numbering goes on
-//! behind the highest acknowledged one. A stall would stop the hop for a round trip, and an era bit only doubles the range.
+//! behind the highest acknowledged one. A stall would stop the hop for an RTT, and an era bit only doubles the range.
 
 use super::downstream::Run;
 use crate::serial::{FIRST, HALF, expand, short};
