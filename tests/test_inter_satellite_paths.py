@@ -126,7 +126,9 @@ def test_always_leaves_space_near_the_server() -> None:
 def test_impossible_requests_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="isl: 'sometimes'; expected auto, never, always"):
         made("cape-town", isl="sometimes")
-    with pytest.raises(UserError, match="isl always: its satellites have no links; expected a built-in constellation"):
+    with pytest.raises(
+        UserError, match="isl always: the satellites have no links; expected satellites with lasers, or isl never"
+    ):
         made("cape-town", isl="always", constellation="oneweb")
     with pytest.raises(UserError, match="site and track are given; expected a site or a track"):
         made("cape-town", track=tmp_path / "t.csv")
@@ -134,8 +136,33 @@ def test_impossible_requests_are_refused_in_one_line(tmp_path: Path) -> None:
         made(None)
 
 
-def test_high_latitudes_say_that_polar_shells_have_no_lasers_here() -> None:
-    with pytest.warns(PolarServiceWarning, match="mcmurdo: the operator serves high latitudes over polar satellites"):
+def elements_of_the_first_shell(folder: Path, designator: str) -> Path:
+    from test_profiles_make import elements_file
+
+    path = elements_file(folder)
+    path.write_text(path.read_text().replace("2026-001A", designator))
+    return path
+
+
+def test_elements_have_the_lasers_of_their_launches(tmp_path: Path) -> None:
+    """The shell as elements has the paths of the built-in shell."""
+    path = elements_of_the_first_shell(tmp_path, "2026-001A")
+    own, built_in = made("cape-town", elements=path), made("cape-town", constellation="starlink-s1")
+    chains = [[(slot["norad_id"], slot["relays"]) for slot in slots(metadata(each))] for each in (own, built_in)]
+    assert chains[0] == chains[1]
+    assert all(relays for _, relays in chains[0])
+
+
+def test_satellites_launched_without_lasers_have_none(tmp_path: Path) -> None:
+    path = elements_of_the_first_shell(tmp_path, "2020-001A")
+    with pytest.raises(UserError, match="isl auto: the satellites have no links"):
+        made("cape-town", elements=path, isl="auto")
+    with pytest.warns(OutageWarning):
+        assert summarise(made("cape-town", elements=path))["no_path_s"] == 45.0
+
+
+def test_high_latitudes_say_that_they_rest_on_polar_shells() -> None:
+    with pytest.warns(PolarServiceWarning, match=r"mcmurdo: at this latitude the path rests on polar shells \(560-97"):
         make_profile("mcmurdo", "-43.53,172.64", start_unix_ns=START, duration_s=3.0)
 
 

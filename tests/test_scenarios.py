@@ -26,6 +26,7 @@ from bentpipe.scenarios.ground import (
     pop_by_code,
     read_gateways,
 )
+from bentpipe.scenarios.lasers import LasersFile
 from bentpipe.scenarios.load_tests import parse_load_tests
 from bentpipe.scenarios.losses import parse_losses
 from bentpipe.scenarios.places import parse_place
@@ -38,6 +39,7 @@ from bentpipe.scenarios.traffic import find_traffic, parse_traffic
 
 FILES = [
     "sites.toml",
+    "lasers.toml",
     "load_tests.toml",
     "loss.toml",
     "pops.toml",
@@ -53,6 +55,7 @@ FILES += [f"constellations/{name}.toml" for name in packaged_names("constellatio
 
 READERS = {
     "sites.toml": lambda text: parse_sites(text, "f"),
+    "lasers.toml": lambda text: LasersFile.from_toml(text, "f"),
     "pops.toml": lambda text: parse_pops(text, "f"),
     "fibre.toml": lambda text: parse_fibre(text, "f"),
     "presets.toml": lambda text: parse_presets(text, "f"),

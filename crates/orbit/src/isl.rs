@@ -20,6 +20,8 @@ pub struct PlusGrid {
     shift: usize,
     /// The same from the last plane to the first.
     seam_shift: usize,
+    /// Whether planes have no links between them.
+    rings: bool,
 }
 
 impl PlusGrid {
@@ -32,7 +34,7 @@ impl PlusGrid {
         if grid_satellites != satellites || grid_satellites == 0 {
             return Err(OrbitError::GridSize { planes, per_plane, grid_satellites, satellites });
         }
-        Ok(Self { first: 0, planes, per_plane, shift: 0, seam_shift: 0 })
+        Ok(Self { first: 0, planes, per_plane, shift: 0, seam_shift: 0, rings: false })
     }
 
     /// Return the same grid over the satellites from `first` on.
@@ -49,13 +51,28 @@ impl PlusGrid {
         Self { shift: slots(shift), seam_shift: slots(seam_shift), ..self }
     }
 
-    /// Return the four neighbours of a satellite of the grid: fore, aft, east, west. In a grid of one or two planes or slots some are equal or the
-    /// satellite itself.
+    /// Return the same grid without links between planes.
+    #[must_use]
+    pub fn in_rings(self) -> Self {
+        Self { rings: true, ..self }
+    }
+
+    /// Return whether planes have no links between them.
+    #[must_use]
+    pub fn has_only_rings(&self) -> bool {
+        self.rings
+    }
+
+    /// Return the four neighbours of a satellite of the grid: fore, aft, east, west. In a grid of one or two planes or slots, or of rings, some are equal or
+    /// the satellite itself.
     #[must_use]
     pub fn neighbours(&self, satellite: usize) -> [usize; 4] {
         let (planes, slots) = (self.planes, self.per_plane);
         let (p, s) = ((satellite - self.first) / slots, (satellite - self.first) % slots);
         let at = |plane: usize, slot: usize| self.first + plane * slots + slot % slots;
+        if self.rings {
+            return [at(p, s + 1), at(p, s + slots - 1), satellite, satellite];
+        }
         let east = if p + 1 == planes { self.seam_shift } else { self.shift };
         let west = if p == 0 { self.seam_shift } else { self.shift };
         [at(p, s + 1), at(p, s + slots - 1), at((p + 1) % planes, s + east), at((p + planes - 1) % planes, s + slots - west)]

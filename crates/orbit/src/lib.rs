@@ -8,7 +8,7 @@
 //! | [`frames`], [`site`], [`sun`] | reference frames, points on the ground, the Sun |
 //! | [`visibility`] | satellites above a site |
 //! | [`batch`], [`ephemeris`] | many satellites at many times |
-//! | [`isl`], [`route`] | +Grid links, shortest paths, the state of a whole constellation |
+//! | [`isl`], [`mesh`], [`route`] | +Grid links, links of real satellites, shortest paths, the state of a whole constellation |
 //! | [`schedule`] | the serving satellite of a terminal in each 15 s slot |
 //! | [`track`] | positions of a moving terminal |
 //! | [`access`] | builds a Profile from a schedule |
@@ -25,6 +25,7 @@ pub mod ephemeris;
 mod error;
 pub mod frames;
 pub mod isl;
+pub mod mesh;
 pub mod parallel;
 pub mod propagate;
 pub mod route;

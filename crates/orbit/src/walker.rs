@@ -128,6 +128,18 @@ pub fn geostationary(name: &str, norad_id: u64, longitude_deg: f64, epoch: Utc) 
     })
 }
 
+/// The inter-satellite links of a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShellLinks {
+    /// None.
+    None,
+    /// To the neighbours in the plane.
+    Ring,
+    /// To the neighbours in the plane and to the nearest slots of the planes beside it.
+    Grid,
+}
+
 /// A part of a constellation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -136,8 +148,8 @@ pub enum Shell {
     Walker {
         /// The shell.
         shell: WalkerShell,
-        /// Whether its satellites have links in a +Grid.
-        linked: bool,
+        /// The links of its satellites.
+        links: ShellLinks,
     },
     /// A geostationary satellite.
     Geostationary {
@@ -160,10 +172,13 @@ pub fn constellation(shells: &[Shell], epoch: Utc, station_kept_at: Utc) -> Resu
     let (mut elements, mut grids) = (Vec::new(), Vec::new());
     for shell in shells {
         match shell {
-            Shell::Walker { shell, linked } => {
+            Shell::Walker { shell, links } => {
                 let satellites = shell.elements(epoch)?;
-                if *linked {
-                    grids.push(shell.nearest_grid()?.starting_at(elements.len()));
+                let grid = shell.nearest_grid()?.starting_at(elements.len());
+                match links {
+                    ShellLinks::None => {}
+                    ShellLinks::Ring => grids.push(grid.in_rings()),
+                    ShellLinks::Grid => grids.push(grid),
                 }
                 elements.extend(satellites);
             }
@@ -235,12 +250,14 @@ mod tests {
 
     #[test]
     fn a_constellation_keeps_the_order_and_links_of_its_shells() {
-        let walker = |linked| Shell::Walker { shell: WalkerShell { planes: 3, per_plane: 4, ..shell(550.0, 53.0) }, linked };
+        let walker = |links| Shell::Walker { shell: WalkerShell { planes: 3, per_plane: 4, ..shell(550.0, 53.0) }, links };
         let geo = Shell::Geostationary { name: "GEO".to_owned(), norad_id: 7, longitude_deg: 10.0 };
-        let (elements, grids) = constellation(&[walker(false), geo, walker(true)], EPOCH, Utc(EPOCH.0 + 1)).unwrap();
+        let (elements, grids) = constellation(&[walker(ShellLinks::None), geo, walker(ShellLinks::Grid)], EPOCH, Utc(EPOCH.0 + 1)).unwrap();
         assert_eq!((elements.len(), elements[12].name.as_str()), (25, "GEO"));
         assert_eq!((elements[11].epoch, elements[12].epoch, elements[13].epoch), (EPOCH, Utc(EPOCH.0 + 1), EPOCH));
         assert_eq!(grids, [PlusGrid::new(3, 4, 12).unwrap().starting_at(13).shifted(0, 1)]);
+        let rings = constellation(&[walker(ShellLinks::Ring)], EPOCH, EPOCH).unwrap().1;
+        assert_eq!(rings[0].links(), [(0, 1), (0, 3), (1, 2), (2, 3), (4, 5), (4, 7), (5, 6), (6, 7), (8, 9), (8, 11), (9, 10), (10, 11)]);
     }
 
     proptest! {

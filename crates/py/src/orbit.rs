@@ -4,6 +4,7 @@ use crate::error::user_error;
 use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
 use bentpipe_orbit::elements::{Elements, age_warning, nearest_of_each, read_elements};
 use bentpipe_orbit::isl::PlusGrid;
+use bentpipe_orbit::mesh::{LaserFleet, mesh};
 use bentpipe_orbit::parallel::on_threads;
 use bentpipe_orbit::propagate::Propagator;
 use bentpipe_orbit::route::{self, LinkGraph, Network};
@@ -44,7 +45,7 @@ impl PySatellites {
     fn new(elements: Vec<Elements>, grids: &[PlusGrid], superseded: usize, sha256: Option<String>) -> PyResult<Self> {
         let propagators = Propagator::all(&elements).map_err(user_error)?;
         let lasers = Arc::new(LinkGraph::new(grids, elements.len()));
-        let grids = grids.iter().map(|grid| grid.shifted(0, 0)).collect();
+        let grids = grids.iter().filter(|grid| !grid.has_only_rings()).map(|grid| grid.shifted(0, 0)).collect();
         Ok(Self { elements: elements.into(), propagators: propagators.into(), grids, lasers, superseded, sha256 })
     }
 
@@ -103,6 +104,13 @@ impl PySatellites {
         Ok(self.with_grids(vec![grid]))
     }
 
+    /// Return the same satellites with the links of the fleets' lasers (JSON) for serving schedules. Routes stay as they are.
+    fn with_lasers(&self, py: Python<'_>, fleets: &str) -> PyResult<Self> {
+        let fleets: Vec<LaserFleet> = serde_json::from_str(fleets).map_err(user_error)?;
+        let lasers = Arc::new(py.detach(|| mesh(&self.elements, &self.propagators, &fleets)));
+        Ok(Self { lasers, ..self.with_grids(self.grids.clone()) })
+    }
+
     fn without_links(&self) -> Self {
         self.with_grids(Vec::new())
     }
@@ -127,6 +135,12 @@ impl PySatellites {
     #[getter]
     fn has_links(&self) -> bool {
         !self.grids.is_empty()
+    }
+
+    /// Number of links between satellites that serving schedules use.
+    #[getter]
+    fn lasers(&self) -> usize {
+        self.lasers.links().len()
     }
 
     fn elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

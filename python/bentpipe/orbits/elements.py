@@ -200,7 +200,7 @@ def _built_in(shells: Constellation, at_unix_ns: int) -> Satellites:
                 "first_raan_deg": 0.0,
                 "first_norad_id": first,
             }
-            rows.append({"walker": {"shell": walker, "linked": shell.isl == "grid"}})
+            rows.append({"walker": {"shell": walker, "links": shell.isl}})
         first += shell.satellites
     return Satellites.shells(json.dumps(rows), parse_utc(BUILT_IN_EPOCH_UTC), _midnight_before(at_unix_ns))
 

@@ -70,7 +70,7 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
     reach = reach_km(satellites, mask_deg, ground.min_elevation_deg)
     begins = day_ns + SLOT_PHASE_NS + np.arange(SLOTS, dtype=np.int64) * (_DAY_NS // SLOTS)
     begin_km, end_km = (_ecef_km(satellites, times) for times in (begins, begins + SLOT_NS))
-    linked = np.repeat([shell.isl == "grid" for shell in shells], [shell.satellites for shell in shells])
+    linked = np.repeat([shell.isl != "none" for shell in shells], [shell.satellites for shell in shells])
     exclusion_deg = gso_exclusion_deg(shells)
     below = (begin_km / np.linalg.norm(begin_km, axis=-1, keepdims=True)).astype(np.float32)
     results = []

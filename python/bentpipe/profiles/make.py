@@ -31,6 +31,7 @@ from bentpipe.scenarios.ground import (
     pop_by_code,
     read_gateways,
 )
+from bentpipe.scenarios.lasers import load_fleets
 from bentpipe.scenarios.places import PlaceLike, as_place
 from bentpipe.scenarios.shells import Shell, load_constellation
 from bentpipe.scenarios.sites import Place
@@ -62,7 +63,7 @@ class UnpublishedRouteWarning(UserWarning):
 
 
 class PolarServiceWarning(UserWarning):
-    """The operator serves high latitudes over polar shells with lasers, which the constellation does not link."""
+    """At high latitudes the path rests on polar shells, whose satellites have links only in their planes here."""
 
 
 class OutageWarning(UserWarning):
@@ -146,7 +147,9 @@ def make_profile(
     if not 0 <= seed < 2**64:
         raise UserError(f"{seed}", where="seed", expected="0 to 2^64 - 1")
     satellites = load_satellites(elements, constellation, start_unix_ns)
-    links = _checked_isl(isl, satellites, elements is not None)
+    if elements is not None:
+        satellites = satellites.with_lasers(json.dumps([fleet.model_dump() for fleet in load_fleets()]))
+    links = _checked_isl(isl, satellites)
     shells = load_constellation(constellation or DEFAULT_SKY).shells
     if constellation is not None and not constellation.startswith("starlink"):
         warnings.warn(
@@ -212,16 +215,13 @@ def make_profile(
     return profile
 
 
-def _checked_isl(isl: str | None, satellites: Satellites, from_file: bool) -> str:
+def _checked_isl(isl: str | None, satellites: Satellites) -> str:
     """Return the use of inter-satellite links; refuse what the satellites do not allow."""
     if isl is not None and isl not in ISL:
         raise UserError(f"isl: {shown(isl)}; expected {', '.join(ISL)}")
-    if isl in ("auto", "always") and not satellites.has_links:
-        which = "satellites of elements have no planes to link yet" if from_file else "its satellites have no links"
-        raise UserError(
-            f"isl {isl}: {which}", expected="a built-in constellation with inter-satellite links, or isl never"
-        )
-    return isl or ("auto" if satellites.has_links else "never")
+    if isl in ("auto", "always") and not satellites.lasers:
+        raise UserError(f"isl {isl}: the satellites have no links", expected="satellites with lasers, or isl never")
+    return isl or ("auto" if satellites.lasers else "never")
 
 
 def _warn_of_outages(slots: Sequence[Mapping[str, Any]], terminal: Place, isl: str) -> None:
@@ -238,13 +238,13 @@ def _warn_of_outages(slots: Sequence[Mapping[str, Any]], terminal: Place, isl: s
 
 
 def _warn_of_polar_service(slots: Sequence[Mapping[str, Any]], terminal: Place, shells: Sequence[Shell]) -> None:
-    """Warn if a place has no bent pipe in some slots, and only lies under shells without links and their neighbours."""
-    unlinked = [shell.name for shell in shells if shell.isl == "none"]
+    """Warn of a place at high latitude that has no bent pipe in some slots."""
+    rings = [shell.name for shell in shells if shell.isl == "ring"]
     bent = all(slot["serving"] is not None and not slot["serving"].get("relays") for slot in slots)
-    if not bent and 0 < len(unlinked) < len(shells) and abs(terminal.lat_deg) >= _HIGH_LATITUDE_DEG:
+    if not bent and rings and abs(terminal.lat_deg) >= _HIGH_LATITUDE_DEG:
         warnings.warn(
-            f"{terminal.name}: the operator serves high latitudes over polar satellites with lasers; here the shells "
-            f"{' and '.join(unlinked)} have no inter-satellite links, and other shells carry the path where they reach",
+            f"{terminal.name}: at this latitude the path rests on polar shells ({' and '.join(rings)}), which have "
+            "inter-satellite links only within their planes here",
             PolarServiceWarning,
             stacklevel=3,
         )

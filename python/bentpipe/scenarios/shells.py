@@ -27,7 +27,7 @@ WGS72_MU_KM3_S2 = 398600.8
 #: Earth's equatorial radius of WGS72 [km] (same source).
 WGS72_RADIUS_KM = 6378.135
 
-Isl = Literal["grid", "none"]
+Isl = Literal["grid", "ring", "none"]
 PhasingBasis = Literal["filing", "chosen"]
 
 
@@ -45,7 +45,7 @@ class Shell(Record):
         phasing_basis: ``"filing"`` if F is in the filing, ``"chosen"`` if it was chosen here.
         min_elevation_deg: Lowest elevation at which a terminal may use a satellite.
         gso_exclusion_deg: Smallest angle to the geostationary arc, None where the source has none.
-        isl: ``"grid"`` for +Grid inter-satellite links, ``"none"`` for no links.
+        isl: ``"grid"`` for +Grid inter-satellite links, ``"ring"`` for links in the planes only, ``"none"``.
         slot_longitude_deg: For a geostationary satellite its longitude, otherwise None.
 
     """

@@ -46,9 +46,13 @@ pub struct Propagator {
 /// weeks for which SGP4 is valid, perturbations move the apogee by far less, while its drag terms, polynomials in time, diverge later.
 /// The published vectors stay below, even 33333 with its eccentricity of 0.995, at 1.35 times its apogee after 20 min.
 fn farthest_km(elements: &Elements) -> f64 {
+    1.5 * semi_major_axis_km(elements) * (1.0 + elements.eccentricity) + 1000.0
+}
+
+/// Return the semi-major axis of elements, by Kepler's law [km].
+pub(crate) fn semi_major_axis_km(elements: &Elements) -> f64 {
     let rad_s = elements.mean_motion_rev_day * std::f64::consts::TAU / 86_400.0;
-    let semi_major_axis_km = (WGS72_MU_KM3_S2 / (rad_s * rad_s)).cbrt();
-    1.5 * semi_major_axis_km * (1.0 + elements.eccentricity) + 1000.0
+    (WGS72_MU_KM3_S2 / (rad_s * rad_s)).cbrt()
 }
 
 impl Propagator {

@@ -65,7 +65,9 @@ impl Lasers {
     pub(super) fn update(&mut self, satellites: &[Propagator], gateways: &Gateways<'_>, begins: Utc, ends: Utc) -> Result<(), OrbitError> {
         self.begin.fill(satellites, &[begins]);
         self.end.fill(satellites, &[ends]);
-        check_links(&self.links, self.begin.at(0), satellites, DEFAULT_LOWEST_LINK_KM)?;
+        if !self.graph.cuts_low_links() {
+            check_links(&self.links, self.begin.at(0), satellites, DEFAULT_LOWEST_LINK_KM)?;
+        }
         self.exits.clear();
         for (satellite, (&begin_km, &end_km)) in (0_u32..).zip(self.begin.at(0).iter().zip(self.end.at(0))) {
             if let Some((_, delay_ms)) = gateways.best(begin_km, end_km) {
@@ -73,6 +75,9 @@ impl Lasers {
             }
         }
         self.graph.measure(self.begin.at(0));
+        if self.graph.cuts_low_links() {
+            self.graph.cut_low_links(self.begin.at(0), DEFAULT_LOWEST_LINK_KM);
+        }
         self.distances.run(&self.graph, [&self.exits]);
         Ok(())
     }
