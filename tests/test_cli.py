@@ -408,6 +408,7 @@ def test_run_makes_the_profile_over_given_gateways_and_elements(monkeypatch, tmp
         ("run P.parquet --gateways g.toml -- curl", "--gateways: belongs to a Profile that --site makes"),
         ("shell --elements e.tle", "--elements: belongs to a Profile that --site makes"),
         ("shell P.parquet --site melbourne --to sydney", "P.parquet: --site makes the Profile"),
+        ("--loss: unknown loss environment 'idel'; did you mean 'idle'",),
         ("shell --loss idle", "--loss: belongs to a Profile that --site makes"),
         ("shell", "no Profile; expected a file (.parquet), or --site and --to"),
     ],

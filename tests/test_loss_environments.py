@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenario_helpers import assert_one_line, result_or_message
+from typer.testing import CliRunner
 
+from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.profiles.access import default_parameters, loss_name, loss_process, with_loss
 from bentpipe.profiles.make import make_profile
@@ -167,6 +169,14 @@ def test_an_unknown_environment_is_refused_with_the_nearest_name(name, says):
     with pytest.raises(UserError, match=says) as error:
         make_profile("louvain", "london", duration_s=15.0, loss=name)
     assert_one_line(error)
+
+
+def test_the_command_line_names_the_flag():
+    done = CliRunner().invoke(
+        app, ["profile", "make", "--site", "louvain", "--to", "london", "--loss", "idel", "-o", "x.parquet"]
+    )
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("error: --loss: unknown loss environment 'idel'; did you mean 'idle'")
 
 
 ENTRY = packaged_text("loss.toml").partition("[loss.idle]")[2].partition("\n# ")[0]

@@ -26,6 +26,7 @@ FLAGS = {
     "host_timing": "--host-timing",
     "jobs": "--jobs",
     "kind": "--kind",
+    "loss": "--loss",
     "method": "--method",
     "most_inflation": "--max-rtt-inflation",
     "mtu": "--mtu",
