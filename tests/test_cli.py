@@ -265,7 +265,7 @@ def test_an_error_after_a_closed_pipe_is_reported(
             "sites",
             {
                 *("name", "iata", "lat_deg", "lon_deg", "alt_m", "pop", "gateways", "coverage_percent"),
-                *("description", "source"),
+                *("coverage_with_lasers_percent", "description", "source"),
             },
         ),
         ("constellations", {"name", "satellites", "shells", "description", "source"}),
@@ -408,7 +408,10 @@ def test_run_makes_the_profile_over_given_gateways_and_elements(monkeypatch, tmp
         ("run P.parquet --gateways g.toml -- curl", "--gateways: belongs to a Profile that --site makes"),
         ("shell --elements e.tle", "--elements: belongs to a Profile that --site makes"),
         ("shell P.parquet --site melbourne --to sydney", "P.parquet: --site makes the Profile"),
-        ("--loss: unknown loss environment 'idel'; did you mean 'idle'",),
+        (
+            "run --site melbourne --to sydney --loss idel -- curl",
+            "--loss: unknown loss environment 'idel'; did you mean 'idle'",
+        ),
         ("shell --loss idle", "--loss: belongs to a Profile that --site makes"),
         ("shell", "no Profile; expected a file (.parquet), or --site and --to"),
     ],

@@ -359,6 +359,28 @@ def test_an_unloadable_controller_is_one_line(mine, cc, message):
         parse_schemes(cc)
 
 
+@pytest.mark.parametrize("schemes", ["[Reno]", "['cubic']"])
+def test_a_script_that_starts_runs_while_it_is_loaded_is_refused(mine, schemes):
+    """Without that, each Run would load the script for its class, which would start Runs again, without end."""
+    body = f"""
+import bentpipe as bp
+path = bp.Profile.preset("dumbbell:rate=5mbit", duration=2)
+runs = bp.Experiment(path, schemes={schemes}, duration=1).simulate()
+print(len(runs), "Runs")
+"""
+    (mine / "script.py").write_text(RENO + body)
+    command = [sys.executable, "-c", "import bentpipe as bp\nfrom bentpipe.experiments.schemes import parse_schemes\n"]
+    command[-1] += "parse_schemes('./script.py:Reno')"
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    problem = (
+        'it starts Runs while it is loaded for its class; expected what it runs below `if __name__ == "__main__":`'
+    )
+    assert problem in done.stderr
+    (mine / "script.py").write_text(RENO + 'if __name__ == "__main__":' + body.replace("\n", "\n    "))
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == "1 Runs\n", done.stderr
+
+
 def test_names_with_tunables_are_parsed_unchanged(mine):
     written = "./mine.py:Spoiled:after_s=2,to=1,cubic:hystart=pp,reno+./mine.py:Reno"
     assert parse_schemes(written) == (

@@ -60,12 +60,12 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
     if as_json:
         _print([], rows, as_json)
     else:
-        # Only the JSON has altitudes and further IATA codes: a terminal of 80 columns has no room for them.
+        # Altitudes only in the JSON, and no column for IATA codes: a terminal of 80 columns has no room for them.
         for row in rows:
-            row["iata"] = next(iter(row["iata"]), "")
+            row["description"] += f" ({', '.join(row['iata'])})" if row["iata"] else ""
             row["cover"] = coverage_text(row["coverage_percent"], row["coverage_with_lasers_percent"])
             row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
-        _print(["name", "iata", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
+        _print(["name", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
         say(
             f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway; else over lasers"
         )

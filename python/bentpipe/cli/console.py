@@ -92,6 +92,9 @@ def _as_json(value: Any, indent: int | None) -> str:  # noqa: ANN401 - JSON is a
 FOLDED = 20
 """Longest word of a table that a narrow terminal does not fold [characters]. Chosen here: schemes are shorter."""
 
+NAME = 24
+"""As `FOLDED`, in the first column, whose names people type."""
+
 LEAST = 12
 """Least width of a folded column, and longest text of several words that is not folded [characters]. Chosen here."""
 
@@ -118,7 +121,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         folded = [
             i
             for i in range(len(kept))
-            if any(len(row[i]) > (LEAST if " " in row[i] else FOLDED) and not _numeric(row[i]) for row in cells)
+            if any(
+                len(row[i]) > (LEAST if " " in row[i] else FOLDED if i else NAME) and not _numeric(row[i])
+                for row in cells
+            )
         ]
         layout = _layout(title, headings, cells, terminal=True, folded=folded)
         least = [[cell if i not in folded else cell[:LEAST] for i, cell in enumerate(row)] for row in cells]

@@ -134,6 +134,10 @@ class Execution(Generic[R]):
     failed: dict[int, FailedRun] = field(default_factory=dict)
     """The Runs that failed, by their index in `work`."""
 
+    def __post_init__(self) -> None:
+        """Refuse an execution that the file of a plugin starts while it is loaded. Raises `UserError`."""
+        plugins.refuse_while_loading()
+
     def take(self, pool: Iterator[Event[R]]) -> None:
         """Take the pool's events until all Runs are finished. Raises the error of a Run that the sink does not survive.
 

@@ -7,6 +7,7 @@ identity includes the SHA-256 of the file, so an edited controller is another on
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import math
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -49,6 +51,9 @@ Role = Literal["controller", "app"]
 
 _OPTION: dict[Role, str] = {"controller": "schemes", "app": "app"}
 
+_loading: ContextVar[str | None] = ContextVar("_loading", default=None)
+"""The file whose module this thread is executing for its class."""
+
 _IN_FILE = re.compile(r"(?P<file>.+\.py):(?P<kind>[A-Za-z_]\w*)\Z")
 
 
@@ -61,6 +66,20 @@ class PythonPlugin:
     tunables: dict[str, float]
     sha256: str
     role: Role = "controller"
+
+
+def refuse_while_loading() -> None:
+    """Refuse to start Runs from a plugin's file that is being loaded: each Run would load it, and start Runs again.
+
+    Raises:
+        UserError: Such a file is being loaded.
+    """
+    if (file := _loading.get()) is not None:
+        raise UserError(
+            "it starts Runs while it is loaded for its class",
+            where=file,
+            expected='what it runs below `if __name__ == "__main__":`',
+        )
 
 
 def is_in_file(name: str) -> bool:
@@ -85,6 +104,7 @@ def find_python_controller(name: str) -> PythonPlugin:
     Raises:
         UserError: Its file, class or required method is missing, or its module ends the process.
     """
+    refuse_while_loading()
     match = _IN_FILE.match(name)
     _try_to_load(name, b"" if match is None else read_bytes(match["file"]), "controller")
     return _load(name)
@@ -157,6 +177,7 @@ def tunable_value(plugin: PythonPlugin, tunable: str, text: str) -> float:
 
 def find_python_app(name: str) -> PythonPlugin:
     """Load the application ``FILE.py:CLASS``, first in a separate process. Raises as `find_python_controller` does."""
+    refuse_while_loading()
     match = _IN_FILE.match(name)
     assert match is not None  # `is_in_file`
     _try_to_load(name, read_bytes(match["file"]), "app")
@@ -242,11 +263,17 @@ def _of_file(name: str, file: str, kind: str, sha256: str, role: Role) -> Python
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
+    before = _loading.set(file)
     try:
         spec.loader.exec_module(module)
+    except UserError:
+        del sys.modules[module_name]
+        raise
     except Exception as error:
         del sys.modules[module_name]
         raise UserError(f"{file} cannot be loaded: {type(error).__name__}: {error}", where=_OPTION[role]) from error
+    finally:
+        _loading.reset(before)
     loaded = getattr(module, kind, None)
     if not isinstance(loaded, type):
         classes = [
@@ -311,4 +338,5 @@ def _checked_app(name: str, kind: type, sha256: str) -> PythonPlugin:
 
 
 if __name__ == "__main__":
-    main()
+    # Not this copy's `main`: what the loaded file imports must see that it is being loaded.
+    importlib.import_module("bentpipe.experiments.plugins").main()

@@ -219,7 +219,9 @@ def _buffer(name: str, expected: int, means: str) -> Check:
         name,
         bool(largest) and int(largest[0]) >= expected,
         f"largest {largest[0] if largest else 'unknown'} bytes",
-        means if not largest or int(largest[0]) < expected else "enough for a flow over a long fat path",
+        means
+        if not largest or int(largest[0]) < expected
+        else "Linux's default or more; it may still limit a flow over a long fat path",
     )
 
 
