@@ -263,10 +263,8 @@ def test_an_error_after_a_closed_pipe_is_reported(
         ("cc", {"name", "status", "description", "source", "needs", "tunables"}),
         (
             "sites",
-            {
-                *("name", "iata", "lat_deg", "lon_deg", "alt_m", "pop", "gateways", "coverage_percent"),
-                *("coverage_with_lasers_percent", "description", "source"),
-            },
+            {"name", "iata", "lat_deg", "lon_deg", "alt_m", "pop", "gateways"}
+            | {"coverage_percent", "coverage_with_lasers_percent", "description", "source"},
         ),
         ("constellations", {"name", "satellites", "shells", "description", "source"}),
         ("presets", {"name", "parameters", "description", "source"}),
