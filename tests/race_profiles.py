@@ -20,10 +20,10 @@ def computed(seed):
 
 
 def outage():
-    """In the middle of the Pacific no satellite sees terminal and gateway at once."""
+    """In the middle of the Pacific no satellite sees terminal and gateway at once; without lasers."""
     where = "-30.0,-120.0"
     with pytest.warns(UserWarning, match="an outage"):
-        return make_profile(where, "sydney", start_unix_ns=START_UNIX_NS, duration_s=2.0, name="mid-ocean")
+        return make_profile(where, "sydney", start_unix_ns=START_UNIX_NS, duration_s=2.0, name="mid-ocean", isl="never")
 
 
 def files(folder):

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
+from bentpipe.orbits.tracks import read_track
 from bentpipe.profiles.make import OutageWarning, PolarServiceWarning, UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.origin import slots
 from bentpipe.profiles.pings import ping
 from bentpipe.profiles.show import as_rows, summarise
 from bentpipe.scenarios.sites import load_sites
-from bentpipe.scenarios.tracks import read_track
 from bentpipe.times import parse_utc
 
 #: At the edge of a slot.

@@ -65,7 +65,7 @@ def test_outages_and_episodes_are_cut_to_the_run(raced):
         half = RacedPath(whole, (start + end) / 2, 1.0).loss_episodes("down")
         assert half[0][0] == 0
     with pytest.warns(UserWarning, match="an outage"):
-        nowhere = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=30.0)
+        nowhere = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=30.0, isl="never")
     path = RacedPath(PathView(nowhere), 5.0, 20.0)
     assert path.outages() == [(0.0, 20.0)]
     assert path.no_path_s() == 20.0

@@ -63,7 +63,9 @@ def test_every_recipe_is_shown(value):
 def test_a_permanent_outage_is_a_sentence_without_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("bentpipe.execution.racing.check_service", lambda _: None)  # a race refuses such a path
     with pytest.warns(UserWarning, match="outage"):
-        path = make_profile("-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=5.0, name="ocean")
+        path = make_profile(
+            "-30.0,-120.0", "sydney", start_unix_ns=START_UNIX_NS, duration_s=5.0, name="ocean", isl="never"
+        )
     race([path], ["reno", "cubic+bbr"], out=tmp_path, duration_s=5.0)
     text = html.unescape(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "ocean is an outage from the start of every run to its end, so there are no results" in text

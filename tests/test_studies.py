@@ -159,6 +159,6 @@ def test_a_users_measured_runs_are_accepted_as_data(tmp_path):
 
 
 def test_simulated_runs_are_refused_as_data(tmp_path):
-    (tmp_path / "run.json").write_text('{"format": 2, "world": "simulated"}')
+    (tmp_path / "run.json").write_text('{"format": 3, "world": "simulated"}')
     with pytest.raises(UserError, match="no measured Run"):
         probe_series(tmp_path)

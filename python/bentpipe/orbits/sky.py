@@ -135,7 +135,7 @@ def schedule(
         seed: Seed of the policy's random choices.
         isl: Inter-satellite links: ``never``; ``auto``: in slots in which no candidate sees a gateway; ``always``:
             wherever they shorten the path to the PoP.
-        track: Points of a moving terminal as JSON (`bentpipe.scenarios.tracks`); `place` is then where it starts.
+        track: Points of a moving terminal as JSON (`bentpipe.orbits.tracks`); `place` is then where it starts.
         on_progress: Called with the fraction done, 0 to 1.
 
     Returns:

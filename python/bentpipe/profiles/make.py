@@ -17,6 +17,7 @@ from bentpipe._native import Profile, Satellites
 from bentpipe.errors import UserError, shown
 from bentpipe.orbits import sky
 from bentpipe.orbits.elements import DEFAULT_SKY, default_start_unix_ns, load_satellites
+from bentpipe.orbits.tracks import read_track
 from bentpipe.profiles.access import build_profile, with_loss
 from bentpipe.profiles.build import duration_to_ns
 from bentpipe.profiles.coverage import gso_exclusion_deg, reach_km
@@ -35,7 +36,6 @@ from bentpipe.scenarios.lasers import load_fleets
 from bentpipe.scenarios.places import PlaceLike, as_place
 from bentpipe.scenarios.shells import Shell, load_constellation
 from bentpipe.scenarios.sites import Place
-from bentpipe.scenarios.tracks import read_track
 
 #: Uses of inter-satellite links: name → one line.
 ISL = {
@@ -109,7 +109,7 @@ def make_profile(
             the Profile stores the gateways in reach and the hash of the file.
         policy: Scheduling policy; default: `bentpipe.orbit.DEFAULT_POLICY`, and ``least-delay`` with `isl` ``always``.
         isl: Use of inter-satellite links, a key of `ISL`; default: ``auto``.
-        track: A CSV file with the positions of a moving terminal (`bentpipe.scenarios.tracks.read_track`).
+        track: A CSV file with the positions of a moving terminal (`bentpipe.orbits.tracks.read_track`).
         seed: Seed of all random draws, 0 to 2^64 - 1.
         name: The Profile's name; default: ``SITE-TO``.
         loss: Loss environment, of `bentpipe.scenarios.losses`; default: ``busy``, for a path that a flow fills.
@@ -218,7 +218,7 @@ def make_profile(
 def _checked_isl(isl: str | None, satellites: Satellites) -> str:
     """Return the use of inter-satellite links; refuse what the satellites do not allow."""
     if isl is not None and isl not in ISL:
-        raise UserError(f"isl: {shown(isl)}; expected {', '.join(ISL)}")
+        raise UserError(shown(isl), where="isl", expected=", ".join(ISL))
     if isl in ("auto", "always") and not satellites.lasers:
         raise UserError(f"isl {isl}: the satellites have no links", expected="satellites with lasers, or isl never")
     return isl or ("auto" if satellites.lasers else "never")

@@ -11,7 +11,7 @@
 //! ```
 //! There is one hop for each serving satellite and the [`Chain`] behind it. It contains the whole access in both directions. Routes change hops at slot edges.
 
-use super::chain::{Chain, LinkHop, link_delays};
+use super::chain::{Chain, LinkHop, link_delays, wire};
 use super::error::AccessError;
 use super::ground::Ground;
 use super::origin::Origin;
@@ -22,8 +22,7 @@ use crate::schedule::{Serving, ServingSchedule, ServingSlot, SlotGrid};
 use crate::track::Track;
 use bentpipe_profile::queue_rule::with_queues_of;
 use bentpipe_profile::{
-    Basis, Bytes, Event, EventKind, Fate, Hop, HopDirection, Migration, Nanos, Profile, Provenance, QueueDiscipline, QueueFate, QueueLimit,
-    QueueSpec, Rate, RouteEntry, Series, Streams, Time, Utc,
+    Basis, Event, EventKind, Fate, Hop, Migration, Nanos, Profile, Provenance, QueueFate, Rate, RouteEntry, Series, Streams, Time, Utc,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,19 +148,6 @@ fn check_slots(schedule: &ServingSchedule) -> Result<(), AccessError> {
         return Err(error(schedule.slots.len(), at, schedule.duration_ns));
     }
     Ok(())
-}
-
-/// Build a hop that has only a delay.
-pub(super) fn wire(name: String, delay: &Series) -> Hop {
-    let side = || HopDirection {
-        delay: delay.clone(),
-        capacity: None,
-        loss: None,
-        jitter: None,
-        // The queue stays empty, since there is no capacity limit.
-        queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Bytes(Bytes(1 << 30)) },
-    };
-    Hop { name, shared_id: None, up: side(), down: side() }
 }
 
 /// A hop by its group. The groups' places in the Profile are known when all slots are added.

@@ -7,7 +7,7 @@
 use super::error::AccessError;
 use super::legs;
 use crate::schedule::{Serving, ServingSlot};
-use bentpipe_profile::{Hop, Interpolation, Series, Time};
+use bentpipe_profile::{Bytes, Hop, HopDirection, Interpolation, QueueDiscipline, QueueLimit, QueueSpec, Series, Time};
 
 /// Satellites and gateway of a slot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ impl LinkHop {
             }
         }
         let delay = Series::new(&format!("{}/delay_s", self.name), Interpolation::Linear, times, values, valid)?;
-        Ok(super::build::wire(self.name.clone(), &delay))
+        Ok(wire(self.name.clone(), &delay))
     }
 }
 
@@ -79,4 +79,17 @@ pub(super) fn link_delays(number: usize, slot: &ServingSlot, serving: &Serving) 
     }
     let lengths = serving.relays.iter().map(|relay| &relay.link_km).chain([&serving.gateway_leg_km]);
     lengths.map(|km| legs::delays(number, slot, serving, [km])).collect()
+}
+
+/// Build a hop that has only a delay.
+pub(super) fn wire(name: String, delay: &Series) -> Hop {
+    let side = || HopDirection {
+        delay: delay.clone(),
+        capacity: None,
+        loss: None,
+        jitter: None,
+        // The queue stays empty, since there is no capacity limit.
+        queue: QueueSpec { discipline: QueueDiscipline::DropTail, limit: QueueLimit::Bytes(Bytes(1 << 30)) },
+    };
+    Hop { name, shared_id: None, up: side(), down: side() }
 }
