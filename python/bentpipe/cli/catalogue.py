@@ -66,9 +66,8 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
             row["cover"] = coverage_text(row["coverage_percent"], row["coverage_with_lasers_percent"])
             row["lat,lon"] = f"{row['lat_deg']:g},{row['lon_deg']:g}"
         _print(["name", "lat,lon", "pop", "gateways", "cover", "description"], rows, as_json)
-        say(
-            f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway; else over lasers"
-        )
+        say(f"Cover: share of {SLOTS} slots of a day in which a satellite sees the site and a gateway")
+        say("lasers: no gateway is in reach; as in slots beyond the share, paths lead over inter-satellite links")
         say(f"Source: {sites_source()}")
 
 

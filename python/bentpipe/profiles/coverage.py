@@ -97,16 +97,13 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
 
 
 def coverage_text(bent_percent: int, with_lasers_percent: int) -> str:
-    """Return shares of slots as text.
+    """Return shares of slots as text: that of bent pipes, or ``lasers`` where there are none.
 
     Example:
-        >>> [coverage_text(*shares) for shares in ((100, 100), (0, 100), (37, 100), (0, 80))]
-        ['100 %', 'lasers', '37 %, lasers', '0 %, lasers 80 %']
+        >>> [coverage_text(*shares) for shares in ((100, 100), (0, 100), (37, 100), (0, 0))]
+        ['100 %', 'lasers', '37 %', '0 %']
     """
-    if with_lasers_percent == bent_percent:
-        return f"{bent_percent} %"
-    lasers = "lasers" if with_lasers_percent == 100 else f"lasers {with_lasers_percent - bent_percent} %"
-    return lasers if (bent_percent, with_lasers_percent) == (0, 100) else f"{bent_percent} %, {lasers}"
+    return "lasers" if bent_percent == 0 < with_lasers_percent else f"{bent_percent} %"
 
 
 def reach_km(satellites: Satellites, min_elevation_deg: float, gateway_min_elevation_deg: float) -> float:

@@ -20,6 +20,10 @@ OnProgress = Callable[[float], None]
 CLAIMS: Mapping[str, tuple[str, str]] = {
     "look-angles": ("look_angles", "azimuth, elevation and range against Skyfield"),
     "routes": ("routes", "shortest paths over +Grid links against an independent recomputation"),
+    "inter-satellite": (
+        "inter_satellite",
+        "paths over lasers against an independent recomputation, beside geometric bounds and published RTTs",
+    ),
     "access-model": ("access_model", "the access model against measurements: ranks, a classifier, transport, controls"),
     "slots": ("slots", "slots are detected in series with a scheduler, and not in series without a clock"),
     "measured-profile": (

@@ -9,13 +9,13 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bentpipe.orbits import elements, routes
 from bentpipe.scenarios.shells import load_constellation
 from bentpipe.scenarios.sites import Place
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.independent import LIGHT_KM_S, Floats, Satellites, Station
 from bentpipe.validation.tle import two_line_elements
 
 START = "2026-05-10T09:00:00Z"
@@ -31,8 +31,6 @@ PAIRS = {
     "Brussels – Paris": ((50.85, 4.35), (48.86, 2.35)),
     "Stockholm – Cape Town": ((59.33, 18.07), (-33.92, 18.42)),
 }
-
-Floats = NDArray[np.float64]
 
 #: Time steps that the recomputation handles at once.
 _PORTION = 200
@@ -84,41 +82,22 @@ class _Recomputation:
     """The network of a plane-major grid, from independent libraries."""
 
     def __init__(self, lines: list[str], planes: int, per_plane: int) -> None:
-        from sgp4.api import Satrec, SatrecArray
-
-        self._satellites = SatrecArray([Satrec.twoline2rv(a, b) for a, b in zip(lines[::2], lines[1::2], strict=True)])
+        self._satellites = Satellites(lines)
         index = np.arange(planes * per_plane)
         plane, slot = np.divmod(index, per_plane)
         fore, east = plane * per_plane + (slot + 1) % per_plane, (plane + 1) % planes * per_plane + slot
         self._ends = np.concatenate([index, index]), np.concatenate([fore, east])
-        places = np.radians([end for ends in PAIRS.values() for end in ends])
-        lat, lon = places.T
-        flattening = 1 / 298.257223563
-        e2 = flattening * (2 - flattening)
-        self._up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
-        normal = 6378.137 / np.sqrt(1 - e2 * np.sin(lat) ** 2)
-        self._ground = self._up * normal[:, None] * [1.0, 1.0, 1.0 - e2]
+        self._stations = [Station(*end) for ends in PAIRS.values() for end in ends]
 
     def rtt_ms(self, start_unix_ns: int, on_progress: OnProgress) -> Floats:
         """Return the RTT of each pair, shape (steps, pairs); infinite: no path."""
         out = np.empty((DURATION_S, len(PAIRS)))
-        days, nanos = divmod(start_unix_ns, 86_400 * 10**9)
         for first in range(0, DURATION_S, _PORTION):
-            seconds = nanos / 1e9 + np.arange(first, min(first + _PORTION, DURATION_S))
-            jd, fraction = np.full(seconds.shape, days + 2440587.5), seconds / 86_400
-            error, teme, _ = self._satellites.sgp4(jd, fraction)
-            if error.any():
-                raise RuntimeError(f"python-sgp4 reports errors {set(error.ravel().tolist())}")
-            # IAU 1982 (Aoki et al.): seconds of GMST from centuries of UT1.
-            t = (jd - 2451545.0 + fraction) / 36_525
-            gmst_s = 67310.54841 + (876_600 * 3600 + 8640184.812866) * t + 0.093104 * t**2 - 6.2e-6 * t**3
-            theta = np.radians(gmst_s % 86_400 / 240)
-            c, s = np.cos(theta), np.sin(theta)
-            x, y = c * teme[..., 0] + s * teme[..., 1], c * teme[..., 1] - s * teme[..., 0]
-            positions = np.stack([x, y, teme[..., 2]], axis=-1)
-            for step in range(seconds.size):
+            steps = np.arange(first, min(first + _PORTION, DURATION_S))
+            positions = self._satellites.ecef_km(start_unix_ns + steps * 10**9)
+            for step in range(steps.size):
                 out[first + step] = self._step(positions[:, step])
-            on_progress((first + seconds.size) / DURATION_S)
+            on_progress((first + steps.size) / DURATION_S)
         return out
 
     def _step(self, positions: Floats) -> Floats:
@@ -127,9 +106,8 @@ class _Recomputation:
 
         a, b = self._ends
         link = np.linalg.norm(positions[a] - positions[b], axis=1)
-        away = positions[None] - self._ground[:, None]
-        distance = np.linalg.norm(away, axis=2)
-        elevation = np.degrees(np.arcsin(np.einsum("gsk,gk->gs", away, self._up) / distance))
+        looks = [station.look(positions) for station in self._stations]
+        elevation, distance = (np.stack(each) for each in zip(*looks, strict=True))
         place, satellite = np.nonzero(elevation >= MIN_ELEVATION_DEG)
         reach = distance[place, satellite]
         # Even nodes send and odd nodes receive, so a place cannot relay.
@@ -138,8 +116,8 @@ class _Recomputation:
         rows = np.concatenate([a, b, n + place[sends], satellite[~sends]])
         columns = np.concatenate([b, a, satellite[sends], n + place[~sends]])
         lengths = np.concatenate([link, link, reach[sends], reach[~sends]])
-        size = n + len(self._ground)
+        size = n + len(self._stations)
         km = dijkstra(csr_array((lengths, (rows, columns)), shape=(size, size)), indices=np.arange(n, size, 2))
         pairs = np.arange(len(PAIRS))
-        result: Floats = 2.0 * km[pairs, n + 2 * pairs + 1] / 299_792.458 * 1e3
+        result: Floats = 2.0 * km[pairs, n + 2 * pairs + 1] / LIGHT_KM_S * 1e3
         return result
