@@ -107,7 +107,8 @@ def _duration(experiment: Experiment) -> tuple[str, str]:
     return str(experiment.duration_ns), f"{experiment.duration_ns / 1e9:g} s"
 
 
-def _queues(experiment: Experiment) -> tuple[str, str]:
+def queue_rules(experiment: Experiment) -> tuple[str, str]:
+    """Return an Experiment's queue rules as a value to compare and as text."""
     rules = experiment.queues
     text = " and ".join(rule.description for rule in rules) or "the Profile's queues"
     return json.dumps([rule.to_dict() for rule in rules]), text
@@ -135,5 +136,5 @@ def _profiles(run: Run) -> tuple[str, str]:
     return json.dumps(hashes), f"Profile {'+'.join(each[:8] for each in hashes)}"
 
 
-ASPECTS: tuple[Callable[[Experiment], tuple[str, str]], ...] = (_duration, _queues, _traffic, _host_timing, _other)
+ASPECTS: tuple[Callable[[Experiment], tuple[str, str]], ...] = (_duration, queue_rules, _traffic, _host_timing, _other)
 """Settings of an Experiment: each as a value to compare and as text."""

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.runs.apart import distinguish
+from bentpipe.runs.apart import distinguish, queue_rules
 from bentpipe.runs.commands import by_command
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.runs.figures import Figures, NoFiguresError, figures_of, seconds_without_delay
@@ -256,7 +256,7 @@ def _why_none(first: Sequence[Run], second: Sequence[Run]) -> str:
         differing("seeds", lambda run: run.seed),
         differing("lengths [s]", lambda run: run.duration_s),
         differing("start phases [s]", lambda run: run.offset_s),
-        differing("queue rules", lambda run: _as_text(run.record.experiment.queues)),
+        differing("queue rules", lambda run: queue_rules(run.record.experiment)[1]),
         differing("cross traffic", lambda run: _as_text(run.record.experiment.cross)),
     )
     return next(filter(None, reasons), "no Run of one race has the Profile and the Experiment of one in the other")
