@@ -47,6 +47,7 @@ COMMANDS = {
     "profile show": "Profile.summary",
     "race": "Experiment.simulate",
     "read": "read",
+    "recovery": "recovery_schemes",
     "replay": "replay",
     "report": "RunSet.report",
     "route": "route",

@@ -24,6 +24,7 @@ from bentpipe.errors import BentpipeError, UserError
 if TYPE_CHECKING:
     from bentpipe._native import __version__
     from bentpipe.experiments.hook_traces import replay
+    from bentpipe.experiments.recovery import recovery_schemes
     from bentpipe.measurements.probing.reflector import Reflector
     from bentpipe.objects.catalogue import constellations, controllers, losses, policies, presets, sites
     from bentpipe.objects.comparison import Comparison
@@ -63,6 +64,7 @@ _HOMES = {
     "losses": "bentpipe.objects.catalogue",
     "policies": "bentpipe.objects.catalogue",
     "presets": "bentpipe.objects.catalogue",
+    "recovery_schemes": "bentpipe.experiments.recovery",
     "probe": "bentpipe.objects.probing",
     "read": "bentpipe.objects.measurement",
     "replay": "bentpipe.experiments.hook_traces",
@@ -100,6 +102,7 @@ __all__ = [
     "presets",
     "probe",
     "read",
+    "recovery_schemes",
     "replay",
     "route",
     "run_demo",

@@ -50,6 +50,20 @@ pub struct Experiment {
     /// Name of the test of latency under load whose flows and pings these are; `None`: of none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
+    /// Recovery of losses inside the network; `None`: none, and one-way delays are not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoverySpec>,
+}
+
+/// A scheme of loss recovery inside the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoverySpec {
+    /// Name in the registry.
+    pub scheme: String,
+    /// Options of the scheme.
+    #[serde(default)]
+    pub options: OptionValues,
 }
 
 /// Use of explicit congestion notification (ECN) that a flow negotiates at its start.
@@ -299,6 +313,7 @@ mod tests {
             cross: Vec::new(),
             pings: Vec::new(),
             test: None,
+            recovery: None,
         }
     }
 

@@ -9,6 +9,7 @@ mod logs;
 mod orbit;
 mod plugin;
 mod profile;
+mod recovery;
 mod sim;
 
 use pyo3::prelude::*;
@@ -29,6 +30,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;
+    module.add_function(wrap_pyfunction!(recovery::recovery_schemes, module)?)?;
+    module.add_function(wrap_pyfunction!(recovery::read_recovery_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(sim::ping, module)?)?;
     module.add_function(wrap_pyfunction!(logs::ping_replies, module)?)?;
     module.add_function(wrap_pyfunction!(logs::table_rows, module)?)?;

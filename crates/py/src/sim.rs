@@ -170,7 +170,7 @@ pub fn controllers(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
+pub fn tunable<'py>(py: Python<'py>, option: &OptionSpec) -> PyResult<Bound<'py, PyDict>> {
     let (min, max, choices) = match option.allowed {
         Allowed::Switch => (Some(0.0), Some(1.0), None),
         Allowed::Range(min, max) => (Some(min), Some(max), None),

@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cross: Vec::new(),
         pings: Vec::new(),
         test: None,
+        recovery: None,
     };
     let mut simulation = Simulation::over_network(experiment, &network)?;
     simulation.run_until(Nanos::from_secs(seconds))?;

@@ -5,6 +5,7 @@ use bentpipe_cc::error::RegistryError;
 use bentpipe_link::NetworkError;
 use bentpipe_profile::ProfileError;
 use bentpipe_profile::app::AppSpec;
+use bentpipe_recovery::registry::SchemeError;
 
 /// The error of a simulation that cannot be set up, or that an application stops.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,9 @@ pub enum SimError {
     /// A controller or one of its options is unknown.
     #[error(transparent)]
     Controller(#[from] RegistryError),
+    /// A recovery scheme or one of its options is unknown.
+    #[error(transparent)]
+    Recovery(#[from] SchemeError),
     /// The number of Profiles differs from the number that the Experiment names.
     #[error("profiles: {given} given; expected {expected}, one for each Profile that the Experiment names")]
     ProfileCount {

@@ -19,6 +19,7 @@ pub mod cross_traffic;
 mod error;
 pub mod flow;
 mod hosts;
+mod one_way;
 pub mod output;
 pub mod payloads;
 pub mod pings;

@@ -18,6 +18,7 @@ use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::{Flow, FlowTotals};
+use crate::one_way::OneWay;
 use crate::output::Output;
 use crate::payloads::Payloads;
 use bentpipe_apps::Ends;
@@ -27,8 +28,9 @@ use bentpipe_link::{Ecn, Network, Outcome, Packet};
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::tables::hash_columns;
-use bentpipe_profile::run::{AppSummary, EventRow, PendingEvents, Row, RunSink, RunTables, SampleRow, Summary};
+use bentpipe_profile::run::{AppSummary, EventRow, PendingEvents, RecoverySummary, Row, RunSink, RunTables, SampleRow, Summary};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
+use bentpipe_recovery::overhead::Overhead;
 use bentpipe_transport::{Arrival, Endpoint, TcpPacket};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
@@ -48,6 +50,10 @@ pub struct Simulation {
     sources: Vec<Source>,
     pings: Pings,
     payloads: Payloads,
+    /// Delays of the flows' data; `None`: the Experiment has no recovery.
+    one_way: Option<OneWay>,
+    /// Counters of the recovery inside the network.
+    overhead: Option<Arc<Overhead>>,
     batches: Batches,
     /// Ends of connections that applications wrote to.
     pub(crate) touched: VecDeque<(usize, usize)>,
@@ -150,6 +156,13 @@ impl Simulation {
         summary.pings = self.ping_summaries(&facts);
         let apps = AppSummary::of(&tables.applications, self.flows.len());
         summary.flows.iter_mut().zip(apps).for_each(|(flow, app)| flow.app = app);
+        if let (Some(one_way), Some(recovery)) = (&self.one_way, &self.experiment.recovery) {
+            for (number, flow) in summary.flows.iter_mut().enumerate() {
+                [flow.owd_p50_ms, flow.owd_p99_ms] = one_way.percentiles_ms(number);
+            }
+            let overhead = self.overhead.iter().flat_map(|overhead| overhead.named()).collect();
+            summary.recovery = Some(RecoverySummary { scheme: recovery.scheme.clone(), overhead });
+        }
         for index in self.flows.len()..self.connections.len() {
             self.record_transfer(index);
         }
@@ -239,6 +252,9 @@ impl Simulation {
         if !self.pings.is_empty() {
             self.take_pings(&mut outcomes);
         }
+        if let Some(one_way) = &mut self.one_way {
+            one_way.leave(&outcomes);
+        }
         match outcomes.as_slice() {
             [] => {}
             [(outcome, packet)] => {
@@ -310,10 +326,18 @@ impl Simulation {
         while let Some(content) = transport.poll_transmit(now) {
             let (bytes, ecn) = (content.wire_bytes(), if content.is_ecn_capable() { Ecn::Ect } else { Ecn::NotEct });
             let body = self.payloads.put(content);
+            if let (Some(one_way), Owner::Flow { flow, .. }) = (&mut self.one_way, connection.owner)
+                && direction == self.flows[flow].direction()
+            {
+                one_way.send(flow, index_u32(index), &content, body, now);
+            }
             let packet = Packet::new(now, connection.path, direction, connection.counted_as, bytes, body);
             let packet = Packet { ecn, flow_hash: index_u32(index), ..packet };
             if self.network.send(packet).is_err() {
                 self.payloads.take(body);
+                if let Some(one_way) = &mut self.one_way {
+                    one_way.forget(body);
+                }
             }
         }
         if !transport.is_observed() {

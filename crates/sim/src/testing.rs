@@ -139,5 +139,6 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         cross: Vec::new(),
         pings: Vec::new(),
         test: None,
+        recovery: None,
     }
 }

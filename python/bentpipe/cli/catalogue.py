@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,7 +24,6 @@ def cc(
         bentpipe cc bbr2
     """
     from bentpipe import controllers
-    from bentpipe.cli.console import table
     from bentpipe.experiments.schemes import check_controller
 
     entries = controllers()
@@ -34,6 +33,25 @@ def cc(
             check_controller(name, "cc")
             raise UserError(f"cc: {name} is a Python controller; its tunables are its class's numeric attributes")
     _print(["name", "status", "description", "needs", "source"], entries, as_json)
+    _print_tunables(entries, as_json)
+
+
+def recovery(as_json: AsJson = False) -> None:
+    """List the schemes of loss recovery that `bentpipe race --recovery` takes, and their tunables.
+
+    Example:
+        bentpipe recovery
+    """
+    from bentpipe.experiments.recovery import recovery_schemes
+
+    entries = recovery_schemes()
+    _print(["name", "status", "description", "source"], entries, as_json)
+    _print_tunables(entries, as_json)
+
+
+def _print_tunables(entries: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    from bentpipe.cli.console import table
+
     if not as_json:
         columns = ["name", "unit", "default", "allowed", "meaning", "source"]
         for entry in entries:

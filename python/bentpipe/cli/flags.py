@@ -40,6 +40,7 @@ FLAGS = {
     "queue": "--queue",
     "queues": "--aqm",
     "quick": "--quick",
+    "recovery": "--recovery",
     "scheme": "--cc",
     "schemes": "--cc",
     "seed": "--seed",

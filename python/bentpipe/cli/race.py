@@ -103,6 +103,15 @@ TestOption = Annotated[
         show_default=False,
     ),
 ]
+RecoveryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recovery",
+        help="Loss recovery inside the network, each scheme with Runs of its own: none, satguard, with tunables as in "
+        "satguard:tries=2 (`bentpipe recovery` lists them). Runs then have one-way delays. [default: none]",
+        show_default=False,
+    ),
+]
 OnKernel = Annotated[
     bool,
     typer.Option(
@@ -171,6 +180,7 @@ def race(
     app: AppOption = None,
     host_timing: HostTimingOption = None,
     test: TestOption = None,
+    recovery: RecoveryOption = None,
     on_kernel: OnKernel = False,
     capture: Capture = False,
     hook_trace: HookTrace = False,
@@ -212,6 +222,9 @@ def race(
     With another queue discipline, and flows that use ECN:
         bentpipe race P.parquet --aqm fq_codel --cc cubic,cubic:ecn=on,bbr3:ecn=on -o out/marks
 
+    With and without loss recovery inside the network, with one-way delays:
+        bentpipe race P.parquet --recovery none,satguard --cc cubic,bbr -o out/recovery --json
+
     The Runs of a folder once more:
         bentpipe race --repeat out/race -o again
     """
@@ -236,6 +249,7 @@ def race(
             "--app": app,
             "--host-timing": host_timing,
             "--test": test,
+            "--recovery": recovery,
         }
         given = [name for name, value in defining.items() if value is not None and value != []] + made.given()
         if repeat is not None:
@@ -263,6 +277,7 @@ def race(
             settings["app"] = "bulk" if app is None else app
             settings["host_timing"] = "linux-vm" if host_timing is None else host_timing
             settings["test"] = test
+            settings["recovery"] = recovery
             schemes = "reno,cubic,bbr" if cc is None else cc
             result = _race(profiles or [], made, schemes, cc_opt or [], settings, watch)
         else:

@@ -87,6 +87,7 @@ def check(work: Sequence[Work]) -> None:
         simulated = ["cross traffic"] if experiment.cross else []
         simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
         simulated += ["pings beside the flows"] if experiment.pings else []
+        simulated += ["recovery inside the network"] if experiment.recovery is not None else []
         if simulated:
             raise UserError(simulated[0], where="on_kernel", expected="none, only the simulator has it")
         if len(experiment.profiles) != 1:

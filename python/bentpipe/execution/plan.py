@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from functools import lru_cache
 from itertools import count
@@ -14,6 +15,7 @@ from bentpipe.errors import UserError
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import App, app_name
 from bentpipe.experiments.load_tests import PREFIX, directions_of, with_test
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.experiments.schemes import parse_scheme, scheme_of
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.path import PathView
@@ -66,11 +68,13 @@ def plan_race(
     app: App = "bulk",
     host_timing: ex.HostTiming = "linux-vm",
     test: str | None = None,
+    recoveries: Sequence[ex.Recovery] = (),
 ) -> list[Work]:
     """Return one piece of work per (Profile, seed, scheme). Raises `UserError` if a Run is impossible.
 
     `app` is the application of every flow; `traffic` names cross traffic of `bentpipe.scenarios.load_traffic`; `test`
-    is a test of `bentpipe.scenarios.load_tests`, which decides direction and application of its flows.
+    is a test of `bentpipe.scenarios.load_tests`, which decides direction and application of its flows. With
+    `recoveries` there is one piece of work for each of them.
     """
     parsed = tuple(dict.fromkeys(parse_scheme(scheme) for scheme in schemes))
     if not bases or not parsed:
@@ -79,7 +83,7 @@ def plan_race(
         raise UserError(repr(direction), where="direction", expected="up or down")
     if host_timing not in ex.HOST_TIMINGS:
         raise UserError(repr(host_timing), where="host_timing", expected=" or ".join(ex.HOST_TIMINGS))
-    check_seeds(seeds, len(bases) * len(parsed))
+    check_seeds(seeds, len(bases) * len(parsed) * max(1, len(recoveries)))
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
     duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "duration_s", least_s)
@@ -105,7 +109,7 @@ def plan_race(
         for seed in range(seeds):
             offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
             reference = ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash)
-            for scheme in parsed:
+            for scheme, recovery in itertools.product(parsed, recoveries or (None,)):
                 experiment = ex.for_scheme(
                     scheme,
                     direction,
@@ -117,7 +121,8 @@ def plan_race(
                     cross=cross,
                     app=app,
                     host_timing=host_timing,
-                    name="-".join(named),
+                    name="-".join([*named, *([] if recovery is None else [recovery_name(recovery)])]),
+                    recovery=recovery,
                 )
                 if test is not None:
                     experiment = with_test(experiment, test, scheme)

@@ -24,6 +24,7 @@ from bentpipe.execution.service import check_service, warn_of_paths
 from bentpipe.execution.sinks.folder import FolderSink, KernelWarning
 from bentpipe.execution.sinks.memory import MemorySink
 from bentpipe.experiments.apps import parse_app
+from bentpipe.experiments.recovery import parse_recoveries
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.runs import failed as failures
 from bentpipe.runs import record, store
@@ -81,6 +82,7 @@ def race(
     app: str = "bulk",
     host_timing: HostTiming = "linux-vm",
     test: str | None = None,
+    recovery: str | None = None,
     on_kernel: bool = False,
     careful: bool = True,
     capture: bool = False,
@@ -108,6 +110,8 @@ def race(
         host_timing: Model of the time that the simulated hosts take.
         test: A test of `bentpipe.scenarios.load_tests`: pings, and flows whose directions and times it decides; None:
             flows of every scheme that start together.
+        recovery: Schemes of loss recovery inside the network, ``none,satguard``: each has its own Runs, which record
+            the one-way delays of the flows; None: none, without them.
         queues: Queue disciplines that replace the Profiles' own, in the syntax of `bentpipe.profiles.queues`; of
             several rules for one queue the last one holds.
         on_kernel: Use this machine's own TCP, in real time, one Run after the other, instead of the simulator.
@@ -150,6 +154,7 @@ def race(
         parse_app(app),
         host_timing,
         test,
+        () if recovery is None else parse_recoveries(recovery),
     )
     extras = captures.Extras(capture, hook_trace)
     return _execute(bases, work, folder, jobs, fresh, extras, on_progress, on_rows, careful)

@@ -176,6 +176,20 @@ class Pings(Record):
     """Time from which none is sent [ns since the start of the run]; None: the end."""
 
 
+class Recovery(Record):
+    """A scheme of loss recovery inside the network.
+
+    Example:
+        >>> Recovery(scheme="satguard").options
+        {}
+    """
+
+    scheme: str
+    """Name in the registry."""
+    options: Mapping[str, float | str] = Field(default_factory=dict)
+    """Tunables of the scheme: numbers (a switch is 0 or 1), or names of choices."""
+
+
 class Experiment(Record):
     """Flows on Profiles between hosts, with a seed: the record that the simulator reads and `run.json` stores.
 
@@ -213,6 +227,8 @@ class Experiment(Record):
     """Echo requests beside the flows."""
     test: Annotated[str | None, Field(exclude_if=_is_none)] = None
     """Name of the test of latency under load whose flows and pings these are; None: of none."""
+    recovery: Annotated[Recovery | None, Field(exclude_if=_is_none)] = None
+    """Loss recovery inside the network; None: none, and one-way delays of the flows are not recorded."""
 
     def to_json(self) -> str:
         """Return the record as JSON for the simulator."""
@@ -238,6 +254,7 @@ def for_scheme(
     app: App = "bulk",
     host_timing: HostTiming = "linux-vm",
     name: str | None = None,
+    recovery: Recovery | None = None,
 ) -> Experiment:
     """Make the Experiment of one scheme of a race: flows of one application that start together and share the path.
 
@@ -258,4 +275,5 @@ def for_scheme(
         flows=flows,
         queues=queues,
         cross=cross,
+        recovery=recovery,
     )

@@ -15,6 +15,7 @@ from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import app_name, parse_app
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.experiments.flow_names import without_folders
+from bentpipe.experiments.recovery import parse_recoveries
 from bentpipe.objects import arguments
 from bentpipe.objects.experiment_sweeps import Sweeps
 from bentpipe.objects.flow import Flow
@@ -77,6 +78,8 @@ class Experiment(Sweeps):
         test: A test of latency under load, after flent: ``rrul``, ``tcp_down``, ``tcp_up`` or ``latency_under_load``.
             It decides the flows of each scheme and sends pings beside them. Not with `flows`,
             `direction`, `traffic` or `app`.
+        recovery: Schemes of loss recovery inside the network, as ``race --recovery`` (``none,satguard``): each has Runs
+            of its own, with one-way delays; default: none, without them. Not with `flows`.
 
     Raises:
         UserError: An argument of a wrong type or out of range, or an unknown name.
@@ -107,6 +110,7 @@ class Experiment(Sweeps):
         name: str | None = None,
         host_timing: ex.HostTiming = "linux-vm",
         test: str | None = None,
+        recovery: str | None = None,
         **unknown: Never,
     ) -> None:
         """Check the arguments; nothing runs yet."""
@@ -127,6 +131,9 @@ class Experiment(Sweeps):
         parse_app(self._app)
         self._host_timing = arguments.choice(host_timing, "host_timing", ex.HOST_TIMINGS)
         self._test = None if test is None else find_load_test(arguments.text(test, "test"), "test").name
+        self._recovery = None if recovery is None else arguments.text(recovery, "recovery")
+        if self._recovery is not None:
+            parse_recoveries(self._recovery)
         decided = {"flows": flows, "direction": direction, "traffic": traffic, "app": app}
         if test is not None and (also := [name for name, value in decided.items() if value is not None]):
             raise UserError(
@@ -145,7 +152,7 @@ class Experiment(Sweeps):
             self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
             self._check_span(self._shortest_s if self._duration_s is None else self._duration_s)
         else:
-            given = {"schemes": schemes, "traffic": traffic, "app": app}
+            given = {"schemes": schemes, "traffic": traffic, "app": app, "recovery": recovery}
             if others := [name for name, value in given.items() if value is not None]:
                 raise UserError(f"given with {others[0]}", where="flows", expected="one of them")
             if direction is not None:
@@ -188,6 +195,7 @@ class Experiment(Sweeps):
         experiment._schemes, experiment._queues, experiment._file = [], [], read
         experiment._direction, experiment._traffic, experiment._app = "down", None, "bulk"
         experiment._host_timing, experiment._test = read.experiment.host_timing, None
+        experiment._recovery = None
         experiment._duration_s = read.experiment.duration_ns / 1e9
         experiment._phase_s = read.experiment.offset_ns / 1e9
         return experiment
@@ -374,6 +382,7 @@ class Experiment(Sweeps):
                     app=self._app,
                     host_timing=self._host_timing,
                     test=self._test,
+                    recovery=self._recovery,
                     **options,
                 )
         except RunsInterruptedError as stop:

@@ -36,6 +36,7 @@ class Sweeps:
     _traffic: str | None
     _app: str
     _host_timing: ex.HostTiming
+    _recovery: str | None
     _test: str | None
 
     def tune(
@@ -148,7 +149,7 @@ class Sweeps:
 
     def _special(self) -> dict[str, object]:
         special = {"host_timing": self._host_timing != "linux-vm", "app": self._app != "bulk"}
-        return {**special, "test": self._test}
+        return {**special, "test": self._test, "recovery": self._recovery}
 
     def _refuse(self, method: str, **values: object) -> None:
         for name, value in values.items():

@@ -123,6 +123,13 @@ def _host_timing(experiment: Experiment) -> tuple[str, str]:
     return experiment.host_timing, f"{experiment.host_timing} hosts"
 
 
+def _recovery(experiment: Experiment) -> tuple[str, str]:
+    recovery = experiment.recovery
+    if recovery is None:
+        return "", "no recovery"
+    return json.dumps(recovery.to_dict(), sort_keys=True), f"recovery {recovery.scheme}"
+
+
 def _other(experiment: Experiment) -> tuple[str, str]:
     """Return hosts, times and the flows without their controllers; two that differ are numbered."""
     excluded = {"controller", "options", "ecn"}
@@ -136,5 +143,12 @@ def _profiles(run: Run) -> tuple[str, str]:
     return json.dumps(hashes), f"Profile {'+'.join(each[:8] for each in hashes)}"
 
 
-ASPECTS: tuple[Callable[[Experiment], tuple[str, str]], ...] = (_duration, queue_rules, _traffic, _host_timing, _other)
+ASPECTS: tuple[Callable[[Experiment], tuple[str, str]], ...] = (
+    _duration,
+    queue_rules,
+    _traffic,
+    _host_timing,
+    _recovery,
+    _other,
+)
 """Settings of an Experiment: each as a value to compare and as text."""

@@ -13,6 +13,7 @@ import polars as pl
 
 from bentpipe import _native
 from bentpipe.errors import printable
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs import store
 from bentpipe.runs.run_record import ProfileRecord, RunRecord
 
@@ -164,6 +165,7 @@ def race_row(run: Run) -> dict[str, Any]:
         "world": run.record.world,
         "flows": flows,
         **({"pings": run.pings} if run.pings else {}),
+        **({} if (recovery := run.record.experiment.recovery) is None else {"recovery": recovery_name(recovery)}),
         "valid": run.record.valid,
         "why_invalid": run.record.why_invalid,
         "path": str(run.path),

@@ -78,6 +78,8 @@ class FlowFigures(TypedDict):
     whole_run_bps: float | None
     rtt_median_ms: float | None
     rtt_p95_ms: float | None
+    owd_p50_ms: NotRequired[float]
+    owd_p99_ms: NotRequired[float]
     retransmits: int
     losses: NotRequired[int | None]
     timeouts: NotRequired[int | None]
@@ -118,12 +120,21 @@ class PingFigures(TypedDict):
 
 
 @with_config(_FIGURES)
+class RecoveryFigures(TypedDict):
+    """Loss recovery inside the network, and its counters by name."""
+
+    scheme: str
+    overhead: dict[str, int]
+
+
+@with_config(_FIGURES)
 class Summary(TypedDict):
     """Figures of a Run: one entry of `flows` for each flow, in the Experiment's order."""
 
     flows: list[FlowFigures]
     cross: NotRequired[list[dict[str, Any]]]
     pings: NotRequired[list[PingFigures]]
+    recovery: NotRequired[RecoveryFigures]
     packets: NotRequired[int]
     no_route: NotRequired[dict[str, int]]
     emulator: NotRequired[dict[str, Any]]

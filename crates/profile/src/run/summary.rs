@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 use crate::run::{Applications, PingSummary, Samples};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Totals of a flow at the end of a run, which its samples do not contain.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,9 @@ pub struct Summary {
     /// One for each of the Experiment's pings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pings: Vec<PingSummary>,
+    /// Recovery of losses inside the network; `None`: the Experiment has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoverySummary>,
     /// Packets delivered, including acknowledgements and pings.
     pub packets: u64,
     /// Packets dropped because there was no route.
@@ -49,6 +53,15 @@ pub struct Summary {
     pub valid: bool,
     /// Why the Run is invalid; `None`: it is valid.
     pub why_invalid: Option<String>,
+}
+
+/// A scheme of loss recovery in a Run, and what it cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecoverySummary {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Its counters, by name; empty: it has none.
+    pub overhead: BTreeMap<&'static str, u64>,
 }
 
 /// Packets dropped because there was no route, by direction.
@@ -97,6 +110,12 @@ pub struct FlowSummary {
     pub rtt_median_ms: Option<f64>,
     /// 95th percentile of all RTT samples [ms].
     pub rtt_p95_ms: Option<f64>,
+    /// Median one-way delay of the data [ms]: from the first transmission of a segment to its first arrival. `None`: the Experiment has no recovery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owd_p50_ms: Option<f64>,
+    /// 99th percentile of the one-way delay [ms].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owd_p99_ms: Option<f64>,
     /// Segments retransmitted.
     pub retransmits: u64,
     /// Segments marked lost.
@@ -183,7 +202,16 @@ impl Summary {
             .enumerate()
             .map(|(index, (flow, _))| summarise(index, flow, experiment, samples, (start, end)))
             .collect();
-        Self { flows, cross: Vec::new(), pings: Vec::new(), packets, no_route: NoRoute::default(), valid: true, why_invalid: None }
+        Self {
+            flows,
+            cross: Vec::new(),
+            pings: Vec::new(),
+            recovery: None,
+            packets,
+            no_route: NoRoute::default(),
+            valid: true,
+            why_invalid: None,
+        }
     }
 }
 
@@ -227,6 +255,8 @@ fn summarise(index: usize, flow: &FlowFacts, experiment: &Experiment, samples: &
         whole_run_bps,
         rtt_median_ms: known(flow.rtt_median_ms),
         rtt_p95_ms: known(flow.rtt_p95_ms),
+        owd_p50_ms: None,
+        owd_p99_ms: None,
         retransmits: flow.retransmits,
         losses: flow.losses,
         timeouts: flow.timeouts,

@@ -1,7 +1,7 @@
 //! Where the elements of `SatGuard` stand in a network: at the ends of every link that can lose packets, and at the ends of every path.
 
 use super::handover::Handover;
-use super::hold::HoldLimit;
+use super::hold::{HoldLimit, HopRtt};
 use super::link_end::{Config, LinkEnd};
 use super::order::Reorder;
 use super::path_end::{Egress, Ingress};
@@ -12,7 +12,7 @@ use crate::marking::Marked;
 use crate::overhead::Overhead;
 use bentpipe_link::{Element, Network, NetworkError};
 use bentpipe_profile::series::Cursor;
-use bentpipe_profile::{Bytes, Direction, Event, EventKind, Nanos, NetworkSpec, Path, Rate, Time};
+use bentpipe_profile::{Bytes, Direction, Event, EventKind, Nanos, NetworkSpec, Path, PathHop, Rate, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -74,17 +74,14 @@ fn megabits(mbps: f64) -> Rate {
     Rate((mbps * 1e6) as u64)
 }
 
-/// Return the longest RTT of a hop of a path that has recovery.
-fn longest_hop_rtt(spec: &NetworkSpec, path: &Path, links: &BTreeSet<usize>, options: &Options) -> Nanos {
-    let hops = path.hops.iter().filter(|hop| links.contains(&hop.link)).map(|hop| &spec.topology().links[hop.link].hop);
-    let rtts = hops.map(|hop| {
-        let grant = |side: &bentpipe_profile::HopDirection| {
-            let closures = side.jitter.iter().flat_map(bentpipe_profile::JitterSeries::closures);
-            closures.map(|(_, length)| length.0).max().unwrap_or(0)
-        };
-        hop.up.delay.max() + hop.down.delay.max() + grant(&hop.up) + grant(&hop.down)
-    });
-    Nanos(rtts.max().unwrap_or(0)) + options.ack_delay
+/// Return the RTTs of a path's hops with recovery, for packets of one direction.
+fn hop_rtt(spec: &NetworkSpec, path: &Path, links: &BTreeSet<usize>, direction: Direction, options: &Options) -> HopRtt {
+    let timer = |&hop: &usize| {
+        let PathHop { link, reversed } = path.hops[hop];
+        let (hop, forward) = (&spec.topology().links[link].hop, if reversed { direction.reverse() } else { direction });
+        links.contains(&link).then(|| BeamTimer::new(hop.side(forward).clone(), hop.side(forward.reverse()).clone(), options.ack_delay))
+    };
+    HopRtt::Routes(path.routes.iter().map(|route| (route.at_ns, route.hops.iter().filter_map(timer).collect())).collect())
 }
 
 /// Put the elements into a network.
@@ -114,11 +111,15 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, mar
         return Ok(overhead);
     }
     for (number, path) in spec.paths().iter().enumerate() {
-        let rtt = longest_hop_rtt(spec, path, &links, options);
-        // What was lost before a handover arrives over the new link: after the gap and a crossing of that link.
-        let gaps: Vec<_> = handovers(path).map(|change| (change.event.at_ns, change.event.at_ns + change.event.interruption_ns + rtt)).collect();
         for direction in Direction::BOTH {
-            let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps.clone()));
+            let mut rtt = hop_rtt(spec, path, &links, direction, options);
+            // Packets that were lost before a handover arrive over the new link: after the gap and a crossing of that link.
+            let mut gap = |event: &Event| {
+                let attach = event.at_ns + event.interruption_ns;
+                (event.at_ns, attach + rtt.at(attach))
+            };
+            let gaps: Vec<_> = handovers(path).map(|change| gap(change.event)).collect();
+            let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps));
             let ends: [Box<dyn Element>; 2] = [
                 Box::new(Ingress::new(marked.clone(), Arc::clone(&overhead))),
                 Box::new(Egress::new(reorder, marked.clone(), Arc::clone(&overhead))),

@@ -89,7 +89,7 @@ impl<P> Reorder<P> {
             // A packet that was recovered too late tells how long recovery takes.
             let earlier = number - (1 << 16);
             if let Some(&(_, _, since)) = flow.given_up.iter().find(|(first, end, _)| (*first..*end).contains(&earlier)) {
-                self.limit.recovered(now.since(since));
+                self.limit.recovered(now, now.since(since));
             }
             out.push(Release::Late(packet));
             return false;
@@ -107,7 +107,7 @@ impl<P> Reorder<P> {
             return true;
         }
         if let Some(since) = flow.held.values().map(|held| held.since).min() {
-            self.limit.recovered(now.since(since));
+            self.limit.recovered(now, now.since(since));
         }
         flow.next += 1;
         out.push(Release::Out(packet));
@@ -170,11 +170,12 @@ impl<P> Reorder<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::satguard::hold::HopRtt;
     use bentpipe_profile::Nanos;
     use proptest::prelude::*;
 
     fn limit() -> HoldLimit {
-        HoldLimit::new(Nanos(10), true, vec![])
+        HoldLimit::new(HopRtt::Constant(Nanos(10)), true, vec![])
     }
 
     fn out(released: &[Release<u32>]) -> Vec<u32> {

@@ -3,7 +3,8 @@
 //! ```text
 //!   thd = 2·d/c + both transmissions + waits of the acknowledgement + cell radius
 //! ```
-//! `SatGuard` has 2·d/c alone (WWW 2024, §3.3), which is over before any acknowledgement can arrive. d/c is the propagation delay of the link at this time, each way.
+//! `SatGuard` has 2·d/c alone (WWW 2024, §3.3), which is over before any acknowledgement can arrive. d/c is the propagation delay of the
+//! link at this time, each way. The scheduler knows the grants of both directions, so the waits for them are exact.
 
 use bentpipe_profile::series::Cursor;
 use bentpipe_profile::{Bytes, HopDirection, Nanos, Rate, Time};
@@ -18,9 +19,9 @@ const LARGEST: Bytes = Bytes(1600);
 pub struct BeamTimer {
     sides: [HopDirection; 2],
     delays: [Cursor; 2],
-    rates: [Cursor; 2],
-    /// Waits that do not depend on time: of the acknowledgement at its end, for grants both ways, and the cell's radius.
-    waits: Nanos,
+    grants: [Cursor; 2],
+    rate: Cursor,
+    ack_delay: Nanos,
 }
 
 impl BeamTimer {
@@ -28,28 +29,24 @@ impl BeamTimer {
     /// for a packet that can carry the acknowledgement.
     #[must_use]
     pub fn new(forward: HopDirection, back: HopDirection, ack_delay: Nanos) -> Self {
-        let grant = |side: &HopDirection| {
-            let closures = side.jitter.iter().flat_map(bentpipe_profile::JitterSeries::closures);
-            closures.map(|(_, length)| length).max().unwrap_or(Nanos::ZERO)
-        };
-        let waits = ack_delay + grant(&forward) + grant(&back) + CELL;
-        Self { sides: [forward, back], delays: Default::default(), rates: Default::default(), waits }
+        Self { sides: [forward, back], delays: Default::default(), grants: Default::default(), rate: Cursor::default(), ack_delay }
     }
 
-    /// Return the propagation both ways at `now`.
-    pub fn rtt(&mut self, now: Time) -> Nanos {
-        let [forward, back] = &self.sides;
-        let [to, from] = &mut self.delays;
-        Nanos(forward.delay.at(to, now) + back.delay.at(from, now))
+    /// Return when a packet arrives whose transmission in direction `side` ends at `at`: it waits for its grant, then for the propagation.
+    fn arrival(&mut self, side: usize, at: Time) -> Time {
+        let HopDirection { jitter, delay, .. } = &self.sides[side];
+        let leaves = jitter.as_ref().map_or(at, |schedule| schedule.release(&mut self.grants[side], at));
+        leaves + Nanos(delay.at(&mut self.delays[side], leaves))
     }
 
     /// Return the threshold for a packet whose transmission ends at `now`. The acknowledgement may wait for one packet in transmission.
     pub fn threshold(&mut self, now: Time) -> Nanos {
-        let [_, back] = &self.sides;
-        let transmission = back.capacity.as_ref().map_or(Nanos::ZERO, |rate| {
-            let rate = Rate(rate.at(&mut self.rates[1], now));
+        let arrival = self.arrival(0, now);
+        let transmission = self.sides[1].capacity.as_ref().map_or(Nanos::ZERO, |rate| {
+            let rate = Rate(rate.at(&mut self.rate, arrival));
             Nanos(2 * rate.time_for(LARGEST).0.min(Nanos::from_secs(1).0))
         });
-        self.rtt(now) + self.waits + transmission
+        let acknowledged = self.arrival(1, arrival + self.ack_delay + transmission);
+        acknowledged.since(now) + CELL
     }
 }

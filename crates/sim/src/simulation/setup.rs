@@ -6,6 +6,7 @@ use crate::batches::Batches;
 use crate::cross_traffic::Source;
 use crate::error::SimError;
 use crate::flow::Flow;
+use crate::one_way::OneWay;
 use crate::output::Output;
 use crate::payloads::Payloads;
 use bentpipe_cc::controllers::Controllers;
@@ -14,6 +15,8 @@ use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{Events, PendingEvents};
 use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
+use bentpipe_recovery::marking::Marked;
+use bentpipe_recovery::registry::install;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
@@ -92,6 +95,10 @@ impl Simulation {
             });
         }
         let mut network = Network::new(spec, Streams::new(experiment.seed))?;
+        let overhead = match &experiment.recovery {
+            Some(recovery) => install(&recovery.scheme, &recovery.options, &mut network, spec, &Marked::All)?,
+            None => None,
+        };
         let flows = experiment
             .flows
             .iter()
@@ -105,6 +112,7 @@ impl Simulation {
             .collect::<Result<Vec<_>, SimError>>()?;
         network.set_separate_flows(index_u32(flows.len() + experiment.pings.len()));
         let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
+        let one_way = experiment.recovery.as_ref().map(|_| OneWay::new(flows.len()));
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
         let path_events = PendingEvents::new(Events::of_network(spec, start, end));
@@ -122,6 +130,8 @@ impl Simulation {
             sources,
             touched: VecDeque::new(),
             payloads: Payloads::default(),
+            one_way,
+            overhead,
             timers: BinaryHeap::new(),
             timer_count: 0,
             now: start,

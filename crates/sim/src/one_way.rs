@@ -1,0 +1,62 @@
+//! One-way delays of the flows' data: from the first transmission of a segment to its first arrival, whoever retransmitted it.
+
+use bentpipe_link::stats::DelayHistogram;
+use bentpipe_link::{Outcome, Packet};
+use bentpipe_profile::Time;
+use bentpipe_transport::TcpPacket;
+use std::collections::BTreeMap;
+
+/// A segment: connection and first byte.
+type Segment = (u32, u64);
+
+/// The segments in flight, and the delays of each flow.
+pub struct OneWay {
+    /// First transmission of each segment that has not arrived.
+    sent: BTreeMap<Segment, Time>,
+    /// Flow and segment of each packet in the network, by its handle.
+    inside: BTreeMap<u32, (usize, Segment)>,
+    delays: Vec<DelayHistogram>,
+}
+
+impl OneWay {
+    /// Create an empty record for `flows` flows.
+    #[must_use]
+    pub fn new(flows: usize) -> Self {
+        Self { sent: BTreeMap::new(), inside: BTreeMap::new(), delays: vec![DelayHistogram::default(); flows] }
+    }
+
+    /// Record that a connection of a flow sends a packet in the flow's direction, with the handle `body`.
+    pub fn send(&mut self, flow: usize, connection: u32, packet: &TcpPacket, body: u32, now: Time) {
+        let TcpPacket::Segment(segment, _) = packet else { return };
+        if segment.len > 0 {
+            let key = (connection, segment.seq);
+            if !segment.retransmission {
+                self.sent.insert(key, now);
+            }
+            self.inside.insert(body, (flow, key));
+        }
+    }
+
+    /// Forget a packet that found no route.
+    pub fn forget(&mut self, body: u32) {
+        self.inside.remove(&body);
+    }
+
+    /// Record that packets have left the network.
+    pub fn leave(&mut self, outcomes: &[(Outcome, Packet)]) {
+        for (outcome, packet) in outcomes {
+            if let Some((flow, segment)) = self.inside.remove(&packet.body)
+                && *outcome == Outcome::Delivered
+                && let Some(sent) = self.sent.remove(&segment)
+            {
+                self.delays[flow].record(packet.at.since(sent));
+            }
+        }
+    }
+
+    /// Return the median and the 99th percentile of a flow's delays [ms]; `None`: no data arrived.
+    #[must_use]
+    pub fn percentiles_ms(&self, flow: usize) -> [Option<f64>; 2] {
+        [50, 99].map(|percent| Some(self.delays[flow].quantile_ms(percent, 100)).filter(|ms| ms.is_finite()))
+    }
+}

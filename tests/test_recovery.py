@@ -1,0 +1,97 @@
+"""Loss recovery inside the network: `bentpipe recovery`, `race --recovery` and `Experiment(recovery=…)`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import bentpipe
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+from bentpipe.experiments.recovery import parse_recoveries, recovery_name
+from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.parquet import write_profile
+
+START_UNIX_NS = 1_778_403_600_000_000_000  # 2026-05-10T09:00:00Z
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """An access path of 40 s with handovers and losses under load."""
+    file = tmp_path_factory.mktemp("recovery") / "louvain.parquet"
+    write_profile(make_profile("louvain", "london", start_unix_ns=START_UNIX_NS, duration_s=40.0), file)
+    return file
+
+
+def test_the_schemes_are_listed_with_their_tunables():
+    rows = json.loads(run("recovery", "--json").stdout)
+    assert [row["name"] for row in rows] == ["none", "satguard"]
+    tries = next(tunable for tunable in rows[1]["tunables"] if tunable["name"] == "tries")
+    assert (tries["default"], tries["min"], tries["max"]) == (3, 1, 16)
+    assert all(tunable["meaning"] and tunable["source"] for tunable in rows[1]["tunables"])
+    assert "satguard: tunables" in run("recovery").stdout
+
+
+def test_a_race_has_runs_with_and_without_recovery(path, tmp_path):
+    arguments = ["--recovery", "none,satguard", "--cc", "cubic", "--duration", 30, "-o", tmp_path, "--json"]
+    done = run("race", path, *arguments)
+    assert done.exit_code == 0, done.output
+    runs = {each["recovery"]: each for each in json.loads(done.stdout)["runs"]}
+    assert list(runs) == ["none", "satguard"]
+    flows = {name: each["flows"][0] for name, each in runs.items()}
+    assert all(0 < flow["owd_p50_ms"] < flow["owd_p99_ms"] for flow in flows.values())
+    # Losses in flight are concealed, so the flow is faster.
+    assert flows["satguard"]["goodput_bps"] > 1.1 * flows["none"]["goodput_bps"]
+    record = json.loads((tmp_path / runs["satguard"]["path"] / "run.json").read_text())
+    overhead = record["summary"]["recovery"]["overhead"]
+    assert overhead["retransmitted"] > 0
+    assert overhead["header_bytes"] > 0
+    assert overhead["peak_buffer_bytes"] > 0
+
+
+def test_a_race_without_recovery_has_no_delays_and_its_name(path, tmp_path):
+    done = run("race", path, "--cc", "cubic", "--duration", 2, "-o", tmp_path, "--json")
+    (row,) = json.loads(done.stdout)["runs"]
+    assert "recovery" not in row
+    assert "owd_p99_ms" not in row["flows"][0]
+
+
+def test_recovery_from_python(path):
+    race = bentpipe.Experiment(str(path), schemes="cubic", recovery="satguard:tries=1,hold=longest", duration=2)
+    (only,) = race.simulate()
+    assert only is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("satgard", "unknown recovery scheme `satgard` (did you mean `satguard`?); known: none, satguard"),
+        ("satguard:trie=2", "has no option `trie` (did you mean `tries`?)"),
+        ("satguard:tries=0", "option `tries` is 0; expected a whole number from 1 to 16"),
+        ("satguard:tries", "has no value"),
+        ("none,", "unknown recovery scheme ``"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_one_line(path, tmp_path, text, message):
+    with pytest.raises(UserError) as raised:
+        parse_recoveries(text)
+    assert message in str(raised.value)
+    done = run("race", path, "--recovery", text, "-o", tmp_path)
+    assert done.exit_code == 2
+    assert "--recovery" in done.output
+    assert len(done.output.splitlines()) <= 3
+
+
+def test_a_scheme_is_written_as_users_write_it():
+    parsed = parse_recoveries("none,satguard:tries=2,hold=longest,none")
+    assert [recovery_name(each) for each in parsed] == ["none", "satguard:hold=longest,tries=2"]
+
+
+def test_a_kernel_has_no_recovery(path, tmp_path):
+    done = run("race", path, "--recovery", "satguard", "--on-kernel", "--duration", 2, "-o", tmp_path)
+    assert done.exit_code == 2
+    assert "recovery inside the network" in done.output
