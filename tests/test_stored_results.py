@@ -12,11 +12,6 @@ CELLS = sorted((VALIDATION / "sim_vs_kernel" / "kernel").glob("*.json"))
 RESULTS = sorted([*(ROOT / "docs" / "results").glob("*.json"), *({*VALIDATION.rglob("*.json")} - {*CELLS})])
 NEEDED = {"commit", "machine", "processor", "kernel", "bentpipe"}
 
-TO_BE_MADE_ANEW = {
-    "python/bentpipe/validation/emulator/faults.json",
-}
-"""Results without `made_on`, or of a commit that this history does not have. Remove those that are made anew."""
-
 
 def git(*arguments):
     """Return the output of git in this checkout; None: it failed, or there is no git."""
@@ -41,15 +36,7 @@ def problem_of(file):
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_a_stored_result_says_where_it_was_made(file):
-    problem = problem_of(file)
-    if str(file.relative_to(ROOT)) in TO_BE_MADE_ANEW:
-        assert problem is not None, "made anew: remove it from TO_BE_MADE_ANEW"
-    else:
-        assert problem is None
-
-
-def test_results_to_be_made_anew_exist():
-    assert not TO_BE_MADE_ANEW - {str(file.relative_to(ROOT)) for file in RESULTS}
+    assert problem_of(file) is None
 
 
 @pytest.mark.parametrize("file", CELLS, ids=lambda file: file.stem)
