@@ -52,7 +52,7 @@ fast_convergence = 0
 
 def test_a_scheme_is_flows_that_share_the_path():
     path = ProfileRef(role="path", name="p", hash="00")
-    made = for_scheme("cubic+bbr", "up", path, duration_ns=20_000_000_000, seed=3).to_dict()
+    made = for_scheme("cubic+bbr", "up", [path], duration_ns=20_000_000_000, seed=3).to_dict()
     assert [(flow["controller"], flow["direction"], flow["profile"]) for flow in made["flows"]] == [
         ("cubic", "up", "path"),
         ("bbr", "up", "path"),

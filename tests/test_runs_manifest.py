@@ -54,7 +54,7 @@ def schemes(out):
 @given(st.data())
 def test_a_damaged_manifest_is_a_warning_at_most(tmp_path, data):
     reference = ProfileRef(role="path", name="p", hash="00")
-    experiment = for_scheme("reno", "down", reference, duration_ns=10**9, seed=0)
+    experiment = for_scheme("reno", "down", [reference], duration_ns=10**9, seed=0)
     request = Request(profiles=("p",), scheme="reno", seeds=(0,), phase="drawn", experiment=experiment).to_dict()
     entry = {"world": "simulated", "requests": [request]}
     whole = {"format": FORMAT, "requested": [entry]}

@@ -237,6 +237,16 @@ pub enum OrbitError {
         /// The requested name.
         name: String,
     },
+    /// A network cannot be made as asked.
+    #[error("network {:?}: {problem}; expected {expected}", shown(name))]
+    Network {
+        /// Its name.
+        name: String,
+        /// The problem.
+        problem: String,
+        /// What is expected.
+        expected: String,
+    },
     /// There is no policy with this name.
     #[error("no scheduling policy {:?}; there are {known}", shown(name))]
     UnknownPolicy {

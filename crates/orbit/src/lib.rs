@@ -12,6 +12,7 @@
 //! | [`schedule`] | the serving satellite of a terminal in each 15 s slot |
 //! | [`track`] | positions of a moving terminal |
 //! | [`access`] | builds a Profile from a schedule |
+//! | [`network`] | makes a network of many paths from a constellation |
 //! | [`parallel`] | number of threads |
 //!
 //! Conventions and approximations, with their errors: `docs/concepts/geometry.md`.
@@ -26,6 +27,7 @@ mod error;
 pub mod frames;
 pub mod isl;
 pub mod mesh;
+pub mod network;
 pub mod parallel;
 pub mod propagate;
 pub mod route;

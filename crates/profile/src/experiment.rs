@@ -96,6 +96,9 @@ pub struct ProfileRef {
     pub name: String,
     /// Content hash of the Profile.
     pub hash: String,
+    /// Content hash of the network whose path the Profile is; `None`: of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
 }
 
 /// Model of the time that a simulated host's scheduler and processor take (`docs/concepts/transport.md`).
@@ -294,7 +297,7 @@ mod tests {
             warmup_ns: Nanos::from_secs(1),
             sample_step_ns: Nanos::from_millis(100),
             offset_ns: Nanos::ZERO,
-            profiles: vec![ProfileRef { role: "path".to_owned(), name: "p".to_owned(), hash: String::new() }],
+            profiles: vec![ProfileRef { role: "path".to_owned(), name: "p".to_owned(), hash: String::new(), network: None }],
             host_timing: HostTiming::LinuxVm,
             hosts: BTreeMap::new(),
             flows: vec![FlowSpec {

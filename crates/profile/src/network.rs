@@ -199,5 +199,7 @@ fn ends(profile: &Profile) -> ([usize; 2], Vec<[usize; 2]>) {
     ([TERMINAL, SERVER].map(|host| root(&joined, host)), hops)
 }
 
+mod table;
+
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,14 @@ use crate::profile::RouteEntry;
 use crate::topology::Topology;
 use crate::units::Nanos;
 use crate::validation;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// End of the name of a reversed hop whose link the path also crosses forwards.
+const REVERSED: &str = "~reversed";
 
 /// A link as a path uses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathHop {
     /// Index into [`Topology::links`].
     pub link: usize,
@@ -18,13 +23,13 @@ pub struct PathHop {
 }
 
 /// Routes between two hosts, and the events that strike this path alone: its handovers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// Name, unique in the network.
     pub name: String,
     /// The nodes of its hosts, terminal side first, as indices into [`Topology::nodes`].
     pub ends: [usize; 2],
-    /// The links that its routes use, each once.
+    /// The links that its routes use, each once in each orientation.
     pub hops: Vec<PathHop>,
     /// Routes in order of time, with indices into `hops`. The first is at zero.
     pub routes: Vec<RouteEntry>,
@@ -33,34 +38,41 @@ pub struct Path {
 }
 
 impl Path {
-    /// Return a hop in the path's directions.
+    /// Return a hop in the path's directions. Of a link that the path crosses in both orientations, the reversed hop has a name of its own.
     #[must_use]
-    pub fn oriented(&self, topology: &Topology, hop: usize) -> Hop {
-        let PathHop { link, reversed } = self.hops[hop];
+    pub fn oriented(&self, topology: &Topology, hop_index: usize) -> Hop {
+        let PathHop { link, reversed } = self.hops[hop_index];
         let mut hop = topology.links[link].hop.clone();
         if reversed {
             std::mem::swap(&mut hop.up, &mut hop.down);
         }
+        hop.name = self.hop_name(topology, self.hops[hop_index]).into_owned();
         hop
+    }
+
+    /// Return the name of a hop, as in [`Path::oriented`].
+    fn hop_name<'a>(&self, topology: &'a Topology, hop: PathHop) -> Cow<'a, str> {
+        let name = topology.links[hop.link].hop.name.as_str();
+        let twice = hop.reversed && self.hops.contains(&PathHop { reversed: false, ..hop });
+        if twice { Cow::Owned(format!("{name}{REVERSED}")) } else { Cow::Borrowed(name) }
     }
 
     /// Return the events of the links that this path uses, in its own indices and directions.
     pub(crate) fn link_events(&self, topology: &Topology) -> Vec<Event> {
-        let mut positions = vec![None; topology.links.len()];
-        self.hops.iter().enumerate().for_each(|(position, hop)| positions[hop.link] = Some(position));
-        let local = |event: &Event| {
-            let hop = positions[event.hop]?;
+        let mut positions = vec![Vec::new(); topology.links.len()];
+        self.hops.iter().enumerate().for_each(|(position, hop)| positions[hop.link].push(position));
+        let local = |event: &Event, hop: usize| {
             let fate = |fate: &Fate| match fate.queue {
-                QueueFate::Migrate(migration) => match positions[migration.to_hop] {
-                    Some(to_hop) => Fate { queue: QueueFate::Migrate(crate::Migration { to_hop, ..migration }), ..*fate },
+                QueueFate::Migrate(migration) => match positions[migration.to_hop].first() {
+                    Some(&to_hop) => Fate { queue: QueueFate::Migrate(crate::Migration { to_hop, ..migration }), ..*fate },
                     None => Fate { queue: QueueFate::Keep, ..*fate }, // the path cannot follow
                 },
                 _ => *fate,
             };
             let (up, down) = if self.hops[hop].reversed { (&event.down, &event.up) } else { (&event.up, &event.down) };
-            Some(Event { hop, up: fate(up), down: fate(down), ..event.clone() })
+            Event { hop, up: fate(up), down: fate(down), ..event.clone() }
         };
-        topology.events.iter().filter_map(local).collect()
+        topology.events.iter().flat_map(|event| positions[event.hop].iter().map(|&hop| local(event, hop)).collect::<Vec<_>>()).collect()
     }
 
     /// Check the path.
@@ -72,7 +84,8 @@ impl Path {
         for hop in &self.hops {
             validation::hop_index(&self.name, hop.link, topology.links.len())?;
         }
-        validation::unique(&format!("path {}", self.name), self.hops.iter().map(|hop| topology.links[hop.link].hop.name.as_str()))?;
+        let names: Vec<_> = self.hops.iter().map(|&hop| self.hop_name(topology, hop)).collect();
+        validation::unique(&format!("path {}", self.name), names.iter().map(AsRef::as_ref))?;
         if self.routes.is_empty() {
             return Err(ProfileError::Empty { item: "route" });
         }

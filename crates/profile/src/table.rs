@@ -92,6 +92,31 @@ pub struct Table {
     pub valid: Vec<bool>,
 }
 
+impl Table {
+    /// Return the series of hops.
+    pub(crate) fn of<'a>(hops: impl IntoIterator<Item = &'a Hop>) -> Self {
+        let mut table = Self::default();
+        for (hop, data) in hops.into_iter().enumerate() {
+            for direction in Direction::BOTH {
+                let side = data.side(direction);
+                let mut put = |kind: Kind, at: Time, value: u64, valid: bool| {
+                    table.t_s.push(at.as_secs_f64());
+                    table.hop.push(u32::try_from(hop).unwrap_or(u32::MAX));
+                    table.direction.push(direction as u8);
+                    table.kind.push(kind as u8);
+                    table.value.push(value as f64 / kind.scale());
+                    table.valid.push(valid);
+                };
+                side.delay.points().for_each(|(at, v, ok)| put(Kind::DelayS, at, v, ok));
+                side.capacity.iter().flat_map(Series::points).for_each(|(at, v, ok)| put(Kind::CapacityBps, at, v, ok));
+                side.loss.iter().flat_map(Series::points).for_each(|(at, v, ok)| put(Kind::LossProbability, at, v, ok));
+                side.jitter.iter().flat_map(JitterSeries::closures).for_each(|(at, len)| put(Kind::JitterS, at, len.0, true));
+            }
+        }
+        table
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct HopMeta {
     name: String,
@@ -123,25 +148,7 @@ impl Profile {
     /// Return all series as one long table.
     #[must_use]
     pub fn to_table(&self) -> Table {
-        let mut table = Table::default();
-        for (hop, data) in self.hops().iter().enumerate() {
-            for direction in Direction::BOTH {
-                let side = data.side(direction);
-                let mut put = |kind: Kind, at: Time, value: u64, valid: bool| {
-                    table.t_s.push(at.as_secs_f64());
-                    table.hop.push(u32::try_from(hop).unwrap_or(u32::MAX));
-                    table.direction.push(direction as u8);
-                    table.kind.push(kind as u8);
-                    table.value.push(value as f64 / kind.scale());
-                    table.valid.push(valid);
-                };
-                side.delay.points().for_each(|(at, v, ok)| put(Kind::DelayS, at, v, ok));
-                side.capacity.iter().flat_map(Series::points).for_each(|(at, v, ok)| put(Kind::CapacityBps, at, v, ok));
-                side.loss.iter().flat_map(Series::points).for_each(|(at, v, ok)| put(Kind::LossProbability, at, v, ok));
-                side.jitter.iter().flat_map(JitterSeries::closures).for_each(|(at, len)| put(Kind::JitterS, at, len.0, true));
-            }
-        }
-        table
+        Table::of(self.hops())
     }
 
     /// Return everything that is not a series, as JSON with a fixed order of keys.
@@ -188,7 +195,8 @@ impl Profile {
             return Err(ProfileError::NewerFormat { format, known: FORMAT });
         }
         let meta: Metadata = serde_json::from_str(metadata).map_err(metadata_error)?;
-        let columns = Columns::split(&meta, table)?;
+        let names: Vec<&str> = meta.hops.iter().map(|hop| hop.name.as_str()).collect();
+        let columns = Columns::split(&names, meta.duration_ns, table)?;
         let hops = meta
             .hops
             .iter()
@@ -229,13 +237,14 @@ pub fn content_hash(metadata: &str, table: &Table) -> String {
 type Points = Vec<(Time, u64, bool)>;
 
 /// Rows sorted into one list per series.
-struct Columns {
+pub(crate) struct Columns {
     /// `[hop][direction][kind]` → points.
     points: Vec<[[Points; 4]; 2]>,
 }
 
 impl Columns {
-    fn split(meta: &Metadata, table: &Table) -> Result<Self, ProfileError> {
+    /// Sort the rows. `names`: of the hops.
+    pub(crate) fn split(names: &[&str], duration: Nanos, table: &Table) -> Result<Self, ProfileError> {
         let rows = table.t_s.len();
         let lengths = [
             ("hop", table.hop.len()),
@@ -247,19 +256,19 @@ impl Columns {
         if let Some(&(column, length)) = lengths.iter().find(|(_, n)| *n != rows) {
             return Err(ProfileError::UnequalColumns { column, rows: length, expected: rows });
         }
-        let mut points: Vec<[[Points; 4]; 2]> = (0..meta.hops.len()).map(|_| Default::default()).collect();
+        let mut points: Vec<[[Points; 4]; 2]> = names.iter().map(|_| Default::default()).collect();
         for row in 0..rows {
             let unknown = |column, code| ProfileError::UnknownCode { row, column, code };
             let hop = table.hop[row] as usize;
-            let hop_meta = meta.hops.get(hop).ok_or_else(|| unknown("hop", u64::from(table.hop[row])))?;
+            let hop_name = names.get(hop).ok_or_else(|| unknown("hop", u64::from(table.hop[row])))?;
             let direction =
                 *Direction::BOTH.get(table.direction[row] as usize).ok_or_else(|| unknown("direction", u64::from(table.direction[row])))?;
             let kind = *Kind::ALL.get(table.kind[row] as usize).ok_or_else(|| unknown("kind", u64::from(table.kind[row])))?;
-            let series = || format!("{}/{}/{}", hop_meta.name, direction.name(), kind.name());
+            let series = || format!("{hop_name}/{}/{}", direction.name(), kind.name());
             let at = Time::from_secs_f64(table.t_s[row]).ok_or_else(|| ProfileError::OutsideSpan {
                 item: series(),
                 at_s: table.t_s[row],
-                span_s: meta.duration_ns.as_secs_f64(),
+                span_s: duration.as_secs_f64(),
             })?;
             let value = table.value[row];
             if !(value >= 0.0 && value <= kind.largest()) {
@@ -272,7 +281,8 @@ impl Columns {
         Ok(Self { points })
     }
 
-    fn side(&self, hop: usize, hop_name: &str, direction: Direction, queue: QueueSpec) -> Result<HopDirection, ProfileError> {
+    /// Build one direction of a hop.
+    pub(crate) fn side(&self, hop: usize, hop_name: &str, direction: Direction, queue: QueueSpec) -> Result<HopDirection, ProfileError> {
         let of = |kind: Kind| &self.points[hop][direction as usize][kind as usize];
         let name = |kind: Kind| format!("{hop_name}/{}/{}", direction.name(), kind.name());
         let series = |kind: Kind, interpolation| -> Result<Series, ProfileError> {

@@ -6,6 +6,7 @@ mod emu;
 mod error;
 mod hooks;
 mod logs;
+mod network;
 mod orbit;
 mod plugin;
 mod profile;
@@ -20,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("__emulator__", bentpipe_emu::BUILD)?;
     module.add_class::<profile::PyProfile>()?;
+    module.add_class::<network::PyNetwork>()?;
     module.add_function(wrap_pyfunction!(access::build_profile, module)?)?;
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
     module.add_class::<sim::PyRunData>()?;

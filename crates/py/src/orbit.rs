@@ -1,10 +1,14 @@
 //! `bentpipe._native.Satellites`: sky, look angles, routes, all pairs and serving schedules of a constellation.
 
 use crate::error::user_error;
+use crate::network::PyNetwork;
 use bentpipe_orbit::batch::{LookAnglesOut, SiteTimes, look_angles};
 use bentpipe_orbit::elements::{Elements, age_warning, nearest_of_each, read_elements};
+use bentpipe_orbit::ephemeris::EcefBlock;
+use bentpipe_orbit::frames::ecef_to_geodetic;
 use bentpipe_orbit::isl::PlusGrid;
 use bentpipe_orbit::mesh::{LaserFleet, mesh};
+use bentpipe_orbit::network::{self, NetworkSettings};
 use bentpipe_orbit::parallel::on_threads;
 use bentpipe_orbit::propagate::Propagator;
 use bentpipe_orbit::route::{self, LinkGraph, Network};
@@ -55,6 +59,12 @@ impl PySatellites {
         let lasers = Arc::new(LinkGraph::new(&grids, elements.len()));
         Self { elements, propagators, grids, lasers, superseded: self.superseded, sha256: self.sha256.clone() }
     }
+}
+
+/// Return latitude and longitude of the point below a position [deg].
+fn point(position_km: [f64; 3]) -> (f64, f64) {
+    let site = ecef_to_geodetic(position_km);
+    (site.lat_deg, site.lon_deg)
 }
 
 fn site((lat_deg, lon_deg, alt_m): (f64, f64, f64)) -> PyResult<Site> {
@@ -137,6 +147,13 @@ impl PySatellites {
         !self.grids.is_empty()
     }
 
+    /// Make a network from settings (JSON): its links between satellites are those of serving schedules.
+    fn network(&self, py: Python<'_>, settings: &str, seed: u64) -> PyResult<PyNetwork> {
+        let settings: NetworkSettings = serde_json::from_str(settings).map_err(user_error)?;
+        let network = py.detach(|| network::make(&settings, &self.elements, &self.lasers, seed)).map_err(user_error)?;
+        Ok(PyNetwork(Arc::new(network)))
+    }
+
     /// Number of links between satellites that serving schedules use.
     #[getter]
     fn lasers(&self) -> usize {
@@ -163,6 +180,17 @@ impl PySatellites {
 
     fn age_warning(&self, at_unix_ns: i64) -> Option<String> {
         age_warning(&self.elements, Utc(at_unix_ns)).map(|w| w.to_string())
+    }
+
+    /// Return the points on the ground below all satellites: latitudes and longitudes [deg]; NaN: SGP4 cannot propagate the satellite.
+    fn ground_points<'py>(&self, py: Python<'py>, at_unix_ns: i64) -> (Bound<'py, PyAny>, Bound<'py, PyAny>) {
+        let (lat, lon): (Vec<f64>, Vec<f64>) = py.detach(|| {
+            let mut block = EcefBlock::default();
+            block.fill(&self.propagators, &[Utc(at_unix_ns)]);
+            let below = |position: &[f64; 3]| if position[0].is_nan() { (f64::NAN, f64::NAN) } else { point(*position) };
+            block.at(0).iter().map(below).unzip()
+        });
+        (lat.into_pyarray(py).into_any(), lon.into_pyarray(py).into_any())
     }
 
     fn failures(&self, py: Python<'_>, at_unix_ns: i64) -> Vec<String> {

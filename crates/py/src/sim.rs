@@ -2,12 +2,14 @@
 
 use crate::app::AppRegistry;
 use crate::error::{controller_error, user_error};
+use crate::network::PyNetwork;
 use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hook_trace::Traces;
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
+use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::{Column, Row, RunSink};
@@ -73,9 +75,10 @@ impl PyRunData {
 /// Run an Experiment. Releases the GIL. Every half second of simulated time it checks for Ctrl-C and calls `on_progress` with the fraction done.
 /// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options. `apps`: Python applications by
 /// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver. `on_hooks`: receives the
-/// index of a flow and the next bytes of its hook trace, as often. `on_rows`: receives the next rows as lines of JSON, as often.
+/// index of a flow and the next bytes of its hook trace, as often. `on_rows`: receives the next rows as lines of JSON, as often. `network`: the network whose
+/// paths the Profiles are.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None, on_rows=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None, on_rows=None, network=None))]
 #[allow(clippy::too_many_arguments)] // one call with keywords in Python
 pub fn simulate(
     py: Python<'_>,
@@ -86,6 +89,7 @@ pub fn simulate(
     apps: Option<BTreeMap<String, Py<PyAny>>>,
     on_hooks: Option<Py<PyAny>>,
     on_rows: Option<Py<PyAny>>,
+    network: Option<PyRef<'_, PyNetwork>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
@@ -97,8 +101,15 @@ pub fn simulate(
         plugins: Some(Arc::new(move |name, config, options| create.create(name, config, options))),
         traces: traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
     };
+    let network = network.map(|network| network.0.clone());
     let mut simulation = py
-        .detach(|| Simulation::with_plugins(experiment, profiles, &controllers, &|spec, streams| apps.create(spec, streams)))
+        .detach(|| {
+            let create = |spec: &AppSpec, streams| apps.create(spec, streams);
+            match network {
+                Some(network) => Simulation::over_network(experiment, &network, &controllers, &create),
+                None => Simulation::with_plugins(experiment, profiles, &controllers, &create),
+            }
+        })
         .map_err(user_error)?;
     plugins.check(py)?;
     let lines = Lines::default();

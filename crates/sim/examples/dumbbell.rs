@@ -64,7 +64,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         warmup_ns: Nanos::from_secs(seconds / 6),
         sample_step_ns: Nanos::from_millis(100),
         offset_ns: Nanos::ZERO,
-        profiles: vec![ProfileRef { role: "path".to_owned(), name: profile.name().to_owned(), hash: profile.content_hash() }],
+        profiles: vec![ProfileRef {
+            role: "path".to_owned(),
+            name: profile.name().to_owned(),
+            hash: profile.content_hash(),
+            network: None,
+        }],
         host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows: controllers.split(',').map(flow).collect(),

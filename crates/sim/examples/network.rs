@@ -3,6 +3,7 @@
 //!
 //! `cargo run --release -p bentpipe-sim --example network -- [seconds] [paths]`
 
+use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostTiming, ProfileRef};
 use bentpipe_profile::{
@@ -44,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         profiles: network
             .paths()
             .iter()
-            .map(|path| ProfileRef { role: path.name.clone(), name: path.name.clone(), hash: String::new() })
+            .map(|path| ProfileRef { role: path.name.clone(), name: path.name.clone(), hash: String::new(), network: None })
             .collect(),
         host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
@@ -55,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         test: None,
         recovery: None,
     };
-    let mut simulation = Simulation::over_network(experiment, &network)?;
+    let mut simulation = Simulation::over_network(experiment, &network, &Controllers::default(), &|_, _| None)?;
     simulation.run_until(Nanos::from_secs(seconds))?;
     let run = simulation.finish();
     let goodput: f64 = run.summary.flows.iter().map(|flow| flow.goodput_bps).sum();

@@ -131,7 +131,7 @@ pub fn experiment(duration_s: u64, seed: u64, flows: Vec<FlowSpec>) -> Experimen
         warmup_ns: Nanos::from_secs(1),
         sample_step_ns: Nanos::from_millis(100),
         offset_ns: Nanos::ZERO,
-        profiles: vec![ProfileRef { role: "path".to_owned(), name: "handover".to_owned(), hash: String::new() }],
+        profiles: vec![ProfileRef { role: "path".to_owned(), name: "handover".to_owned(), hash: String::new(), network: None }],
         host_timing: HostTiming::default(),
         hosts: BTreeMap::new(),
         flows,

@@ -2,6 +2,7 @@
 
 use crate::testing::{experiment, flow, handover_path, interrupted_path, outage};
 use crate::{RunData, SimError, Simulation};
+use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::cross::{CrossTraffic, TransferSizes};
 use bentpipe_profile::experiment::{Experiment, HostTiming};
@@ -286,7 +287,8 @@ fn network(profile: &Profile, role: &str) -> NetworkSpec {
 #[test]
 fn a_network_of_one_path_gives_the_run_of_its_profile() {
     let path = handover_path(20, 1_000_000);
-    let mut simulation = Simulation::over_network(experiment(20, 3, three_flows()), &network(&path, "path")).unwrap();
+    let mut simulation =
+        Simulation::over_network(experiment(20, 3, three_flows()), &network(&path, "path"), &Controllers::default(), &|_, _| None).unwrap();
     assert!(!simulation.run_until(Nanos::from_secs(20)).unwrap());
     assert_eq!(simulation.finish().content_hash(), run(experiment(20, 3, three_flows()), &path).content_hash());
 }
@@ -294,8 +296,12 @@ fn a_network_of_one_path_gives_the_run_of_its_profile() {
 #[test]
 fn an_experiment_that_does_not_fit_the_network_is_refused() {
     let path = handover_path(20, 0);
-    let error_of =
-        |experiment, role| Simulation::over_network(experiment, &network(&path, role)).err().expect("must be refused").to_string();
+    let error_of = |experiment, role| {
+        Simulation::over_network(experiment, &network(&path, role), &Controllers::default(), &|_, _| None)
+            .err()
+            .expect("must be refused")
+            .to_string()
+    };
     let error = error_of(experiment(10, 1, three_flows()), "elsewhere");
     assert!(error.starts_with("experiment: profiles[0].role: path; expected elsewhere"), "{error}");
     let mut ruled = experiment(10, 1, three_flows());

@@ -14,7 +14,7 @@ from bentpipe.errors import ControllerError, UserError
 from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
-    from bentpipe._native import Profile
+    from bentpipe._native import Network, Profile
     from bentpipe.execution.racing import RaceResult
 
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the Runs.", show_default=False)]
@@ -327,6 +327,7 @@ def _run_again(folder: Path, settings: dict[str, Any], watch: dict[str, Any]) ->
 def _race(
     profiles: list[Path], made: MadeProfile, cc: str, cc_opt: list[str], settings: dict[str, Any], watch: dict[str, Any]
 ) -> RaceResult:
+    from bentpipe._native import Profile
     from bentpipe.cli.live import race_sinks
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
@@ -341,15 +342,15 @@ def _race(
         settings |= {"duration_s": MADE_RUN_S if settings["duration_s"] is None else settings["duration_s"]}
         paths = [made.make(_made_duration_s(settings["duration_s"], settings["phase_s"]))]
     if settings["on_kernel"]:
-        note_if_fast(paths)
+        note_if_fast(path for path in paths if isinstance(path, Profile))
     with race_sinks(**watch) as (on_rows, advance):
         settings |= {"on_progress": lambda each: advance(each.share), "on_rows": on_rows}
         return racing.race(paths, schemes, **settings)
 
 
-def _read_profiles(files: list[Path], cc: str) -> list[Profile]:
+def _read_profiles(files: list[Path], cc: str) -> list[Profile | Network]:
     from bentpipe.experiments.schemes import known_controllers
-    from bentpipe.profiles.parquet import read_profile
+    from bentpipe.profiles.parquet import read_either
 
     known = known_controllers()
     for path in files:
@@ -357,7 +358,7 @@ def _read_profiles(files: list[Path], cc: str) -> list[Profile]:
             raise UserError(
                 f"PROFILES: {path}: no such file; expected a Profile; try one --cc, with commas: --cc {cc},{path}"
             )
-    return [read_profile(path) for path in files]
+    return [read_either(path) for path in files]
 
 
 MADE_RUN_S = 300.0

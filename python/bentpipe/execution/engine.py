@@ -246,11 +246,14 @@ def simulate(
         ControllerError: A Python controller failed; the message names it.
     """
     paths = drawn.take(item.bases, item.seed)
+    network = drawn.network(item.bases, item.seed)
     experiment = with_references(item.experiment, paths)
     on_rows = None if rows is None else rows.add
     if in_python := plugins.python_plugins(experiment):
-        data: Data = separate.simulate(experiment, paths, in_python, on_share or (lambda _: None), hooks, on_rows)
+        data: Data = separate.simulate(
+            experiment, paths, in_python, on_share or (lambda _: None), hooks, on_rows, network
+        )
     else:
         with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
-            data = plugins.simulate(experiment, paths, on_share, on_hooks, on_rows)
+            data = plugins.simulate(experiment, paths, on_share, on_hooks, on_rows, network)
     return Simulated(item, experiment, paths, data)

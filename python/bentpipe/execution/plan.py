@@ -7,10 +7,11 @@ import itertools
 import json
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from bentpipe._native import Network, Profile
 from bentpipe.errors import UserError
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import App, app_name
@@ -20,15 +21,17 @@ from bentpipe.experiments.schemes import parse_scheme, scheme_of
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.path import PathView
 from bentpipe.runs import store
+from bentpipe.runs.run_record import joined_labels
 from bentpipe.runs.work import Base, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe._native import Profile
     from bentpipe.profiles.queue_rules import QueueRule
     from bentpipe.runs.run_record import Phase, World
+
+Content = TypeVar("Content", Profile, Network, Profile | Network)
 
 SLOT_NS = 15 * ex.NS_PER_S
 """Interval of Starlink's reconfigurations [ns] (Tanveer et al., "Making Sense of Constellations", CoNEXT Companion '23,
@@ -40,18 +43,44 @@ def label_profiles(profiles: Sequence[Profile], role: str = ex.ROLE, *, distinct
 
     Raises `UserError` if two are equal and should be `distinct`, as each is raced on its own.
     """
+    bases = [Base(role, label, profile, content_hash) for label, profile, content_hash in _labelled(profiles)]
+    if distinct:
+        _refuse_twice([(base.profile.name, base.hash) for base in bases])
+    return bases
+
+
+def label_contents(contents: Sequence[Profile | Network]) -> list[Base]:
+    """Label distinct Profiles and networks as `label_profiles` does; a network gives a `Base` for each of its paths."""
     bases: list[Base] = []
+    labelled = _labelled(contents)
+    _refuse_twice([(content.name, content_hash) for _, content, content_hash in labelled])
+    for label, content, content_hash in labelled:
+        if isinstance(content, Profile):
+            bases.append(Base(ex.ROLE, label, content, content_hash))
+            continue
+        for name, path in zip(content.path_names, content.profiles(), strict=True):
+            bases.append(Base(name, label, path, path.content_hash(), content, content_hash))
+    return bases
+
+
+def _labelled(contents: Sequence[Content]) -> list[tuple[str, Content, str]]:
+    """Return each content with its label and its hash."""
+    labelled: list[tuple[str, Content, str]] = []
     taken: set[str] = set()
-    for profile in profiles:
-        name = store.safe_name(profile.name)
+    for content in contents:
+        name = store.safe_name(content.name)
         label = next(label for n in count(1) if (label := name if n == 1 else f"{name}~{n}") not in taken)
         taken.add(label)
-        bases.append(Base(role, label, profile, profile.content_hash()))
-    hashes = [base.hash for base in bases]
-    for i, base in enumerate(bases):
-        if distinct and base.hash in hashes[:i]:
-            raise UserError(f"the Profile {base.profile.name!r} is given twice; name each Profile once")
-    return bases
+        labelled.append((label, content, content.content_hash()))
+    return labelled
+
+
+def _refuse_twice(contents: Sequence[tuple[str, str]]) -> None:
+    """Refuse equal contents, given by name and hash."""
+    hashes = [content_hash for _, content_hash in contents]
+    for i, (name, content_hash) in enumerate(contents):
+        if content_hash in hashes[:i]:
+            raise UserError(f"the Profile {name!r} is given twice; name each Profile once")
 
 
 def plan_race(
@@ -83,7 +112,8 @@ def plan_race(
         raise UserError(repr(direction), where="direction", expected="up or down")
     if host_timing not in ex.HOST_TIMINGS:
         raise UserError(repr(host_timing), where="host_timing", expected=" or ".join(ex.HOST_TIMINGS))
-    check_seeds(seeds, len(bases) * len(parsed) * max(1, len(recoveries)))
+    check_seeds(seeds, len({base.label for base in bases}) * len(parsed) * max(1, len(recoveries)))
+    groups = _groups(bases)
     shortest = min(bases, key=lambda base: base.duration_ns)
     least_s = ex.SAMPLE_STEP_NS / 1e9
     duration_ns = shortest.duration_ns if duration_s is None else seconds_to_ns(duration_s, "duration_s", least_s)
@@ -99,21 +129,23 @@ def plan_race(
         named = [PREFIX + test]
     named += [] if host_timing == "linux-vm" else [f"{host_timing}-hosts"]
     work = []
-    for base in bases:
-        check_span(base.label, base.duration_ns, duration_ns, 0)
-        if app == "bulk":
+    for group in groups:
+        first = group[0]
+        check_span(first.label, first.duration_ns, duration_ns, 0)
+        for base in group if app == "bulk" else ():
             check_capacity(base, directions)
         rules = json.dumps([rule.to_dict() for rule in queues])
-        base.profile.with_queues(base.role, rules)  # checks the rules before anything is written
-        cross = () if traffic is None else (cross_traffic(base.profile, traffic, direction, base.role),)
+        first.profile.with_queues(first.role, rules)  # checks the rules before anything is written
+        if first.network is not None:
+            _check_network(first.label, world, queues, test)
+        cross = tuple(cross_traffic(base.profile, traffic, direction, base.role) for base in group) if traffic else ()
         for seed in range(seeds):
-            offset_ns = _offset_ns(base, duration_ns, seed, phase_s)
-            reference = ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash)
+            offset_ns = _offset_ns(first, duration_ns, seed, phase_s)
             for scheme, recovery in itertools.product(parsed, recoveries or (None,)):
                 experiment = ex.for_scheme(
                     scheme,
                     direction,
-                    reference,
+                    [base.reference for base in group],
                     duration_ns=duration_ns,
                     seed=seed,
                     offset_ns=offset_ns,
@@ -126,10 +158,30 @@ def plan_race(
                 )
                 if test is not None:
                     experiment = with_test(experiment, test, scheme)
-                folder = folder_of(out, experiment, world, (base,), scheme)
+                folder = folder_of(out, experiment, world, group, scheme)
                 phase: Phase = "drawn" if phase_s is None else "given"
-                work.append(Work((base,), scheme, seed, phase, experiment, folder, world))
+                work.append(Work(tuple(group), scheme, seed, phase, experiment, folder, world))
     return work
+
+
+def _groups(bases: Sequence[Base]) -> list[list[Base]]:
+    """Return the Profiles of each Run: one alone, or all paths of a network."""
+    groups: dict[str, list[Base]] = {}
+    for base in bases:
+        groups.setdefault(base.label, []).append(base)
+    return list(groups.values())
+
+
+def _check_network(label: str, world: World, queues: Sequence[QueueRule], test: str | None) -> None:
+    """Refuse what a network cannot have."""
+    for where, is_given in (("on_kernel", world == "emulated"), ("queues", bool(queues)), ("test", test is not None)):
+        if is_given:
+            raise UserError(
+                f"given with the Network {label!r}",
+                where=where,
+                expected="a Profile",
+                hint="`bentpipe network path` writes one path of a Network as a Profile",
+            )
 
 
 def _check_alone(test: str, direction: ex.Direction, app: App, traffic: str | None) -> None:
@@ -148,7 +200,7 @@ def plan_experiment(
         check_span(base.label, base.duration_ns, experiment.duration_ns, experiment.offset_ns)
         bulk = [flow for flow in experiment.flows if flow.profile == base.role and flow.app == "bulk"]
         check_capacity(base, [flow.direction for flow in bulk])
-    references = tuple(ex.ProfileRef(role=base.role, name=base.profile.name, hash=base.hash) for base in bases)
+    references = tuple(base.reference for base in bases)
     flows = [(flow.controller, flow.options) for flow in experiment.flows]
     scheme = scheme_of(flows, [flow.ecn for flow in experiment.flows])
     work = []
@@ -161,7 +213,7 @@ def plan_experiment(
 
 def folder_of(out: Path, experiment: ex.Experiment, world: World, bases: Sequence[Base], scheme: str) -> Path:
     """Return the folder of a Run below `out`."""
-    run = f"{'+'.join(base.label for base in bases)}.{scheme}.seed{experiment.seed}"
+    run = f"{joined_labels(base.label for base in bases)}.{scheme}.seed{experiment.seed}"
     return store.run_folder(out, experiment.name, world, bases[0].profile.start_unix_ns, run)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe._native import Network, Profile
 from bentpipe.errors import ControllerError, UserError
 from bentpipe.execution import captures, kernel
 from bentpipe.execution import plan as planning
@@ -32,7 +33,6 @@ from bentpipe.runs.rows import RunKey
 from bentpipe.segments import holding
 
 if TYPE_CHECKING:
-    from bentpipe._native import Profile
     from bentpipe.execution.engine import OnProgress
     from bentpipe.execution.pools import Reports
     from bentpipe.execution.rows import OnRows
@@ -69,7 +69,7 @@ class RaceResult:
 
 
 def race(
-    paths: Sequence[Profile],
+    paths: Sequence[Profile | Network],
     schemes: Sequence[str],
     *,
     out: str | os.PathLike[str] | None,
@@ -95,8 +95,9 @@ def race(
     """Run every scheme on every Profile with every seed, and store each Run below `out`.
 
     Args:
-        paths: The Profiles. Seed 0 uses them as given; for seed s ≥ 1 each is redrawn with its own seed + s (presets
-            and measurements are unchanged).
+        paths: The Profiles and networks; all paths of a network are used at once, each by the flows of the scheme.
+            Seed 0 uses them as given; for seed s ≥ 1 each is redrawn with its own seed + s (presets and measurements
+            are unchanged).
         schemes: ``cubic``; ``cubic+bbr`` is two flows that share the path.
         out: Folder for the Runs; None: they stay in memory (`MemoryRun`), and nothing is written. Existing Runs with
             the same Experiment, Profile, version and build are reused; those that are not valid are run again.
@@ -135,7 +136,7 @@ def race(
         StoreError: The disk cannot be written; finished Runs are stored.
         EmulationError: An emulation stopped early; finished Runs are stored.
     """
-    bases = planning.label_profiles(paths)
+    bases = planning.label_contents(paths)
     rules = tuple(parse_queue(text) for text in queues)
     world = _world(on_kernel)
     folder = None if out is None else Path(out)
@@ -162,7 +163,7 @@ def race(
 
 def run_experiment(
     file: ExperimentFile,
-    paths: Sequence[Profile],
+    paths: Sequence[Profile | Network],
     *,
     out: str | os.PathLike[str] | None,
     seeds: int = 1,
@@ -177,11 +178,15 @@ def run_experiment(
 ) -> RaceResult:
     """Run an Experiment from a file, `seeds` times from its own seed on, over the Profiles of its roles, in order.
 
+    `paths` may also be one network with paths of these names, in this order.
+
     Raises as `race` does.
     """
     roles = [reference.role for reference in file.experiment.profiles]
-    labelled = planning.label_profiles(paths, distinct=False)
-    bases = [replace(base, role=role) for base, role in zip(labelled, roles, strict=True)]
+    bases = planning.label_contents(paths) if any(isinstance(path, Network) for path in paths) else []
+    if not bases:
+        labelled = planning.label_profiles([path for path in paths if isinstance(path, Profile)], distinct=False)
+        bases = [replace(base, role=role) for base, role in zip(labelled, roles, strict=True)]
     folder = None if out is None else Path(out)
     work = planning.plan_experiment(file.experiment, bases, seeds, folder or Path(), _world(on_kernel))
     extras = captures.Extras(capture, hook_trace)

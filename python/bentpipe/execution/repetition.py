@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,17 +11,15 @@ from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.plugins import file_hash, find_python_controller, named_plugins
-from bentpipe.profiles.parquet import read_profile
 from bentpipe.runs import store
 from bentpipe.runs.manifest import read_requests
-from bentpipe.runs.profiles import profile_file
+from bentpipe.runs.profiles import profile_file, read_given
 from bentpipe.runs.work import Base, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from bentpipe._native import Profile
     from bentpipe.experiments.plugins import Role
     from bentpipe.runs.manifest import Manifest, Place, Request
 
@@ -98,19 +97,18 @@ def _state(sha256: str, recorded: Iterable[str | None]) -> str:
 
 def _finder(folder: Path) -> FindBase:
     @cache
-    def read(label: str) -> tuple[Profile, str]:
-        profile = read_profile(profile_file(folder, label))
-        return profile, profile.content_hash()
+    def read(label: str) -> Callable[[str], Base]:
+        return read_given(profile_file(folder, label))
 
     def find_base(reference: ex.ProfileRef, label: str) -> Base:
-        profile, content_hash = read(label)
-        if content_hash != reference.hash:
+        base = read(label)(reference.role)
+        if base.reference.replace(name=reference.name) != reference:
             raise UserError(
                 "is not the Profile that was raced",
                 where=str(profile_file(folder, label)),
                 expected=f"content hash {reference.hash[:12]}",
             )
-        return Base(reference.role, label, profile, content_hash)
+        return replace(base, label=label)
 
     return find_base
 

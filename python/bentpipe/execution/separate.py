@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
+from bentpipe import _native
 from bentpipe.errors import ControllerError, StoreError, UserError
 from bentpipe.experiments.plugins import exit_text
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from bentpipe._native import Profile
+    from bentpipe._native import Network, Profile
     from bentpipe.experiments.experiment import Experiment
     from bentpipe.experiments.plugins import OnLines, PythonPlugin
 
@@ -78,10 +79,12 @@ def simulate(
     on_progress: Callable[[float], None],
     hooks: Path | None = None,
     on_rows: OnLines | None = None,
+    network: Network | None = None,
 ) -> SeparateRun:
     """Simulate one Run with these `plugins` in Python; `on_progress` may raise to stop it.
 
-    `hooks` is a folder for the hook traces of the flows; `on_rows` receives the rows.
+    `hooks` is a folder for the hook traces of the flows; `on_rows` receives the rows. `network` is the network whose
+    paths `paths` are.
 
     Raises:
         UserError: The Experiment cannot be run.
@@ -98,7 +101,8 @@ def simulate(
         )
         try:
             theirs.close()
-            return _result(ours, process, experiment, paths, plugins, on_progress, hooks, on_rows)
+            given = paths if network is None else network
+            return _result(ours, process, experiment, given, plugins, on_progress, hooks, on_rows)
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # in the kernel, for example on a dead network file system
@@ -109,7 +113,7 @@ def _result(
     channel: Connection,
     process: subprocess.Popen[bytes],
     experiment: Experiment,
-    paths: Sequence[Profile],
+    given: Sequence[Profile] | Network,
     plugins: Sequence[PythonPlugin],
     on_progress: Callable[[float], None],
     hooks: Path | None,
@@ -119,8 +123,9 @@ def _result(
     named = " or ".join(f"{plugin.role} {plugin.name}" for plugin in plugins)
     try:
         names = [(plugin.role, plugin.name) for plugin in plugins]
-        tables = [(path.metadata_json(), path.table()) for path in paths]
-        channel.send((experiment.to_json(), names, tables, hooks, on_rows is not None))
+        contents = [given] if isinstance(given, _native.Network) else given
+        tables = [(each.metadata_json(), each.table()) for each in contents]
+        channel.send((experiment.to_json(), names, contents is not given, tables, hooks, on_rows is not None))
         while True:
             # Before the poll: what the process sent before its end is then received. Its end alone does not close the
             # channel if a controller started other processes.
@@ -153,20 +158,21 @@ def main() -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a terminal sends Ctrl-C to all its processes; the parent ends this one
-    from bentpipe._native import Profile
     from bentpipe.experiments.hook_traces import HookRecorder
     from bentpipe.experiments.plugins import simulate_json
 
     channel = Connection(int(sys.argv[1]))
     os.register_at_fork(after_in_child=channel.close)  # a process that a controller forks sends no results
-    experiment, names, tables, hooks, has_rows = channel.recv()
+    experiment, names, is_network, tables, hooks, has_rows = channel.recv()
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
-    paths = [Profile.from_table(metadata, **table) for metadata, table in tables]
+    network = _native.Network.from_table(tables[0][0], **tables[0][1]) if is_network else None
+    own = [] if is_network else [_native.Profile.from_table(metadata, **table) for metadata, table in tables]
+    paths = own if network is None else network.profiles()
     try:
         with nullcontext() if hooks is None else HookRecorder(hooks) as on_hooks:
             on_rows = (lambda lines: channel.send(("rows", lines))) if has_rows else None
             run = simulate_json(
-                experiment, names, paths, lambda share: channel.send(("share", share)), on_hooks, on_rows
+                experiment, names, paths, lambda share: channel.send(("share", share)), on_hooks, on_rows, network
             )
     except ControllerError as error:
         channel.send(("controller", str(error)))

@@ -74,6 +74,8 @@ class ProfileRef(Record):
     """The Profile's own name."""
     hash: str
     """Its content hash: hex SHA-256."""
+    network: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """Content hash of the Network whose path it is; None: of none."""
 
 
 class Host(Record):
@@ -243,7 +245,7 @@ def default_warmup_ns(duration_ns: int) -> int:
 def for_scheme(
     scheme: str,
     direction: Direction,
-    profile: ProfileRef,
+    profiles: Sequence[ProfileRef],
     *,
     duration_ns: int,
     seed: int,
@@ -256,12 +258,13 @@ def for_scheme(
     name: str | None = None,
     recovery: Recovery | None = None,
 ) -> Experiment:
-    """Make the Experiment of one scheme of a race: flows of one application that start together and share the path.
+    """Make the Experiment of one scheme of a race: flows of one application that start together on each of the paths.
 
     `cross` is cross traffic; `name` is by default ``race-up`` or ``race-down``, with the application if it is not bulk.
     """
     flows = tuple(
         Flow(controller=controller, direction=direction, profile=profile.role, options=options, ecn=ecn, app=app)
+        for profile in profiles
         for (controller, options), ecn in zip(flows_of(scheme), ecn_of(scheme), strict=True)
     )
     return Experiment(
@@ -270,7 +273,7 @@ def for_scheme(
         duration_ns=duration_ns,
         sample_step_ns=sample_step_ns,
         offset_ns=offset_ns,
-        profiles=(profile,),
+        profiles=tuple(profiles),
         host_timing=host_timing,
         flows=flows,
         queues=queues,

@@ -32,7 +32,7 @@ from bentpipe.plugin import APP_HOOKS, HOOKS, App, make, make_ends, tunables, un
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bentpipe._native import Profile, RunData
+    from bentpipe._native import Network, Profile, RunData
     from bentpipe.experiments.experiment import Experiment
 
     OnHooks = Callable[[int, bytes], object]
@@ -218,17 +218,18 @@ def simulate(
     on_progress: Callable[[float], None] | None = None,
     on_hooks: OnHooks | None = None,
     on_rows: OnLines | None = None,
+    network: Network | None = None,
 ) -> RunData:
     """Simulate one Run, with controllers and applications in Rust and in Python.
 
-    `on_hooks` receives the hook traces, `on_rows` the rows.
+    `on_hooks` receives the hook traces, `on_rows` the rows. `network` is the network whose paths `paths` are.
 
     Raises:
         UserError: The Experiment cannot be run.
         ControllerError: A Python controller or application failed; the message has its name, the time and the reason.
     """
     names = [(plugin.role, plugin.name) for plugin in python_plugins(experiment)]
-    return simulate_json(experiment.to_json(), names, paths, on_progress, on_hooks, on_rows)
+    return simulate_json(experiment.to_json(), names, paths, on_progress, on_hooks, on_rows, network)
 
 
 def simulate_json(
@@ -238,11 +239,12 @@ def simulate_json(
     on_progress: Callable[[float], None] | None = None,
     on_hooks: OnHooks | None = None,
     on_rows: OnLines | None = None,
+    network: Network | None = None,
 ) -> RunData:
     """Simulate an Experiment given as JSON with these controllers and apps in Python. Raises as `simulate` does."""
     controllers = {name: partial(make, _load(name).kind) for role, name in names if role == "controller"}
     apps = app_factories([name for role, name in names if role == "app"])
-    return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks, on_rows)
+    return _native.simulate(experiment, paths, on_progress, controllers, apps, on_hooks, on_rows, network)
 
 
 def app_factories(names: Sequence[str]) -> dict[str, Callable[..., tuple[App | None, App | None]]]:

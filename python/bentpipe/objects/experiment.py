@@ -34,6 +34,7 @@ from bentpipe.scenarios.traffic import find_traffic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bentpipe import _native
     from bentpipe.objects.arguments import DurationLike, FileLike
     from bentpipe.objects.schemes import SchemeLike
     from bentpipe.plugin import App
@@ -142,7 +143,7 @@ class Experiment(Sweeps):
         self._schemes: list[str] = []
         self._file: ExperimentFile | None = None
         if flows is None:
-            if self._network is not None:
+            if self._network is not None and self._network.native is None:
                 raise UserError(
                     "none given", where="flows", expected="flows over the paths of the Network", hint="flows=[Flow(…)]"
                 )
@@ -369,10 +370,10 @@ class Experiment(Sweeps):
         options |= {"out": out, "seeds": self._seeds}
         try:
             if self._file is not None:
-                result = racing.run_experiment(self._file, self._natives(), **options)
+                result = racing.run_experiment(self._file, self._contents(), **options)
             else:
                 result = racing.race(
-                    self._natives(),
+                    self._contents(),
                     self._schemes,
                     direction=self._direction,
                     duration_s=self._duration_s,
@@ -392,6 +393,12 @@ class Experiment(Sweeps):
             lines = "; ".join(by_scheme(result.failed))
             warnings.warn(f"{text} (listed in `failed` of the RunSet): {lines}", UserWarning, 3)
         return RunSet((Run(run) for run in result.runs), failed=result.failed)
+
+    def _contents(self) -> list[_native.Profile | _native.Network]:
+        """Return what is raced: the network of a constellation, or Profiles."""
+        if self._network is not None and self._network.native is not None:
+            return [self._network.native]
+        return [path.native for path in self._paths]
 
     def __repr__(self) -> str:
         """Return one line: schemes or flows, Profiles and seeds."""

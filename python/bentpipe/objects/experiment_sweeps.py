@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.experiments import experiment as ex
     from bentpipe.fairness import Fairness
     from bentpipe.objects.arguments import FileLike
+    from bentpipe.objects.network import Network
     from bentpipe.profiles.table import Direction
     from bentpipe.tuning.search import Tuned
 
@@ -27,6 +28,7 @@ class Sweeps:
     """Methods of an Experiment that summarise many Runs without their tables; `Experiment` adds the Runs."""
 
     _paths: list[Profile]
+    _network: Network | None
     _schemes: list[str]
     _queues: list[str]
     _direction: Direction
@@ -157,6 +159,8 @@ class Sweeps:
                 raise UserError(f"the Experiment has {name}", where=method, expected="an Experiment without it")
 
     def _natives(self) -> list[_native.Profile]:
+        if self._network is not None:
+            raise UserError("a Network", where="paths", expected="Profiles")
         return [path.native for path in self._paths]
 
 

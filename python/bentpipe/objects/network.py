@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError, did_you_mean, shown
@@ -12,14 +12,21 @@ from bentpipe.objects.profile import Profile, profile_of
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
     from matplotlib.figure import Figure
 
+    from bentpipe import _native
+    from bentpipe.objects.arguments import DurationLike, TimeLike
     from bentpipe.plots.canvas import AxesLike
+    from bentpipe.scenarios.places import PlaceLike
 
 
 class Network:
     """Paths by name; flows of an `Experiment` choose one. A hop that several paths share is one queue for them all.
+
+    Made of Profiles, or of a constellation (`make`), in which paths share satellites and links.
 
     Example:
         >>> import bentpipe as bp
@@ -31,12 +38,149 @@ class Network:
         True
     """
 
+    native: _native.Network | None
+    """The network in the native module, if `make` or `read` made it; its paths then share links, not only hops."""
+
     def __init__(self, paths: Mapping[str, Profile | arguments.FileLike]) -> None:
         """Take Profiles, or their files, by name. Raises `UserError` for anything else."""
+        self.native = None
         given = arguments.mapping(paths, "paths")
         if not given:
             raise UserError("none given", where="paths", expected="at least one Profile by name")
         self._paths = {name: profile_of(path, f"paths[{name!r}]") for name, path in paths.items()}
+
+    @classmethod
+    def make(
+        cls,
+        pairs: str | Sequence[tuple[PlaceLike, PlaceLike]],
+        *,
+        start: TimeLike | None = None,
+        duration: DurationLike = 300.0,
+        elements: arguments.FileLike | None = None,
+        constellation: str | None = None,
+        policy: str | None = None,
+        isl_bps: int = 10**9,
+        gsl_bps: int = 10**9,
+        queue: DurationLike = 0.0132,
+        gap: DurationLike = 0.05,
+        loss: str | None = None,
+        isl_loss: float = 0.0,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Network:
+        """Make the network of a constellation: a path for each pair of a terminal and a ground station.
+
+        In each slot of 15 s every place takes a satellite, and every path the shortest route between its two satellites
+        over the links of the constellation. Each link exists once, whoever uses it.
+
+        Args:
+            pairs: ``"SYD-NYC,LON-JNB"``, or pairs of places in the forms of `Profile.make`.
+            start: Start; default: 2026-05-10T09:00:00Z. Needed with `elements`.
+            duration: Duration, above 0 and at most 31 days.
+            elements: A file of orbital elements. Not with `constellation`.
+            constellation: A name of `bentpipe.constellations`; default: starlink-s1.
+            policy: A name of `bentpipe.policies`, for the satellite of each place; default: nearest. ``least-delay``
+                takes both ends of each path's shortest route.
+            isl_bps: Capacity of links between satellites [bit/s].
+            gsl_bps: Capacity of links to the ground [bit/s].
+            queue: Limit of each queue, as time at its link's capacity.
+            gap: How long a place has no link at a handover, at most 5 s.
+            loss: Loss environment of the terminals' links, of `bentpipe.losses`; default: no loss.
+            isl_loss: Probability that a packet is lost in a link between satellites.
+            seed: Seed of the loss, and of policies that draw.
+            name: The network's name; default: its pairs.
+
+        Raises:
+            UserError: An argument of a wrong type or out of range, an unknown name, an unreadable file, or a pair
+                without a route at any time.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> network = bp.Network.make("SYD-NYC,LON-JNB", duration=15, loss="satguard", seed=1)
+            >>> list(network)
+            ['SYD-NYC', 'LON-JNB']
+        """
+        from bentpipe.profiles.networks import make as making
+
+        made = making.make_network(
+            making.parse_pairs(pairs) if isinstance(pairs, str) else making.pairs_of(pairs),
+            start_unix_ns=None if start is None else arguments.unix_ns(start, "start"),
+            duration_s=arguments.seconds(duration, "duration"),
+            elements=None if elements is None else arguments.file(elements, "elements"),
+            constellation=arguments.optional_text(constellation, "constellation"),
+            policy=arguments.optional_text(policy, "policy"),
+            capacity_bps={
+                "isl": arguments.integer(isl_bps, "isl_bps", 1),
+                "gsl": arguments.integer(gsl_bps, "gsl_bps", 1),
+            },
+            queue_s=arguments.seconds(queue, "queue"),
+            gap_s=arguments.seconds(gap, "gap"),
+            loss=arguments.optional_text(loss, "loss"),
+            isl_loss=arguments.number(isl_loss, "isl_loss"),
+            seed=arguments.integer(seed, "seed"),
+            name=arguments.optional_text(name, "name"),
+        )
+        return cls._of(made)
+
+    @classmethod
+    def read(cls, file: arguments.FileLike) -> Network:
+        """Read a network from a Parquet file that `write` or ``bentpipe network make`` wrote.
+
+        Raises:
+            UserError: The file is missing, damaged, of a newer format, or no Network.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> file = bp.Network.make("LON-JNB", duration=15).write("N.parquet")
+            >>> bp.Network.read(file)
+            <Network of 1 paths: 'LON-JNB'>
+        """
+        from bentpipe.profiles.parquet import read_network
+
+        return cls._of(read_network(arguments.file(file, "file")))
+
+    @classmethod
+    def _of(cls, native: _native.Network) -> Network:
+        network = cls.__new__(cls)
+        network.native = native
+        network._paths = {name: Profile(path) for name, path in zip(native.path_names, native.profiles(), strict=True)}
+        return network
+
+    def write(self, file: arguments.FileLike) -> Path:
+        """Write the network to a Parquet file (``docs/reference/profile-format.md``); return its path.
+
+        Raises:
+            UserError: `file` cannot be written, or the network is one of Profiles: write each of them.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Network.make("LON-JNB", duration=15).write("N.parquet").name
+            'N.parquet'
+        """
+        from bentpipe.profiles.parquet import write_network
+
+        target = arguments.file(file, "file")
+        if self.native is None:
+            raise UserError("the Network is one of Profiles", where="write", expected="each Profile's own `write`")
+        write_network(self.native, target)
+        return target
+
+    def summary(self, at: DurationLike = 0.0) -> dict[str, Any]:
+        """Return the paths at a time, and the links that several use, as ``bentpipe network show --json`` has them.
+
+        Raises:
+            UserError: The time is outside the network's duration, or the network is one of Profiles.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Network.make("SYD-NYC", duration=15).summary()["paths"][0]["name"]
+            'SYD-NYC'
+        """
+        from bentpipe.profiles.networks.show import summarise
+
+        if self.native is None:
+            raise UserError("the Network is one of Profiles", where="summary", expected="each Profile's own `summary`")
+        return summarise(self.native, arguments.seconds(at, "at"))
 
     @property
     def paths(self) -> Mapping[str, Profile]:
@@ -63,6 +207,8 @@ class Network:
         """
         arguments.text(hop, "hop")
         arguments.text(as_, "as_")
+        if self.native is not None:
+            raise UserError("its paths share their links already", where="share", expected="a Network of Profiles")
         users = [name for name, path in self._paths.items() if hop in path.hops]
         if len(users) < 2:
             known = list(dict.fromkeys(each for path in self._paths.values() for each in path.hops))

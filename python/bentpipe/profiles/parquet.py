@@ -1,4 +1,4 @@
-"""Read and write a Profile as one Parquet file: the long table, and JSON in the file's key-value metadata.
+"""Read and write a Profile or a Network as one Parquet file: the long table, and JSON in the key-value metadata.
 
 ``docs/reference/profile-format.md`` describes the file. Polars, pandas and DuckDB read it without bentpipe.
 """
@@ -9,14 +9,15 @@ import hashlib
 import io
 import json
 import os
+from dataclasses import dataclass
 
 import polars as pl
 
-from bentpipe._native import Profile
+from bentpipe._native import Network, Profile
 from bentpipe.damage import Bound, check_size, guarded, read_parquet
 from bentpipe.errors import UserError
 from bentpipe.files import atomic_write, read_bytes
-from bentpipe.profiles.table import profile_from_frame, profile_to_frame
+from bentpipe.profiles.table import network_from_frame, profile_from_frame, profile_to_frame
 
 #: Newest metadata format this build reads. The native module writes it, or 1 where all queues are drop-tail; a test
 #: checks that both agree.
@@ -26,6 +27,7 @@ FORMAT = 2
 BOUND = Bound(4_000_000, 0.5)
 #: Keys in the file's metadata.
 PROFILE_KEY = "bentpipe.profile"
+NETWORK_KEY = "bentpipe.network"
 HASH_KEY = "bentpipe.hash"
 
 _MAGIC = b"PAR1"
@@ -49,15 +51,38 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
         ...     read_profile(f"{folder}/P.parquet").duration_s
         10.0
     """
+    _write(profile, PROFILE, path)
+
+
+def write_network(network: Network, path: str | os.PathLike[str]) -> None:
+    """Write a network to a Parquet file, as `write_profile` does."""
+    _write(network, NETWORK, path)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of file: its name, the key of its metadata, the newest known format, and the command that writes it."""
+
+    name: str
+    key: str
+    format: int
+    command: str
+
+
+PROFILE = _Kind("Profile", PROFILE_KEY, FORMAT, "bentpipe profile make")
+NETWORK = _Kind("Network", NETWORK_KEY, 1, "bentpipe network make")
+
+
+def _write(content: Profile | Network, kind: _Kind, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
-    metadata = {PROFILE_KEY: profile.metadata_json(), HASH_KEY: profile.content_hash()}
-    profile_to_frame(profile).write_parquet(buffer, compression="zstd", metadata=metadata)
+    metadata = {kind.key: content.metadata_json(), HASH_KEY: content.content_hash()}
+    profile_to_frame(content).write_parquet(buffer, compression="zstd", metadata=metadata)
     data = buffer.getvalue()
     try:
         check_size(data, BOUND)
     except ValueError as error:
         raise UserError(
-            f"the Profile is too long to be read again: {error}; make a shorter one", where=str(path)
+            f"the {kind.name} is too long to be read again: {error}; make a shorter one", where=str(path)
         ) from None
     split = _footer_start(data)
     with atomic_write(path) as file:
@@ -78,39 +103,71 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     Example:
         See `write_profile`.
     """
+    content = _read(path, PROFILE)
+    assert isinstance(content, Profile)  # of that kind
+    return content
+
+
+def read_network(path: str | os.PathLike[str]) -> Network:
+    """Read a network from a Parquet file, as `read_profile` does."""
+    content = _read(path, NETWORK)
+    assert isinstance(content, Network)  # of that kind
+    return content
+
+
+def read_either(path: str | os.PathLike[str]) -> Profile | Network:
+    """Read a Profile or a network, whichever the file holds, as `read_profile` does."""
+    return _read(path, PROFILE, NETWORK)
+
+
+def _read(path: str | os.PathLike[str], *kinds: _Kind) -> Profile | Network:
+    names = " or a ".join(kind.name for kind in kinds)
     data = read_bytes(path)
     if not data:
-        raise UserError("is empty", where=str(path), expected="a Profile (Parquet)")
+        raise UserError("is empty", where=str(path), expected=f"a {names} (Parquet)")
     if not data.startswith(_MAGIC):
         raise UserError(
-            "is not a Parquet file", where=str(path), expected="a Profile, as `bentpipe profile make` writes it"
+            "is not a Parquet file",
+            where=str(path),
+            expected=f"a {names}, as `{kinds[0].command}` writes it",
         )
     if not data.endswith(_MAGIC) or len(data) < 12:
         raise UserError(f"the Parquet file is cut short ({len(data)} bytes): {_AGAIN}", where=str(path))
     if not _checksum_holds(data):
-        if PROFILE_KEY.encode() not in data:
+        if not any(kind.key.encode() in data for kind in (PROFILE, NETWORK)):
             raise UserError(
-                f"is a Parquet file but not a Profile, or only part of one (no {PROFILE_KEY} in it)", where=str(path)
+                f"is a Parquet file but not a {names}, or only part of one (no {kinds[0].key} in it)", where=str(path)
             )
-        _refuse_newer_or_rewritten(path, data)
+        for kind in kinds:
+            _refuse_newer_or_rewritten(path, data, kind)
         raise UserError(f"its bytes do not match their checksum: {_AGAIN}", where=str(path))
     stored = guarded(
         lambda: pl.read_parquet_metadata(io.BytesIO(data)),
         lambda reason: UserError(f"Parquet cannot read it ({reason}): {_AGAIN}", where=str(path)),
     )
-    metadata = stored.get(PROFILE_KEY, "")
-    _check_format(path, metadata)
+    kind = next((kind for kind in (*kinds, PROFILE, NETWORK) if kind.key in stored), kinds[0])
+    if kind not in kinds:
+        raise UserError(f"holds a {kind.name}", where=str(path), expected=f"a {names}", hint=_HINTS[kind.name])
+    metadata = stored.get(kind.key, "")
+    _check_format(path, metadata, kind)
     frame = guarded(
         lambda: read_parquet(data, BOUND),
         lambda reason: UserError(f"Parquet cannot read it: {reason}", where=str(path)),
     )
+    make = profile_from_frame if kind is PROFILE else network_from_frame
     try:
-        profile = profile_from_frame(frame, metadata)
+        content: Profile | Network = make(frame, metadata)
     except UserError as error:
         raise UserError(f"{error}", where=str(path)) from None
-    if profile.content_hash() != stored.get(HASH_KEY):
+    if content.content_hash() != stored.get(HASH_KEY):
         raise UserError(f"its content does not match its hash: {_AGAIN}", where=str(path))
-    return profile
+    return content
+
+
+_HINTS = {
+    "Network": "`bentpipe network show` it, `bentpipe race` it, or take one path with `bentpipe network path`",
+    "Profile": "`bentpipe profile show` shows it; `bentpipe network make` makes a Network",
+}
 
 
 def _footer_start(data: bytes) -> int:
@@ -130,20 +187,20 @@ def _checksum_holds(data: bytes) -> bool:
     return start > 0 and hashlib.sha256(data[:start] + data[end:]).digest() == data[start:end]
 
 
-def _refuse_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> None:
+def _refuse_newer_or_rewritten(path: str | os.PathLike[str], data: bytes, kind: _Kind) -> None:
     """Raise if a file without our checksum is of a newer format or was rewritten by another program.
 
     This searches the footer as bytes, because Polars may fail on a damaged file.
     """
     footer = data[_footer_start(data) : -8]
-    _, key, after = footer.partition(PROFILE_KEY.encode())
+    _, key, after = footer.partition(kind.key.encode())
     text = after[after.find(b"{") :].decode("utf-8", "replace")
     try:
         metadata, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return
     if key and isinstance(metadata, dict) and "format" in metadata:
-        _check_format(path, json.dumps(metadata))
+        _check_format(path, json.dumps(metadata), kind)
         if _CREATED_BY not in footer:
             raise UserError(
                 "was rewritten by another program, which dropped the checksum; use the original file, or "
@@ -152,13 +209,13 @@ def _refuse_newer_or_rewritten(path: str | os.PathLike[str], data: bytes) -> Non
             )
 
 
-def _check_format(path: str | os.PathLike[str], metadata: str) -> None:
+def _check_format(path: str | os.PathLike[str], metadata: str, kind: _Kind) -> None:
     """Refuse a newer format before the table is read, so that it does not look like damage."""
     try:
         version = json.loads(metadata)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"its metadata is not a Profile's JSON: {_AGAIN}", where=str(path)) from None
-    if isinstance(version, int) and version > FORMAT:
+        raise UserError(f"its metadata is not a {kind.name}'s JSON: {_AGAIN}", where=str(path)) from None
+    if isinstance(version, int) and version > kind.format:
         raise UserError(
-            f"has format {version}, this bentpipe reads up to {FORMAT}: install a newer bentpipe", where=str(path)
+            f"has format {version}, this bentpipe reads up to {kind.format}: install a newer bentpipe", where=str(path)
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bentpipe._native import Profile
+from bentpipe._native import Network, Profile
 from bentpipe.errors import UserError, shown
 
 Direction = Literal["up", "down"]
@@ -31,8 +31,8 @@ DIRECTIONS: tuple[Direction, Direction] = ("up", "down")
 KINDS = ("delay_s", "capacity_bps", "loss_probability", "jitter_s")
 
 
-def profile_to_frame(profile: Profile) -> pl.DataFrame:
-    """Return all series of a Profile as one long table.
+def profile_to_frame(profile: Profile | Network) -> pl.DataFrame:
+    """Return all series of a Profile, or of the links of a network, as one long table.
 
     Returns:
         Columns ``t_s`` [s since the start], ``hop`` (name), ``direction`` (up, down), ``kind`` (`KINDS`: one-way
@@ -73,6 +73,16 @@ def profile_from_frame(frame: pl.DataFrame, metadata: str) -> Profile:
         >>> copy.content_hash() == path.content_hash()
         True
     """
+    return Profile.from_table(metadata, *_columns(frame, metadata))
+
+
+def network_from_frame(frame: pl.DataFrame, metadata: str) -> Network:
+    """Build a network from a table and its metadata (JSON), as `profile_from_frame` does; ``hop`` names a link."""
+    return Network.from_table(metadata, *_columns(frame, metadata))
+
+
+def _columns(frame: pl.DataFrame, metadata: str) -> tuple[NDArray[Any], ...]:
+    """Return the columns as the native module takes them. Raises `UserError`."""
     missing = [name for name in SCHEMA if name not in frame.columns]
     if missing:
         raise UserError(f"the table has no column {missing[0]}", expected=", ".join(SCHEMA))
@@ -81,8 +91,7 @@ def profile_from_frame(frame: pl.DataFrame, metadata: str) -> Profile:
             raise UserError(f"column {name} holds {frame[name].dtype}", expected=str(kind))
         if frame[name].null_count():
             raise UserError(f"column {name} has {frame[name].null_count()} empty cell(s); every row needs a value")
-    return Profile.from_table(
-        metadata,
+    return (
         frame["t_s"].to_numpy(),
         _codes(frame["hop"], _hop_names(metadata), np.uint32),
         _codes(frame["direction"], DIRECTIONS, np.uint8),

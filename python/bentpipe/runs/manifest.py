@@ -18,7 +18,7 @@ from bentpipe.experiments.plugins import python_plugins
 from bentpipe.files import atomic_write, read_text
 from bentpipe.records import Items, Record
 from bentpipe.runs import record, store, text
-from bentpipe.runs.run_record import Phase, World
+from bentpipe.runs.run_record import Phase, World, joined_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Request(Record):
     @property
     def label(self) -> str:
         """Label of the Profile in the folder; several are joined by ``+``."""
-        return "+".join(self.profiles)
+        return joined_labels(self.profiles)
 
 
 class Manifest(Record):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.errors import UserError
-from bentpipe.profiles.parquet import read_profile
 from bentpipe.profiles.path import PathView, changes_hop, is_handover
 from bentpipe.runs.memory import MemoryRun
-from bentpipe.runs.profiles import stored_profile
+from bentpipe.runs.profiles import read_given, stored_profile
 from bentpipe.runs.work import Base
 
 if TYPE_CHECKING:
@@ -167,10 +166,10 @@ def _view_of(base: Base, seed: int) -> PathView:
 @lru_cache(maxsize=CACHED_PROFILES)
 def _view(file: Path, given: str, drawn: str, seed: int) -> PathView:
     """Return the realised path, cached. Raises `UserError` if there is none; exceptions are not cached."""
-    profile = read_profile(file)
-    if profile.content_hash() != given:
+    base = read_given(file)("path")
+    if base.hash != given:
         raise UserError("another Profile than the one that was raced", where=str(file))
-    realised = Base("path", file.stem, profile, given).drawn(seed)
+    realised = base.drawn(seed)
     if realised.content_hash() != drawn:
         raise UserError(f"this build draws another path from seed {seed}", where=str(file))
     return PathView(realised)

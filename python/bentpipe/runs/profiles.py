@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
-from bentpipe.profiles.parquet import read_profile, write_profile
+from bentpipe.profiles.parquet import read_either, read_profile, write_network, write_profile
 from bentpipe.runs import store
+from bentpipe.runs.work import Base
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from bentpipe.runs.work import Base
 
 
 def profile_file(out: Path, label: str) -> Path:
@@ -45,12 +45,15 @@ def store_profiles(bases: Sequence[Base], out: Path, *, fresh: bool) -> None:
         StoreError: The disk cannot be written.
     """
     with store.storing(out):
-        for base in bases:
+        for base in {base.label: base for base in bases}.values():
             file = profile_file(out, base.label)
             if fresh or not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
-                write_profile(base.profile, file)
-            elif read_profile(file).content_hash() != base.hash:
+                if base.network is None:
+                    write_profile(base.profile, file)
+                else:
+                    write_network(base.network, file)
+            elif read_either(file).content_hash() != (base.network_hash or base.hash):
                 raise UserError(
                     "another Profile of that name was raced here",
                     where=str(file),
@@ -66,3 +69,23 @@ def free_label(base: Base, out: Path) -> str:
         if not file.exists() or read_profile(file).content_hash() == base.hash:
             return label
     raise AssertionError  # `count` has no end
+
+
+def read_given(file: Path) -> Callable[[str], Base]:
+    """Read a stored Profile or network; return a function from a role to the Profile, or to the path of that name.
+
+    Raises:
+        UserError: The file cannot be read. The function raises it for a role that is no path of the network.
+    """
+    content = read_either(file)
+    content_hash = content.content_hash()
+    if isinstance(content, Profile):
+        return lambda role: Base(role, file.stem, content, content_hash)
+    paths = dict(zip(content.path_names, content.profiles(), strict=True))
+
+    def path_of(role: str) -> Base:
+        if role not in paths:
+            raise UserError(f"has no path {shown(role)}", where=str(file), expected="the Network that was raced")
+        return Base(role, file.stem, paths[role], paths[role].content_hash(), content, content_hash)
+
+    return path_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import (
     Annotated,
     Any,
@@ -226,3 +226,13 @@ def _out_of_range(value: object, where: str = "") -> str | None:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
     places = (_out_of_range(each, f"{where}.{key}" if where else str(key)) for key, each in items)
     return next((place for place in places if place is not None), None)
+
+
+def joined_labels(labels: Iterable[str]) -> str:
+    """Return the label of a Run over Profiles with these labels. Paths of one network have one label.
+
+    Example:
+        >>> joined_labels(["home", "office"]), joined_labels(["N", "N", "N"])
+        ('home+office', 'N')
+    """
+    return "+".join(dict.fromkeys(labels))

@@ -25,7 +25,7 @@ from bentpipe.errors import DiskFullError, StoreError, UserError
 from bentpipe.experiments.flow_names import flow_parts, split_flow
 from bentpipe.files import is_full, read_bytes, reason_of
 from bentpipe.records import Record
-from bentpipe.runs.run_record import FORMAT, MEASURED_FORMAT, RunRecord, World
+from bentpipe.runs.run_record import FORMAT, MEASURED_FORMAT, RunRecord, World, joined_labels
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Run:
     @property
     def label(self) -> str:
         """Label of its Profile in the race; several are joined by ``+``."""
-        return "+".join(profile.label for profile in self.record.profiles)
+        return joined_labels(profile.label for profile in self.record.profiles)
 
     @property
     def experiment(self) -> str:

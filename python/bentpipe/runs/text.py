@@ -134,16 +134,20 @@ def result_rows(
 ) -> list[list[str]]:
     """Return means over the seeds under `RESULT_COLUMNS`: a row for each flow, and for each further kind of its items.
 
-    The first row names the scheme; `has_directions`: each flow is named with its direction. Names are told from those
+    The first row names the scheme; `has_directions`: each flow is named with its direction. Flows over several paths of
+    a Network are named with their path. Names are told from those
     of the schemes `among`.
     """
     rows = []
     for summary in summaries:
         counts = " ".join(filter(None, count(summary.n, summary.valid, summary.runs)))
+        has_paths = len({flow.path for flow in summary.flows}) > 1
         for i, flow in enumerate(summary.flows):
             flow_cells = [
                 without_folders(summary.scheme, among) if i == 0 else "",
-                without_folders(flow.controller, among) + (f" {flow.direction}" if has_directions else ""),
+                (f"{flow.path}: " if has_paths else "")
+                + without_folders(flow.controller, among)
+                + (f" {flow.direction}" if has_directions else ""),
                 mean(flow.goodput_bps, MBIT),
                 interval(flow.goodput_bps, MBIT),
                 mean(flow.whole_run_bps, MBIT),

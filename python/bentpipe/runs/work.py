@@ -9,24 +9,41 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.plugins import python_plugins
 from bentpipe.runs import record
+from bentpipe.runs.run_record import joined_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe._native import Profile
+    from bentpipe._native import Network, Profile
     from bentpipe.runs.manifest import Place
     from bentpipe.runs.run_record import Phase, World
 
 
 @dataclass(frozen=True)
 class Base:
-    """A given Profile."""
+    """A given Profile.
+
+    Attributes:
+        role: Its role in the Experiment.
+        label: Its label in the folder; paths of one network have the network's.
+        profile: The Profile.
+        hash: Its content hash.
+        network: The network whose path it is, under the role; None: of none.
+        network_hash: Content hash of that.
+    """
 
     role: str
     label: str
     profile: Profile
     hash: str
+    network: Network | None = None
+    network_hash: str | None = None
+
+    @property
+    def reference(self) -> ex.ProfileRef:
+        """The reference to it in an Experiment."""
+        return ex.ProfileRef(role=self.role, name=self.profile.name, hash=self.hash, network=self.network_hash)
 
     @property
     def duration_ns(self) -> int:
@@ -38,8 +55,17 @@ class Base:
 
         A Profile without random processes (a preset, a measurement) is returned unchanged.
         """
+        if self.network is not None:
+            network = self.drawn_network(seed)
+            return network.profiles()[network.path_names.index(self.role)]
         own = self.profile.seed
         return self.profile.reseed((own + seed) % 2**64) if own is not None and self.is_redrawn(seed) else self.profile
+
+    def drawn_network(self, seed: int) -> Network:
+        """Return the network of a Run with `seed`, as `drawn`. The Profile is a path of one."""
+        assert self.network is not None
+        own = self.network.seed
+        return self.network.reseed((own + seed) % 2**64) if own is not None and seed != 0 else self.network
 
     def is_redrawn(self, seed: int) -> bool:
         """Return whether the path of a Run with `seed` differs from the given Profile."""
@@ -61,7 +87,7 @@ class Work:
     @property
     def label(self) -> str:
         """Label of its Profile in the folder; several are joined by ``+``."""
-        return "+".join(base.label for base in self.bases)
+        return joined_labels(base.label for base in self.bases)
 
     @property
     def name(self) -> str:
@@ -78,6 +104,11 @@ class Work:
         """Properties that a finished Run must share to count as this work."""
         versions = record.versions(self.world, python_plugins(self.experiment))
         return identity(self.experiment, [base.hash for base in self.bases], versions)
+
+
+def network_of(bases: Sequence[Base]) -> Network | None:
+    """Return the network whose paths the Profiles of a Run are; None: they are of none."""
+    return bases[0].network
 
 
 def identity(experiment: ex.Experiment, base_hashes: Sequence[str], versions: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,29 +1,26 @@
 //! Builds a schedule: for each slot the candidates, the policy's choice, the best gateway, and the geometry of both legs.
 
+use super::candidates::{Rules, position_km};
 use super::gateways::{Gateway, Gateways};
 use super::lasers::{Isl, Lasers};
-use super::policy::{Candidate, MAX_LOOK_AHEAD_S, PolicyEntry, SlotContext};
+use super::policy::{Candidate, PolicyEntry, SlotContext};
 use super::slots::SlotGrid;
 use super::terminal::Terminal;
 use super::types::{Relay, Serving, ServingSchedule, ServingSlot};
 use crate::elements::Elements;
 use crate::error::{OrbitError, in_range};
-use crate::frames::{LIGHT_KM_S, Observer, gmst_rad, norm, sub, teme_to_ecef};
+use crate::frames::{gmst_rad, norm, sub, teme_to_ecef};
 use crate::propagate::Propagator;
 use crate::route::LinkGraph;
 use crate::site::Site;
-use crate::sun::{is_sunlit, sun_position_km};
 use crate::track::Track;
-use crate::visibility::{GsoArc, launch_ranks};
+use crate::visibility::launch_ranks;
 use bentpipe_profile::{Nanos, Streams, Utc};
 use rayon::prelude::*;
 
 /// Time between geometry samples [ns]: in one second a satellite's range changes by at most 7.6 km, and linear interpolation between samples is accurate
 /// to a metre.
 const SAMPLE_STEP_NS: u64 = 1_000_000_000;
-/// Step of the search for the end of a pass [s]. Chosen here: finer than a slot.
-const LOOK_AHEAD_STEP_S: f64 = 5.0;
-
 /// The inputs of a schedule.
 #[derive(Clone, Copy)]
 pub struct ScheduleRequest<'a> {
@@ -182,67 +179,27 @@ impl Scheduler<'_> {
 
     /// Return the satellites that can serve from `begins` to `ends`: with `lasers` those with any path, otherwise those that see a gateway.
     fn candidates(&self, begins: Utc, ends: Utc, lasers: Option<&Lasers>) -> Vec<Candidate> {
-        let (gmst_begin, gmst_end) = (gmst_rad(begins), gmst_rad(ends));
-        let [(observer, arc), (observer_end, arc_end)] = [begins, ends].map(|at| (self.terminal.observer(at), self.terminal.arc(at)));
-        let near_arc = |observer: &Observer, arc: &GsoArc, position_km| {
-            self.request.gso_exclusion_deg > 0.0 && arc.separation_deg(observer.position_km(), position_km) < self.request.gso_exclusion_deg
+        let rules = Rules {
+            satellites: &self.satellites,
+            launch_ranks: &self.launch_ranks,
+            sin_min_elevation: self.sin_min_elevation,
+            gso_exclusion_deg: self.request.gso_exclusion_deg,
+            needs_remaining: self.request.policy.policy.needs_remaining(),
         };
-        let sun = sun_position_km(begins);
-        let mut candidates = Vec::new();
-        for (index, satellite) in self.satellites.iter().enumerate() {
-            let Ok(state) = satellite.state(begins) else { continue };
-            let begin_km = teme_to_ecef(state.position_km, gmst_begin);
-            if observer.sin_elevation_and_range(begin_km).0 < self.sin_min_elevation {
-                continue;
-            }
-            let Ok(state_end) = satellite.state(ends) else { continue };
-            let end_km = teme_to_ecef(state_end.position_km, gmst_end);
-            if observer_end.sin_elevation_and_range(end_km).0 < self.sin_min_elevation
-                || near_arc(&observer, &arc, begin_km)
-                || near_arc(&observer_end, &arc_end, end_km)
-            {
-                continue;
-            }
-            let onward_ms = match lasers {
-                None => self.gateways.best(begin_km, end_km).map(|(_, delay_ms)| delay_ms),
-                Some(lasers) => lasers.delay_ms(index),
-            };
-            let Some(onward_ms) = onward_ms else { continue };
-            let look = observer.look(begin_km);
-            candidates.push(Candidate {
-                index,
-                norad_id: satellite.norad_id(),
-                elevation_deg: look.elevation_deg,
-                azimuth_deg: look.azimuth_deg,
-                range_km: look.range_km,
-                path_ms: look.range_km / LIGHT_KM_S * 1000.0 + onward_ms,
-                sunlit: is_sunlit(state.position_km, sun),
-                launch_rank: self.launch_ranks[index],
-                remaining_s: if self.request.policy.policy.needs_remaining() { self.remaining_s(satellite, begins) } else { 0.0 },
-            });
-        }
-        candidates
+        let position = |at: Utc| {
+            let gmst = gmst_rad(at);
+            move |index: usize| self.satellites[index].state(at).ok().map(|state| teme_to_ecef(state.position_km, gmst))
+        };
+        rules.candidates(&self.terminal, (begins, ends), position(begins), position(ends), |index, begin_km, end_km| match lasers {
+            None => self.gateways.best(begin_km, end_km).map(|(_, delay_ms)| delay_ms),
+            Some(lasers) => lasers.delay_ms(index),
+        })
     }
 
     /// Return the best gateway that sees a satellite from `begins` to `ends`.
     fn gateway(&self, satellite: &Propagator, begins: Utc, ends: Utc) -> Option<usize> {
         let [begin_km, end_km] = [begins, ends].map(|at| position_km(satellite, at));
         self.gateways.best(begin_km?, end_km?).map(|(gateway, _)| gateway)
-    }
-
-    /// Return how long a satellite stays above the mask from `at` on [s].
-    fn remaining_s(&self, satellite: &Propagator, at: Utc) -> f64 {
-        let observer = self.terminal.observer(at);
-        let mut seconds = 0.0;
-        while seconds < MAX_LOOK_AHEAD_S {
-            let later = Nanos::from_secs_f64(seconds).map_or(at, |span| at.plus(span));
-            let Some(position) = position_km(satellite, later) else { break };
-            if observer.sin_elevation_and_range(position).0 < self.sin_min_elevation {
-                break;
-            }
-            seconds += LOOK_AHEAD_STEP_S;
-        }
-        seconds
     }
 
     /// Compute the lengths of all links of a path from `from` to `to`; `None`: a satellite cannot be propagated in between. `path`: the satellites, the
@@ -281,9 +238,4 @@ impl Scheduler<'_> {
         }
         Some(serving)
     }
-}
-
-/// Return a satellite's Earth-fixed position; `None`: it cannot be propagated.
-fn position_km(satellite: &Propagator, at: Utc) -> Option<[f64; 3]> {
-    satellite.state(at).ok().map(|state| teme_to_ecef(state.position_km, gmst_rad(at)))
 }

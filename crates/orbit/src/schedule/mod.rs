@@ -1,6 +1,7 @@
 //! The global scheduler: it assigns a satellite and a gateway to a terminal every 15 s, at :12, :27, :42 and :57 UTC.
 
 mod build;
+pub(crate) mod candidates;
 mod gateways;
 mod highest_elevation;
 mod lasers;
@@ -10,7 +11,7 @@ mod nearest;
 mod policy;
 mod slots;
 mod starlink_like;
-mod terminal;
+pub(crate) mod terminal;
 mod types;
 
 pub use crate::site::Site;

@@ -110,7 +110,7 @@ fn an_invalid_network_is_refused_in_one_line() {
         (|topology, _| topology.links[0].ends[1] = 9, "user:a: node 9 does not exist; expected 0 to 3"),
         (|topology, _| topology.events[0].kind = event(0, 0, Some(1), QueueFate::Keep).kind, "event 0 of the links: it is a handover"),
         (|_, paths| paths[0].hops[1].link = 7, "a: hop 7 does not exist"),
-        (|_, paths| paths[0].hops[1].link = 0, "path a: user:a occurs twice"),
+        (|_, paths| paths[0].hops[1] = paths[0].hops[0], "path a: user:a occurs twice"),
         (|_, paths| paths[0].hops[1].reversed = false, "a: the route at 0 s, feeder: it reaches node sat:1 and continues at gateway:x"),
         (|_, paths| paths[0].ends[1] = 2, "a: the route at 0 s, its end: it reaches node gateway:x and continues at sat:1"),
     ];

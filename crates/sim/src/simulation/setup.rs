@@ -55,7 +55,12 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError`].
-    pub fn over_network(experiment: Experiment, network: &NetworkSpec) -> Result<Self, SimError> {
+    pub fn over_network(
+        experiment: Experiment,
+        network: &NetworkSpec,
+        controllers: &Controllers,
+        apps: &AppPlugins<'_>,
+    ) -> Result<Self, SimError> {
         experiment.check()?;
         let refuse = |field: &str, value: String, expected: &str| {
             Err(ProfileError::Experiment { field: field.to_owned(), value, expected: expected.to_owned() }.into())
@@ -73,7 +78,7 @@ impl Simulation {
             }
         }
         let profiles = (0..expected).map(|path| network.profile(path).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        Self::on(experiment, profiles, network, &Controllers::default(), &|_, _| None)
+        Self::on(experiment, profiles, network, controllers, apps)
     }
 
     /// Set up a checked Experiment on the network `spec`. `profiles`: its paths.

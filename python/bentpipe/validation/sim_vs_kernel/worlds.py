@@ -217,7 +217,7 @@ def experiment_of(cell: Cell, path: Profile, duration_s: float, seed: int) -> Ex
     experiment = for_scheme(
         cell.flows,
         "down",
-        ProfileRef(role=ROLE, name=path.name, hash=path.content_hash()),
+        [ProfileRef(role=ROLE, name=path.name, hash=path.content_hash())],
         duration_ns=duration_ns,
         seed=seed,
         offset_ns=drawn_phase_ns(seed, round(SLACK_S * NS_PER_S)),
