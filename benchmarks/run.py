@@ -15,7 +15,17 @@ from typing import Any
 from bentpipe.runs.made_on import made_on
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ["dumbbell", "network", "queues", "constellation", "sky", "emulator", "logs", "sweep"]
+BENCHMARKS = [
+    "dumbbell",
+    "network",
+    "queues",
+    "constellation",
+    "constellation_network",
+    "sky",
+    "emulator",
+    "logs",
+    "sweep",
+]
 
 
 def main() -> None:

@@ -149,27 +149,26 @@ def race(tmp_path, *arguments):
 
 def test_a_race_has_one_flow_for_each_path_and_is_repeatable(tmp_path, network):
     write_network(network, tmp_path / "N.parquet")
-    (run,) = race(tmp_path, "--cc", "cubic", "--duration", "4", "--phase", "0", "-o", tmp_path / "out")
+    options = ("--cc", "cubic", "--duration", "4", "--phase", "0", "-o", tmp_path / "out")
+    (run,) = race(tmp_path, *options)
     assert len(run["flows"]) == 2
     again = bentpipe("race", "--repeat", tmp_path / "out", "-o", tmp_path / "again", "--json")
     assert json.loads(again.stdout)["runs"][0]["content_hash"] == run["content_hash"]
-    table = bentpipe(
-        "race", tmp_path / "N.parquet", "--cc", "cubic", "--duration", "4", "--phase", "0", "-o", tmp_path / "out"
-    )
+    table = bentpipe("race", tmp_path / "N.parquet", *options)
     assert "SYD-NYC: cubic" in table.stdout
     assert "1 of 1 Runs were stored already" in table.stderr
-    seeds = race(tmp_path, *given, "--seeds", "2")
+    seeds = race(tmp_path, *options, "--seeds", "2")
     assert seeds[0]["content_hash"] == run["content_hash"] != seeds[1]["content_hash"]
 
 
 def test_a_race_over_a_network_has_recovery_and_no_kernel(tmp_path, network):
     write_network(network, tmp_path / "N.parquet")
-    given = ("--cc", "cubic", "--duration", "4", "--phase", "0", "-o", tmp_path / "out")
-    runs = race(tmp_path, *given, "--recovery", "none,satguard")
+    options = ("--cc", "cubic", "--duration", "4", "--phase", "0", "-o", tmp_path / "out")
+    runs = race(tmp_path, *options, "--recovery", "none,satguard")
     assert [run["recovery"] for run in runs] == ["none", "satguard"]
     assert all(flow["owd_p99_ms"] > 40 for run in runs for flow in run["flows"])
     for option in (["--on-kernel"], ["--aqm", "fq_codel"], ["--test", "rrul"]):
-        done = bentpipe("race", tmp_path / "N.parquet", *given, *option)
+        done = bentpipe("race", tmp_path / "N.parquet", *options, *option)
         assert done.returncode == 2
         assert "given with the Network" in done.stderr
 

@@ -172,7 +172,7 @@ def test_ctrl_c_before_the_first_run_reports_stored_runs(path, tmp_path, monkeyp
     out = tmp_path / "out"
     assert bentpipe("race", path, "--cc", "reno", "--duration", 2, "-o", out).exit_code == 0
     with monkeypatch.context() as early:
-        early.setattr(parquet, "read_profile", interrupt)
+        early.setattr(parquet, "read_either", interrupt)
         done = bentpipe("race", path, "--cc", "reno,cubic", "--duration", 2, "-o", out)
     assert done.exit_code == 130
     assert done.stderr == f"error: interrupted: Runs stored in {out}: 1; the same command runs the rest\n"
@@ -213,7 +213,7 @@ def test_a_fresh_race_that_ends_early_counts_its_own_runs_alone(path, tmp_path, 
     assert done.stderr.replace("OUT", str(out)) == expected
     assert len(find_runs(out)) == 4
     with monkeypatch.context() as early:
-        early.setattr(parquet, "read_profile", interrupt)
+        early.setattr(parquet, "read_either", interrupt)
         done = bentpipe(*arguments, "--fresh")
     assert done.stderr == f"error: interrupted: Runs stored in {out}: 4; the same command starts over\n"
     for run in find_runs(out):  # of another build: without --fresh they would be refused

@@ -327,11 +327,11 @@ def _run_again(folder: Path, settings: dict[str, Any], watch: dict[str, Any]) ->
 def _race(
     profiles: list[Path], made: MadeProfile, cc: str, cc_opt: list[str], settings: dict[str, Any], watch: dict[str, Any]
 ) -> RaceResult:
-    from bentpipe._native import Profile
     from bentpipe.cli.live import race_sinks
     from bentpipe.cli.run import note_if_fast
     from bentpipe.execution import racing
     from bentpipe.experiments.schemes import parse_options, parse_schemes
+    from bentpipe.profiles.parquet import is_network
 
     schemes = parse_schemes(cc, parse_options(cc_opt))
     if made.site is None:
@@ -342,7 +342,7 @@ def _race(
         settings |= {"duration_s": MADE_RUN_S if settings["duration_s"] is None else settings["duration_s"]}
         paths = [made.make(_made_duration_s(settings["duration_s"], settings["phase_s"]))]
     if settings["on_kernel"]:
-        note_if_fast(path for path in paths if isinstance(path, Profile))
+        note_if_fast(path for path in paths if not is_network(path))
     with race_sinks(**watch) as (on_rows, advance):
         settings |= {"on_progress": lambda each: advance(each.share), "on_rows": on_rows}
         return racing.race(paths, schemes, **settings)

@@ -32,7 +32,7 @@ class DrawnProfiles:
     def take(self, bases: Sequence[Base], seed: int) -> list[Profile]:
         """Return the realised Profiles of a Run with `seed`: `drawn` of each `Base`."""
         if bases[0].network_hash is None:
-            return [self._one(base.hash, seed, partial(_alone, base, seed)).paths[base.role] for base in bases]
+            return [self._one(base.hash, seed, partial(_alone, base, seed)).paths[ALONE] for base in bases]
         whole = self._network(bases[0], seed)
         return [whole.paths[base.role] for base in bases]
 
@@ -61,6 +61,10 @@ class DrawnProfiles:
         return future.result()
 
 
+ALONE = ""
+"""Role of a Profile that is no path of a network: Runs may have it in different roles."""
+
+
 @dataclass(frozen=True)
 class _Drawn:
     """A realised Profile, or a realised network with its paths, by role."""
@@ -70,7 +74,7 @@ class _Drawn:
 
 
 def _alone(base: Base, seed: int) -> _Drawn:
-    return _Drawn({base.role: base.drawn(seed)})
+    return _Drawn({ALONE: base.drawn(seed)})
 
 
 def _whole(base: Base, seed: int) -> _Drawn:

@@ -182,6 +182,34 @@ class Network:
             raise UserError("the Network is one of Profiles", where="summary", expected="each Profile's own `summary`")
         return summarise(self.native, arguments.seconds(at, "at"))
 
+    def write_map(
+        self, file: arguments.FileLike, at: DurationLike = 0.0, *, elements: arguments.FileLike | None = None
+    ) -> Path:
+        """Write one page with satellites, links in use and their load at a time; return its path. It loads nothing.
+
+        Args:
+            file: The page (``.html``).
+            at: Time in the network.
+            elements: The file of elements that the network was made from; built-in constellations need none.
+
+        Raises:
+            UserError: The time is outside the network's duration, the elements are missing or other ones, `file` cannot
+                be written, or the network is one of Profiles.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Network.make("LON-JNB", duration=15).write_map("map.html").name
+            'map.html'
+        """
+        from bentpipe.report.network_map import write_map
+
+        target = arguments.file(file, "file")
+        if self.native is None:
+            raise UserError("the Network is one of Profiles", where="write_map", expected="one of a constellation")
+        orbits = None if elements is None else arguments.file(elements, "elements")
+        write_map(self.native, target, arguments.seconds(at, "at"), elements=orbits)
+        return target
+
     @property
     def paths(self) -> Mapping[str, Profile]:
         """The Profiles by name."""

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 
 import polars as pl
+from typing_extensions import TypeIs
 
 from bentpipe._native import Network, Profile
 from bentpipe.damage import Bound, check_size, guarded, read_parquet
@@ -118,6 +119,11 @@ def read_network(path: str | os.PathLike[str]) -> Network:
 def read_either(path: str | os.PathLike[str]) -> Profile | Network:
     """Read a Profile or a network, whichever the file holds, as `read_profile` does."""
     return _read(path, PROFILE, NETWORK)
+
+
+def is_network(content: Profile | Network) -> TypeIs[Network]:
+    """Tell whether a file's content is a network."""
+    return isinstance(content, Network)
 
 
 def _read(path: str | os.PathLike[str], *kinds: _Kind) -> Profile | Network:

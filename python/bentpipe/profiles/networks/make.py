@@ -86,14 +86,14 @@ def pairs_of(places: Sequence[tuple[PlaceLike, PlaceLike]]) -> list[Pair]:
 def _parse_pair(text: str, where: str) -> Pair:
     cuts = [i for i, letter in enumerate(text) if letter == "-"]
     halves = [(text[:cut], text[cut + 1 :]) for cut in cuts]
-    found = [(a, b) for a, b in halves if _known(a) is not None and _known(b) is not None]
-    if not found:
+    pairs = [(a, b) for a, b in halves if _known(a) is not None and _known(b) is not None]
+    if not pairs:
         if len(cuts) == 1:  # say which place is unknown
             [parse_place(half) for half in halves[0]]
         raise UserError(
             shown(text), where=where, expected="two places of `bentpipe sites`, such as SYD-NYC or london-johannesburg"
         )
-    (terminal, first), (station, second) = ((_name(half), _known(half)) for half in found[0])
+    (terminal, first), (station, second) = ((_name(half), _known(half)) for half in pairs[0])
     assert first is not None  # they are known
     assert second is not None
     if (first.lat_deg, first.lon_deg) == (second.lat_deg, second.lon_deg):
