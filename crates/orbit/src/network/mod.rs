@@ -111,7 +111,9 @@ fn assemble(
 ) -> Result<NetworkSpec, NetworkError> {
     if let Some(params) = &settings.loss {
         let drawn = loss::draw(settings, params, &uses, seed, |link| topology.links[link].name.clone())?;
-        drawn.into_iter().for_each(|(link, sides)| loss::set(&mut topology.links[link].hop, sides));
+        for (link, sides) in drawn {
+            loss::set(&mut topology.links[link].hop, sides);
+        }
     }
     let provenance = Provenance {
         kind: "computed".to_owned(),

@@ -99,11 +99,11 @@ impl Builder<'_> {
         let to_place = if end == End::Terminal { Direction::Down } else { Direction::Up };
         let fate = |direction: Direction| {
             let migrate = |delay_ns: Nanos| QueueFate::Migrate(Migration { to_hop, delay_ns, rate_bps: Rate(self.settings.isl.rate_bps) });
-            let (queue, in_flight) = if direction != to_place {
-                (migrate(Nanos::ZERO), InFlightFate::Deliver)
-            } else {
+            let (queue, in_flight) = if direction == to_place {
                 let queue = slot.moves.get(&(old, new)).map_or(QueueFate::Drop, |&delay_ns| migrate(Nanos(delay_ns)));
                 (queue, InFlightFate::Drop)
+            } else {
+                (migrate(Nanos::ZERO), InFlightFate::Deliver)
             };
             Fate { queue, in_flight, order: OrderFate::Allow }
         };

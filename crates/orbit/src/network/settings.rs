@@ -90,9 +90,9 @@ impl NetworkSettings {
         if self.pairs.is_empty() {
             return Err(self.error("it has no pair of places".to_owned(), "at least one".to_owned()));
         }
-        if let Some(pair) = self.pairs.iter().find(|pair| pair[0] == pair[1] || pair.iter().any(|&place| place >= self.places.len())) {
-            let expected = format!("two of {} places", self.places.len());
-            return Err(self.error(format!("a pair joins places {} and {}", pair[0], pair[1]), expected));
+        let count = self.places.len();
+        if let Some([a, b]) = self.pairs.iter().find(|[a, b]| a == b || *a >= count || *b >= count) {
+            return Err(self.error(format!("a pair joins places {a} and {b}"), format!("two of {count} places")));
         }
         policy(&self.policy)
     }
