@@ -108,6 +108,7 @@ def test_the_same_arguments_give_the_same_network_and_a_seed_other_losses(networ
         ({"loss": "all"}, "unknown loss environment"),
         ({"capacity_bps": {"isl": 1}}, "1e3 to 1e13 bit/s"),
         ({"gap_s": 9.0}, "0 to 5 s"),
+        ({"queue_s": 0.0}, "queue: 0 s; expected above 0 s"),
         ({"isl_loss": 1.5}, "a probability from 0 to 1"),
         ({"constellation": "iridium"}, "iridium"),
         ({"duration_s": 0.0}, "duration"),

@@ -29,10 +29,10 @@ def path(tmp_path_factory):
 
 def test_the_schemes_are_listed_with_their_tunables():
     rows = json.loads(run("recovery", "--json").stdout)
-    assert [row["name"] for row in rows] == ["none", "satguard"]
-    tries = next(tunable for tunable in rows[1]["tunables"] if tunable["name"] == "tries")
+    assert [row["name"] for row in rows] == ["linkguardian", "none", "satguard"]
+    tries = next(tunable for tunable in rows[2]["tunables"] if tunable["name"] == "tries")
     assert (tries["default"], tries["min"], tries["max"]) == (3, 1, 16)
-    assert all(tunable["meaning"] and tunable["source"] for tunable in rows[1]["tunables"])
+    assert all(tunable["meaning"] and tunable["source"] for row in rows for tunable in row["tunables"])
     assert "satguard: tunables" in run("recovery").stdout
 
 
@@ -69,7 +69,10 @@ def test_recovery_from_python(path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("satgard", "unknown recovery scheme `satgard` (did you mean `satguard`?); known: none, satguard"),
+        (
+            "satgard",
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard",
+        ),
         ("satguard:trie=2", "has no option `trie` (did you mean `tries`?)"),
         ("satguard:tries=0", "option `tries` is 0; expected a whole number from 1 to 16"),
         ("satguard:tries", "has no value"),
@@ -95,3 +98,31 @@ def test_a_kernel_has_no_recovery(path, tmp_path):
     done = run("race", path, "--recovery", "satguard", "--on-kernel", "--duration", 2, "-o", tmp_path)
     assert done.exit_code == 2
     assert "recovery inside the network" in done.output
+
+
+def test_an_experiment_with_flows_has_one_scheme(path):
+    profile = bentpipe.Profile.read(path)
+    experiment = bentpipe.Experiment(
+        profile, flows=[bentpipe.Flow("cubic", app="paced:5mbit")], duration=4, phase=0, recovery="satguard"
+    )
+    run = experiment.simulate()[0]
+    assert run.record.experiment.recovery.scheme == "satguard"
+    assert run.summary()["owd_p99_ms"][0] > 10
+    with pytest.raises(UserError, match="recovery: 2 schemes; expected one"):
+        bentpipe.Experiment(profile, flows=[bentpipe.Flow("cubic")], recovery="none,satguard")
+
+
+def test_an_experiment_file_names_a_scheme(path, tmp_path):
+    text = f"""
+    name = "mine"
+    duration_s = 4
+    recovery = "satguard:tries=2"
+    profiles = [{{role = "home", file = "{path}"}}]
+    flows = [{{controller = "cubic"}}]
+    """
+    (tmp_path / "mine.toml").write_text(text)
+    assert run("race", "-x", tmp_path / "mine.toml", "-o", tmp_path / "out", "--json").exit_code == 0
+    (tmp_path / "mine.toml").write_text(text.replace("satguard:tries=2", "satgard"))
+    done = run("race", "-x", tmp_path / "mine.toml", "-o", tmp_path / "other")
+    assert done.exit_code == 2
+    assert "mine.toml: recovery: unknown recovery scheme `satgard`" in done.stderr

@@ -6,6 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`registry`] | every scheme by name, with its tunables; its list declares their modules |
+//! | [`linkguardian`] | `LinkGuardian`: a port's sequence numbers, retransmission in copies |
 //! | [`none`] | no recovery |
 //! | [`satguard`] | `SatGuard`: hop sequence numbers, handover-aware migration, order keeping |
 //! | [`serial`] | numbers of 16 bits on the wire, of 64 bits in memory |
@@ -18,10 +19,14 @@ extern crate bentpipe_profile;
 #[macro_use]
 pub mod registry;
 
+mod links;
 pub mod marking;
 pub mod overhead;
 pub mod serial;
 pub mod wire;
+
+#[cfg(test)]
+mod testing;
 
 macro_rules! modules {
     ($($scheme:ident)*) => {

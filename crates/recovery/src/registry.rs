@@ -13,6 +13,7 @@ use std::sync::Arc;
 macro_rules! every_scheme {
     ($to:ident) => {
         $to! {
+            linkguardian
             none
             satguard
         }
@@ -112,7 +113,7 @@ mod tests {
     fn errors_name_the_value_and_the_allowed_values() {
         assert_eq!(
             find("satgard").unwrap_err().to_string(),
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: none, satguard"
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard"
         );
         let check = |option: &str, value: f64| {
             let given = [(option.to_owned(), value.into())].into();

@@ -28,6 +28,15 @@ pub const fn expand(number: u16, reference: u64) -> u64 {
     reference.saturating_add_signed(number.wrapping_sub(short(reference)) as i16 as i64)
 }
 
+/// As [`expand`], for a number of `bits` bits.
+#[must_use]
+#[allow(clippy::cast_possible_wrap)] // a difference modulo 2^bits as a signed number
+pub const fn expand_bits(number: u32, reference: u64, bits: u32) -> u64 {
+    let shift = 64 - bits;
+    let distance = ((number as u64).wrapping_sub(reference) << shift) as i64 >> shift;
+    reference.saturating_add_signed(distance)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +47,8 @@ mod tests {
         fn a_number_within_half_the_range_is_recovered(reference in FIRST..1 << 40, distance in -(1_i64 << 15)..1 << 15) {
             let number = reference.saturating_add_signed(distance);
             prop_assert_eq!(expand(short(number), reference), number);
+            prop_assert_eq!(expand_bits(u32::from(short(number)), reference, 16), number);
+            prop_assert_eq!(expand_bits((number & 0x1_ffff) as u32, reference, 17), number);
         }
     }
 }

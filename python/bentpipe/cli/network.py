@@ -62,7 +62,9 @@ def make(
     ] = None,
     queue: Annotated[
         float,
-        typer.Option(parser=options.duration, help="Limit of each queue, as time at its link's capacity."),
+        typer.Option(
+            parser=options.duration, help="Limit of each queue, as time at its link's capacity; at least 15 kB."
+        ),
     ] = 0.0132,
     gap: Annotated[
         float, typer.Option(parser=options.duration, help="How long a place has no link at a handover.")

@@ -27,6 +27,7 @@ from bentpipe.experiments.experiment import (
 )
 from bentpipe.experiments.load_tests import with_test
 from bentpipe.experiments.plugins import is_python_controller
+from bentpipe.experiments.recovery import parse_recovery
 from bentpipe.experiments.schemes import EcnMode, known_controllers, parse_scheme, read_tunable
 from bentpipe.files import read_text
 from bentpipe.profiles.queue_rules import QueueRule
@@ -151,6 +152,8 @@ class ExperimentToml(Record):
     """Rules that replace the Profiles' own queues."""
     cross: Annotated[Items[CrossEntry], Field(min_length=1)] | None = None
     """Cross traffic."""
+    recovery: Text | None = None
+    """Loss recovery inside the network, with tunables as in ``race --recovery``; Runs then have one-way delays."""
 
     @model_validator(mode="after")
     def _check_flows(self) -> Self:
@@ -232,6 +235,7 @@ def parse_experiment(text: str, where: str, folder: Path) -> ExperimentFile:
             for i, cross in enumerate(toml.cross or ())
         ),
         pings=tuple(names.pings(entry, f"{where}: pings[{i}]") for i, entry in enumerate(toml.pings or ())),
+        recovery=None if toml.recovery is None else parse_recovery(toml.recovery, f"{where}: recovery"),
     )
     if toml.test is not None and toml.controller is not None:
         try:

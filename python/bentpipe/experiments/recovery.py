@@ -18,7 +18,7 @@ def recovery_schemes() -> list[dict[str, Any]]:
     Example:
         >>> import bentpipe as bp
         >>> [scheme["name"] for scheme in bp.recovery_schemes()]
-        ['none', 'satguard']
+        ['linkguardian', 'none', 'satguard']
     """
     return _native.recovery_schemes()
 
@@ -42,6 +42,19 @@ def parse_recoveries(text: str, where: str = "recovery") -> tuple[Recovery, ...]
         else:
             parts.append(part)
     return tuple(_unique(_parse(part.strip(), where) for part in parts))
+
+
+def parse_recovery(text: str, where: str = "recovery") -> Recovery:
+    """Parse one scheme. Raises `UserError` as `parse_recoveries` does, and for several.
+
+    Example:
+        >>> parse_recovery("satguard:tries=2").options
+        {'tries': 2.0}
+    """
+    schemes = parse_recoveries(text, where)
+    if len(schemes) != 1:
+        raise UserError(f"{len(schemes)} schemes", where=where, expected="one")
+    return schemes[0]
 
 
 def recovery_name(recovery: Recovery) -> str:

@@ -15,7 +15,7 @@ from bentpipe.experiments import experiment as ex
 from bentpipe.experiments.apps import app_name, parse_app
 from bentpipe.experiments.file import ExperimentFile, read_experiment
 from bentpipe.experiments.flow_names import without_folders
-from bentpipe.experiments.recovery import parse_recoveries
+from bentpipe.experiments.recovery import parse_recoveries, parse_recovery
 from bentpipe.objects import arguments
 from bentpipe.objects.experiment_sweeps import Sweeps
 from bentpipe.objects.flow import Flow
@@ -80,7 +80,7 @@ class Experiment(Sweeps):
             It decides the flows of each scheme and sends pings beside them. Not with `flows`,
             `direction`, `traffic` or `app`.
         recovery: Schemes of loss recovery inside the network, as ``race --recovery`` (``none,satguard``): each has Runs
-            of its own, with one-way delays; default: none, without them. Not with `flows`.
+            of its own, with one-way delays; with `flows` one scheme; default: none, without them.
 
     Raises:
         UserError: An argument of a wrong type or out of range, or an unknown name.
@@ -153,7 +153,7 @@ class Experiment(Sweeps):
             self._schemes = scheme_names(SCHEMES if schemes is None else schemes, "schemes")
             self._check_span(self._shortest_s if self._duration_s is None else self._duration_s)
         else:
-            given = {"schemes": schemes, "traffic": traffic, "app": app, "recovery": recovery}
+            given = {"schemes": schemes, "traffic": traffic, "app": app}
             if others := [name for name, value in given.items() if value is not None]:
                 raise UserError(f"given with {others[0]}", where="flows", expected="one of them")
             if direction is not None:
@@ -235,6 +235,7 @@ class Experiment(Sweeps):
             host_timing=self._host_timing,
             hosts=settings,
             queues=tuple(parse_queue(text) for text in self._queues),
+            recovery=None if self._recovery is None else parse_recovery(self._recovery),
         )
         if warmup is not None:
             warmup_ns = planning.seconds_to_ns(arguments.seconds(warmup, "warmup"), "warmup")

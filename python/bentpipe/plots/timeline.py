@@ -107,9 +107,8 @@ def plot_sharing(runs: Sequence[Run], *, ax: AxesLike = None) -> Figure:
             samples = run.samples()
             draw_capacity(axis, run)
             names = run.names
-            for i, controller in enumerate(names):
+            for i, (controller, number) in enumerate(zip(names, run.distinctions, strict=True)):
                 look = style.look(controller)
-                number = f" ({names[: i + 1].count(controller)})" if names.count(controller) > 1 else ""
                 dashes = (0, (4, 1.5)) if controller in names[:i] else look.line
                 t_s, bps = series.goodput(samples, i, BIN_S)
                 axis.plot(

@@ -209,9 +209,8 @@ def sharing(run: Run, most: int) -> Chart:
     drawn = capacity(run, directions)
     entries, goodput = [entry for _, entry, _ in drawn], [each for _, _, each in drawn]
     cwnd, rtt = [], []
-    for flow, name in enumerate(names):
+    for flow, (name, number) in enumerate(zip(names, run.distinctions, strict=True)):
         i = len(entries)
-        number = f" ({names[: flow + 1].count(name)})" if names.count(name) > 1 else ""
         entries.append(_entry(name, number, repeated=name in names[:flow]))
         at_s, bps = series.goodput(samples, flow, BIN_S)
         goodput.append(line(i, at_s, bps * 1e-6, most))
@@ -280,9 +279,8 @@ def worlds(pair: tuple[Run, Run], most: int) -> Chart:
     delay: list[Line] = []
     for letter, run in zip("AB", pair, strict=True):
         dashes = () if letter == "A" else (4.0, 1.5)
-        samples, names = run.samples(), run.names
-        for flow, name in enumerate(names):
-            number = f" ({names[: flow + 1].count(name)})" if names.count(name) > 1 else ""
+        samples = run.samples()
+        for flow, (name, number) in enumerate(zip(run.names, run.distinctions, strict=True)):
             at_s, bps = series.goodput(samples, flow, BIN_S)
             goodput.append(line(len(entries), at_s, bps * 1e-6, most))
             entry = _entry(name, number)

@@ -226,6 +226,12 @@ def _sharing(label: str, summary: SchemeSummary) -> str:
     together = f"{_rate(_total(summary))} together"
     index = f"; Jain's fairness index is {summary.jain.mean:.2f} (1 is even)" if summary.jain else ""
     controllers = {flow.controller for flow in summary.flows}
+    if len({flow.path for flow in summary.flows}) > 1:
+        counts = " and ".join(
+            f"{sum(flow.controller == each for flow in summary.flows)} of {look(each).name}"
+            for each in sorted(controllers)
+        )
+        return f"Over the paths of {label}, flows ({counts}) carried {together}."
     if len(controllers) == 1:
         name = look(controllers.pop()).name
         return f"Sharing {label}, {len(summary.flows)} flows of {name} carried {together}{index}."

@@ -152,7 +152,7 @@ def _stored_view(run: Run) -> PathView | None:
     if file is None:
         return None
     try:
-        return _view(file, profile.base_hash, profile.hash, run.seed)
+        return _view(file, profile.role, profile.base_hash, profile.hash, run.seed)
     except UserError:
         return None
 
@@ -164,9 +164,9 @@ def _view_of(base: Base, seed: int) -> PathView:
 
 
 @lru_cache(maxsize=CACHED_PROFILES)
-def _view(file: Path, given: str, drawn: str, seed: int) -> PathView:
+def _view(file: Path, role: str, given: str, drawn: str, seed: int) -> PathView:
     """Return the realised path, cached. Raises `UserError` if there is none; exceptions are not cached."""
-    base = read_given(file)("path")
+    base = read_given(file)(role)
     if base.hash != given:
         raise UserError("another Profile than the one that was raced", where=str(file))
     realised = base.drawn(seed)

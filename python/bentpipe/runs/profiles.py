@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe._native import Profile
 from bentpipe.errors import UserError, shown
-from bentpipe.profiles.parquet import read_either, read_profile, write_network, write_profile
+from bentpipe.profiles.parquet import read_either, write_network, write_profile
 from bentpipe.runs import store
 from bentpipe.runs.work import Base
 
@@ -66,7 +66,7 @@ def free_label(base: Base, out: Path) -> str:
     for n in count(1):
         label = base.label if n == 1 else f"{base.label}~{n}"
         file = profile_file(out, label)
-        if not file.exists() or read_profile(file).content_hash() == base.hash:
+        if not file.exists() or read_either(file).content_hash() == base.hash:
             return label
     raise AssertionError  # `count` has no end
 

@@ -102,6 +102,18 @@ class Run:
         return controllers
 
     @property
+    def distinctions(self) -> list[str]:
+        """What tells each flow from others of its name: `` on SYD-NYC`` over several paths, `` (2)`` beside a like."""
+        names, paths = self.names, self.flow_paths
+        has_paths = len(set(paths)) > 1
+        alike = [(name, path if has_paths else None) for name, path in zip(names, paths, strict=True)]
+        return [
+            (f" on {each[1]}" if each[1] is not None else "")
+            + (f" ({alike[: i + 1].count(each)})" if alike.count(each) > 1 else "")
+            for i, each in enumerate(alike)
+        ]
+
+    @property
     def seed(self) -> int:
         """Seed of its Profile's random processes and of its own."""
         return self.record.seed

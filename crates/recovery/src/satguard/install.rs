@@ -8,37 +8,14 @@ use super::path_end::{Egress, Ingress};
 use super::timer::BeamTimer;
 use super::upstream::{Detection, Limits};
 use super::{DetectionChoice, Hold, Options};
+use crate::links::{Change, handovers, kilobytes, lossy_links};
 use crate::marking::Marked;
 use crate::overhead::Overhead;
 use bentpipe_link::{Element, Network, NetworkError};
 use bentpipe_profile::series::Cursor;
-use bentpipe_profile::{Bytes, Direction, Event, EventKind, Nanos, NetworkSpec, Path, PathHop, Rate, Time};
+use bentpipe_profile::{Direction, Event, Nanos, NetworkSpec, Path, PathHop, Rate, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A handover of a path from one link to another.
-struct Change<'a> {
-    event: &'a Event,
-    to_hop: usize,
-}
-
-/// Return the handovers of a path to other links, in order of time.
-fn handovers(path: &Path) -> impl Iterator<Item = Change<'_>> {
-    path.events.iter().filter_map(|event| match event.kind {
-        EventKind::Handover { to_hop, .. } if to_hop != event.hop => Some(Change { event, to_hop }),
-        _ => None,
-    })
-}
-
-/// Return the links that can lose packets: by random loss, or by a handover of one of their paths.
-fn lossy_links(spec: &NetworkSpec) -> BTreeSet<usize> {
-    let has_loss = |side: &bentpipe_profile::HopDirection| side.loss.as_ref().is_some_and(|loss| loss.max() > 0);
-    let links = spec.topology().links.iter().enumerate();
-    let random = links.filter(|(_, link)| Direction::BOTH.iter().any(|&d| has_loss(link.hop.side(d)))).map(|(number, _)| number);
-    let paths = spec.paths().iter();
-    let handed_over = paths.flat_map(|path| handovers(path).flat_map(|change| [change.event.hop, change.to_hop].map(|hop| path.hops[hop].link)));
-    random.chain(handed_over).collect()
-}
 
 /// Return the handovers of the paths whose packets enter a link by its `direction`.
 fn cache(spec: &NetworkSpec, link: usize, direction: Direction, options: &Options) -> Vec<Handover> {
@@ -62,11 +39,6 @@ fn cache(spec: &NetworkSpec, link: usize, direction: Direction, options: &Option
         }
     }
     cache
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option
-fn kilobytes(kb: f64) -> Bytes {
-    Bytes((kb * 1e3) as u64)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option

@@ -33,7 +33,9 @@ CAPACITY_BPS: Mapping[str, int] = {"isl": 10**9, "gsl": 10**9}
 """Capacity of links between satellites and of links to the ground [bit/s] (SatGuard, section 4)."""
 QUEUE_S = 13.2e-3
 """Limit of each queue, as time at the link's capacity [s]: the RTT of a link within a plane (1,977 km)."""
+_LONGEST_QUEUE_S = 60.0
 _LEAST_QUEUE_BYTES = 15_000
+"""Ten large packets: slow links have at least such a queue."""
 GAP_S = 0.05
 """How long a place has no link at a handover [s]; the public SatGuard prototype has no route for 50 ms."""
 
@@ -139,7 +141,7 @@ def make_network(
         policy: Policy that selects the satellite of each place, of `bentpipe.orbits.sky.policies`; default:
             `DEFAULT_POLICY`. ``least-delay``: both ends of the shortest route of each path.
         capacity_bps: Capacity of the links ``isl`` and ``gsl``; default: `CAPACITY_BPS`.
-        queue_s: Limit of each queue, as time at its link's capacity [s].
+        queue_s: Limit of each queue, as time at its link's capacity [s], above 0 and at most 60; at least 15 kB.
         gap_s: How long a place has no link at a handover [s].
         loss: Loss environment of the terminals' links, of `bentpipe.scenarios.losses`; None: no loss.
         isl_loss: Probability that a packet is lost in a link between satellites, each for itself.
@@ -157,6 +159,8 @@ def make_network(
     if start_unix_ns is None:
         start_unix_ns = default_start_unix_ns(elements)
     duration_ns = duration_to_ns(duration_s)
+    if not 0 < queue_s <= _LONGEST_QUEUE_S:
+        raise UserError(f"{queue_s:g} s", where="queue", expected=f"above 0 s, at most {_LONGEST_QUEUE_S:g} s")
     if not 0 <= seed < 2**64:
         raise UserError(f"{seed}", where="seed", expected="0 to 2^64 - 1")
     policy = DEFAULT_POLICY if policy is None else policy
