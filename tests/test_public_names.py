@@ -64,6 +64,8 @@ COMMANDS = {
     "study run": "run_study",
     "tune": "Experiment.tune",
     "validate": "validate",
+    "web load": "load_page",
+    "web show": "page_objects",
 }
 """Command → the public name that does the same."""
 

@@ -8,6 +8,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
+- `load_page`, `page_objects`: web pages over paths.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
     from bentpipe.objects.satellites import route, sky
     from bentpipe.objects.serving import serving
+    from bentpipe.objects.web import load_page, page_objects
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
 
 #: Public name → the module it lives in.
@@ -61,7 +63,9 @@ _HOMES = {
     "controllers": "bentpipe.objects.catalogue",
     "finish_probe": "bentpipe.objects.probing",
     "list_studies": "bentpipe.objects.workflows",
+    "load_page": "bentpipe.objects.web",
     "losses": "bentpipe.objects.catalogue",
+    "page_objects": "bentpipe.objects.web",
     "policies": "bentpipe.objects.catalogue",
     "presets": "bentpipe.objects.catalogue",
     "recovery_schemes": "bentpipe.experiments.recovery",
@@ -97,7 +101,9 @@ __all__ = [
     "controllers",
     "finish_probe",
     "list_studies",
+    "load_page",
     "losses",
+    "page_objects",
     "policies",
     "presets",
     "probe",

@@ -8,6 +8,7 @@
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
+//! | [`web`] | a page of objects from several hosts, over HTTP/1.1 or HTTP/2 |
 //! | [`items`], [`timers`], [`misuse`] | parts that every driver needs: items in the tables, the timers of an end, mistakes of an application |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
@@ -27,6 +28,7 @@ pub mod server;
 mod testing;
 pub mod timers;
 pub mod transfers;
+pub mod web;
 
 pub use actions::{Action, Actions, ControllerChoice, Item};
 pub use app::{App, Event, Interest};
@@ -61,6 +63,9 @@ pub fn build(spec: &AppSpec, streams: Streams) -> Option<Ends> {
             sender: Box::new(server::Server::new(*think_ns)),
             receiver: Box::new(request::Request::new(*request_bytes, *response_bytes, *count)),
         },
+        AppSpec::Web { objects, http, loads, pause_ns } => {
+            Ends { sender: server(), receiver: Box::new(web::Web::new(objects.clone(), *http, *loads, *pause_ns)) }
+        }
         AppSpec::Plugin { .. } => return None,
     })
 }

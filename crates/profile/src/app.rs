@@ -7,6 +7,58 @@ use std::collections::BTreeMap;
 /// Bytes of the header of every message; a message is never shorter.
 pub const MESSAGE_HEADER: Bytes = Bytes(24);
 
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[serde(rename = "1")]
+    One,
+    /// HTTP/2.
+    #[serde(rename = "2")]
+    Two,
+}
+
+/// An object of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebObject {
+    /// Number of the host that has it.
+    pub host: u32,
+    /// Size of the request.
+    pub request_bytes: Bytes,
+    /// Size of the response.
+    pub response_bytes: Bytes,
+    /// The object that leads to it, as an index; `None`: the page itself.
+    #[serde(default)]
+    pub after: Option<usize>,
+    /// Computation between the arrival of that object and the request [ns].
+    #[serde(default)]
+    pub compute_ns: Nanos,
+}
+
+/// Return whether following the objects that lead to others ends at the page for every object.
+fn is_acyclic(objects: &[WebObject]) -> bool {
+    let mut reaches = vec![None; objects.len()];
+    (0..objects.len()).all(|first| {
+        let (mut at, mut way) = (Some(first), Vec::new());
+        while let Some(object) = at {
+            match reaches.get(object) {
+                None | Some(Some(false)) => return false,
+                Some(Some(true)) => break,
+                Some(None) => {
+                    reaches[object] = Some(false);
+                    way.push(object);
+                    at = objects[object].after;
+                }
+            }
+        }
+        for object in way {
+            reaches[object] = Some(true);
+        }
+        true
+    })
+}
+
 /// An application with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -47,6 +99,19 @@ pub enum AppSpec {
         #[serde(default)]
         think_ns: Nanos,
     },
+    /// The receiver loads a page: objects from several hosts that depend on each other.
+    Web {
+        /// The objects, in any order.
+        objects: Vec<WebObject>,
+        /// Version of HTTP.
+        http: HttpVersion,
+        /// Number of loads; `None`: until the flow stops.
+        #[serde(default)]
+        loads: Option<u64>,
+        /// Time between two loads [ns].
+        #[serde(default)]
+        pause_ns: Nanos,
+    },
     /// An application that the driver gets from elsewhere, such as one in Python.
     Plugin {
         /// Its name.
@@ -79,6 +144,14 @@ impl AppSpec {
             Self::Paced { write_bytes, .. } if short(write_bytes) => Some(("write_bytes", size)),
             Self::Request { request_bytes, .. } if short(request_bytes) => Some(("request_bytes", size)),
             Self::Request { response_bytes, .. } if short(response_bytes) => Some(("response_bytes", size)),
+            Self::Web { objects, .. } if objects.is_empty() => Some(("objects", "at least one object")),
+            Self::Web { objects, .. } if objects.iter().any(|object| short(&object.request_bytes) || short(&object.response_bytes)) => {
+                Some(("objects", size))
+            }
+            Self::Web { objects, .. } if !is_acyclic(objects) => {
+                Some(("objects", "each after an object of the page, and no object after itself, directly or over others"))
+            }
+            Self::Web { loads: Some(0), .. } => Some(("loads", "at least 1")),
             Self::Transfers { count: Some(0), .. } | Self::Request { count: Some(0), .. } => Some(("count", "at least 1")),
             _ => None,
         }

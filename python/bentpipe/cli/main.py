@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import analyze, catalogue, dish, kernel, network, probe, profile, study
+from bentpipe.cli import analyze, catalogue, dish, kernel, network, probe, profile, study, web
 from bentpipe.cli.compare import compare
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
@@ -66,6 +66,7 @@ def bentpipe(
 
 app.add_typer(profile.app, name="profile")
 app.add_typer(network.app, name="network")
+app.add_typer(web.app, name="web")
 app.add_typer(dish.app, name="dish")
 app.add_typer(probe.app, name="probe")
 app.add_typer(kernel.app, name="kernel")

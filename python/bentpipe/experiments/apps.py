@@ -1,6 +1,7 @@
 """Applications of flows: their records, and the syntax of ``race --app`` and of Experiment files.
 
-``bulk``, ``transfers:1mb,every=2s``, ``paced:2mbit``, ``request:200bytes/100kb,n=50``, ``./mine.py:Mine``.
+``bulk``, ``transfers:1mb,every=2s``, ``paced:2mbit``, ``request:200bytes/100kb,n=50``, ``web:PAGE.har,http=2``,
+``./mine.py:Mine``.
 """
 
 from __future__ import annotations
@@ -62,6 +63,34 @@ class RequestApp(Record):
     """Time that the sender takes to answer [ns]."""
 
 
+class WebObject(Record):
+    """An object of a page."""
+
+    host: Annotated[int, Field(ge=0, lt=2**32)]
+    """Number of its host."""
+    request_bytes: MessageSize
+    """Size of the request."""
+    response_bytes: MessageSize
+    """Size of the response."""
+    after: Annotated[int | None, Field(ge=0)] = None
+    """Number of the object that leads to it; None: the page itself."""
+    compute_ns: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Computation between the arrival of that object and the request [ns]."""
+
+
+class WebApp(Record):
+    """The receiver loads a page, each time over new connections."""
+
+    objects: Annotated[Items[WebObject], Field(min_length=1)]
+    """The page's objects."""
+    http: Literal["1", "2"]
+    """Version of HTTP."""
+    loads: Positive | None = None
+    """Number of loads; None: until the flow stops."""
+    pause_ns: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Time between two loads [ns]."""
+
+
 class PluginApp(Record):
     """An application in Python (`bentpipe.plugin.App`)."""
 
@@ -89,19 +118,25 @@ class Request(Record):
     request: RequestApp
 
 
+class Web(Record):
+    """``{"web": {…}}``."""
+
+    web: WebApp
+
+
 class Plugin(Record):
     """``{"plugin": {…}}``."""
 
     plugin: PluginApp
 
 
-App = Literal["bulk"] | Transfers | Paced | Request | Plugin
+App = Literal["bulk"] | Transfers | Paced | Request | Web | Plugin
 """An application of a flow; ``"bulk"``: the sender always has data."""
 
-KINDS = ("bulk", "transfers", "paced", "request")
+KINDS = ("bulk", "transfers", "paced", "request", "web")
 """Built-in applications."""
 
-EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE or ./FILE.py:CLASS"
+EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE, web:PAGE.har or ./FILE.py:CLASS"
 
 
 def parse_app(text: str, where: str = "app") -> App:
@@ -133,10 +168,11 @@ def parse_app(text: str, where: str = "app") -> App:
         return "bulk"
     if not first:
         raise UserError(f"{shown(text)} has no size or rate", where=where, expected=EXPECTED)
-    readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request]] = {
+    readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request | Web]] = {
         "transfers": _transfers,
         "paced": _paced,
         "request": _request,
+        "web": _web,
     }
     app = readers[kind](first, options, where)
     if options:
@@ -191,6 +227,37 @@ def _request(sizes: str, options: dict[str, str], where: str) -> Request:
             response_bytes=_size(response, where),
             count=_count(options, where),
             think_ns=parse_time_ns(options.pop("think"), where) if "think" in options else 0,
+        )
+    )
+
+
+PAUSE = "1s"
+"""Default time between two loads of a page."""
+
+
+def _web(file: str, options: dict[str, str], where: str) -> Web:
+    from bentpipe.apps.web.har import read_har
+
+    http = options.pop("http", "2")
+    if http not in ("1", "2"):
+        raise UserError(f"http is {shown(http)}", where=where, expected="1 or 2")
+    page = read_har(file)
+    objects = tuple(
+        WebObject(
+            host=each.host,
+            request_bytes=each.request_bytes,
+            response_bytes=each.response_bytes,
+            after=each.after,
+            compute_ns=each.compute_ns,
+        )
+        for each in page.objects
+    )
+    return Web(
+        web=WebApp(
+            objects=objects,
+            http="1" if http == "1" else "2",
+            loads=_count(options, where),
+            pause_ns=parse_time_ns(options.pop("pause", PAUSE), where),
         )
     )
 

@@ -1,0 +1,120 @@
+"""`bentpipe web`: web pages over a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import options
+
+app = typer.Typer()
+
+Page = Annotated[Path, typer.Argument(metavar="PAGE", help="A page as a HAR file (HTTP Archive).", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def web(context: typer.Context) -> None:
+    """Load web pages over a path, and show their hosts and objects.
+
+    Example:
+        bentpipe web load PAGE.har P.parquet --http 2 --loads 20
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def show(page: Page, as_json: options.AsJson = False) -> None:
+    """Print hosts and objects of a page, and how its objects depend on each other.
+
+    Example:
+        bentpipe web show PAGE.har
+    """
+    from bentpipe.apps.web.har import read_har
+    from bentpipe.cli.console import note, print_json, say, table
+
+    read = read_har(page)
+    by_host = [(name, [each for each in read.objects if each.host == host]) for host, name in enumerate(read.hosts)]
+    sizes = [(name, len(own), sum(each.response_bytes for each in own)) for name, own in by_host]
+    if as_json:
+        summary = {"page": read.name, "objects": len(read.objects), "bytes": read.bytes, "depth": read.depth}
+        hosts = [{"host": name, "objects": count, "bytes": size} for name, count, size in sizes]
+        print_json({**summary, "left_out": read.left_out, "hosts": hosts})
+        return
+    say(f"{read.name}: {len(read.objects)} objects, {read.bytes / 1e6:.2f} MB, {read.depth} after each other at most")
+    sizes.sort(key=lambda row: -row[2])
+    table("", ["host", "objects", "kB"], [[name, count, size // 1000] for name, count, size in sizes])
+    if read.left_out:
+        note(f"{read.left_out} entries left out: not fetched over HTTP, or without a response")
+
+
+@app.command()
+def load(
+    page: Page,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Profiles or Networks (Parquet).", show_default=False)
+    ],
+    http: Annotated[str, typer.Option(help="Version of HTTP: 1 or 2.")] = "2",
+    cc: Annotated[str, typer.Option("--cc", help="Congestion controllers, separated by commas.")] = "cubic",
+    recovery: Annotated[
+        str | None,
+        typer.Option(help="Loss recovery inside the network, as in `race`. [default: none]", show_default=False),
+    ] = None,
+    loads: Annotated[int, typer.Option(min=1, help="Loads of each Run, as many as the path's duration allows.")] = 20,
+    pause: Annotated[str, typer.Option(help="Time between two loads.")] = "1s",
+    seeds: Annotated[int, typer.Option(help="Number of seeds N: one Run for each of 0 … N−1.")] = 1,
+    phase: Annotated[
+        float | None,
+        typer.Option(
+            parser=options.duration,
+            help="Offset in the path at which the first load begins. [default: drawn from the seed]",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder for the Runs. [default: not kept]", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Load a page over paths in the simulator: times of its loads, each over new connections.
+
+    Example:
+        bentpipe web load PAGE.har P.parquet --http 2 --cc cubic,bbr --recovery none,satguard --loads 20
+    """
+    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.execution.pages import load_page
+    from bentpipe.experiments.schemes import parse_schemes
+    from bentpipe.profiles.parquet import read_either
+    from bentpipe.runs.estimates import estimate
+    from bentpipe.runs.text import interval, number
+
+    with progress("loading the page") as advance:
+        every = load_page(
+            page,
+            [read_either(path) for path in paths],
+            parse_schemes(cc),
+            http=http,
+            loads=loads,
+            pause=pause,
+            seeds=seeds,
+            phase_s=phase,
+            recovery=recovery,
+            out=out,
+            on_progress=advance,
+        )
+    if as_json:
+        print_json({"loads": [each.to_dict() for each in every]})
+        return
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for each in every:
+        where = each.profile if each.path == "path" else f"{each.profile}: {each.path}"
+        groups.setdefault((where, each.scheme, each.http), []).append(each.plt_ms)
+    rows = []
+    for (where, scheme, version), times in groups.items():
+        mean = estimate(times)
+        cells = [number(mean.mean), interval(mean), number(mean.median), number(max(times)), len(times)]
+        rows.append([where, scheme, version, *cells])
+    heads = ["path", "scheme", "HTTP", "page load time [ms]", "95 % CI", "median", "longest", "loads"]
+    table(f"{page.stem}, simulated", heads, rows)

@@ -1,0 +1,120 @@
+"""Loads of a web page over Profiles and networks: races whose flows are the page, and the times of its loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.errors import UserError
+from bentpipe.execution import racing
+from bentpipe.runs.run_record import World
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from bentpipe._native import Network, Profile
+    from bentpipe.runs.store import Run
+
+
+@dataclass(frozen=True)
+class PageLoad:
+    """One load of a page.
+
+    Attributes:
+        page: Name of the page.
+        profile: Label of the Profile or network.
+        path: Path of a network; ``path`` over a Profile.
+        scheme: Controller of the flows, and the recovery scheme after ``/`` if the race names some.
+        seed: Seed of the Run.
+        load: Number of the load in the Run, from 0.
+        plt_ms: Page load time: from the begin to the arrival of the last object [ms].
+        http: Version of HTTP.
+        world: World of the Run.
+    """
+
+    page: str
+    profile: str
+    path: str
+    scheme: str
+    seed: int
+    load: int
+    plt_ms: float
+    http: str
+    world: World
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``web load --json`` has it. Nothing is drawn in the simulator: no First Contentful Paint."""
+        return {**vars(self), "speed_index_ms": None, "fcp_ms": None}
+
+
+def load_page(
+    page: str | os.PathLike[str],
+    paths: Sequence[Profile | Network],
+    schemes: Sequence[str],
+    *,
+    http: str = "2",
+    loads: int = 20,
+    pause: str = "1s",
+    seeds: int = 1,
+    phase_s: float | None = None,
+    recovery: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[float], object] = lambda _: None,
+) -> list[PageLoad]:
+    """Load a page over every path, in the simulator.
+
+    Args:
+        page: A HAR file (`bentpipe.apps.web.har`).
+        paths: Profiles and networks.
+        schemes: Congestion controllers of both ends, one per Run.
+        http: Version of HTTP: ``1`` or ``2``.
+        loads: Loads of each Run, one after the other; fewer if the Profile ends before.
+        pause: Time between two loads.
+        seeds: N stands for the seeds 0 … N−1.
+        phase_s: Offset in the Profile at which the first load begins [s]; None: drawn, as in a race.
+        recovery: Schemes of loss recovery inside the network, as ``race --recovery``.
+        out: Folder for the Runs; None: they are not kept.
+        on_progress: Called with the share done.
+
+    Raises:
+        UserError: The page or a Run is impossible, or no load was complete.
+    """
+    if "," in str(page):
+        raise UserError(str(page), where="page", expected="a file without a comma in its name")
+    if any("+" in scheme for scheme in schemes):
+        raise UserError(" ".join(schemes), where="cc", expected="one controller per scheme")
+    result = racing.race(
+        paths,
+        schemes,
+        out=out,
+        app=f"web:{page},http={http},n={loads},pause={pause}",
+        phase_s=phase_s,
+        seeds=seeds,
+        recovery=recovery,
+        on_progress=lambda progress: on_progress(progress.share),
+    )
+    every = [each for run in result.runs for each in _loads_of(run, Path(page).stem, http)]
+    if not every:
+        raise UserError("no load was complete", where="page", expected="Profiles that are long enough for one")
+    return every
+
+
+def _loads_of(run: Run, page: str, http: str) -> list[PageLoad]:
+    items = run.applications()
+    if items is None:
+        return []
+    experiment = run.record.experiment
+    scheme = run.scheme if experiment.recovery is None else f"{run.scheme}/{experiment.recovery.scheme}"
+    rows = []
+    for flow, path in zip(run.flow_numbers, run.flow_paths, strict=True):
+        own = items.filter((pl.col("flow") == flow) & (pl.col("kind") == "page") & pl.col("completed_s").is_not_null())
+        times = (own["completed_s"] - own["start_s"]) * 1e3
+        rows += [
+            PageLoad(page, run.label, str(path), scheme, run.seed, number, plt_ms, http, run.world)
+            for number, plt_ms in enumerate(times.to_list())
+        ]
+    return rows

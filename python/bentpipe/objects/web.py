@@ -1,0 +1,136 @@
+"""Web pages: what a page consists of, and loads of it over paths."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError
+from bentpipe.objects import arguments
+from bentpipe.objects.network import Network
+from bentpipe.objects.profile import Profile, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
+
+    from bentpipe._native import Network as NativeNetwork
+    from bentpipe._native import Profile as NativeProfile
+    from bentpipe.objects.arguments import DurationLike, FileLike
+
+    PathLike = Profile | Network | FileLike
+
+
+def page_objects(page: FileLike) -> pl.DataFrame:
+    """Return the objects of a page in a HAR file, as ``bentpipe web show`` counts them.
+
+    Returns:
+        Columns `url`, `host`, `request_bytes`, `response_bytes`, `after` (number of the object that leads to it; null:
+        it is wanted when the load begins) and `compute_s` (time between the arrival of that object and the request).
+
+    Raises:
+        UserError: The file is no HAR, or an entry is absurd.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import bentpipe as bp
+        >>> asked = {"request": {"url": "https://a.example/"}, "response": {"status": 200, "bodySize": 90_000}}
+        >>> entries = [{"startedDateTime": "2026-05-10T09:00:00Z", "time": 40, **asked}]
+        >>> size = Path("page.har").write_text(json.dumps({"log": {"entries": entries}}))
+        >>> bp.page_objects("page.har")["response_bytes"].sum()
+        90300
+    """
+    import polars as pl
+
+    from bentpipe.apps.web.har import read_har
+
+    read = read_har(arguments.file(page, "page"))
+    rows = [
+        {
+            "url": each.url,
+            "host": read.hosts[each.host],
+            "request_bytes": each.request_bytes,
+            "response_bytes": each.response_bytes,
+            "after": each.after,
+            "compute_s": each.compute_ns / 1e9,
+        }
+        for each in read.objects
+    ]
+    return pl.DataFrame(rows, schema_overrides={"after": pl.Int64})
+
+
+def load_page(
+    page: FileLike,
+    paths: PathLike | Sequence[PathLike],
+    schemes: str | Sequence[str] = "cubic",
+    *,
+    http: str = "2",
+    loads: int = 20,
+    pause: DurationLike = 1.0,
+    seeds: int = 1,
+    phase: DurationLike | None = None,
+    recovery: str | None = None,
+    on_progress: Callable[[float], object] | None = None,
+) -> pl.DataFrame:
+    """Load a page over paths in the simulator; return one row for each load.
+
+    Args:
+        page: A HAR file.
+        paths: A Profile, a `Network` of a constellation, the file of a Profile, or a list of them.
+        schemes: Congestion controllers of both ends.
+        http: Version of HTTP: ``1`` or ``2``.
+        loads: Loads of each Run, fewer if the path ends before.
+        pause: Time between two loads.
+        seeds: N stands for the seeds 0 … N−1.
+        phase: Offset in the path at which the first load begins; default: drawn from the seed.
+        recovery: Schemes of loss recovery inside the network, as ``race --recovery``.
+        on_progress: Called with the share done, 0 to 1.
+
+    Returns:
+        Columns `page`, `profile`, `path`, `scheme`, `seed`, `load`, `plt_ms` (page load time), `http`, `world`, and
+        `speed_index_ms` and `fcp_ms`, which are null: nothing is drawn.
+
+    Raises:
+        UserError: The page or a Run is impossible, or no load was complete.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import bentpipe as bp
+        >>> asked = {"request": {"url": "https://a.example/"}, "response": {"status": 200, "bodySize": 90_000}}
+        >>> entries = [{"startedDateTime": "2026-05-10T09:00:00Z", "time": 40, **asked}]
+        >>> size = Path("page.har").write_text(json.dumps({"log": {"entries": entries}}))
+        >>> path = bp.Profile.preset("dumbbell:rate=50mbit,rtt=40ms", duration=20)
+        >>> loads = bp.load_page("page.har", path, loads=5)
+        >>> len(loads), 120 < loads["plt_ms"].mean() < 300
+        (5, True)
+    """
+    import polars as pl
+
+    from bentpipe.execution import pages
+
+    every = [paths] if isinstance(paths, (Profile, Network, str, os.PathLike)) else list(paths)
+    rows = pages.load_page(
+        arguments.file(page, "page"),
+        [_native(path, f"paths[{i}]") for i, path in enumerate(every)],
+        [schemes] if isinstance(schemes, str) else list(schemes),
+        http=arguments.text(http, "http"),
+        loads=arguments.integer(loads, "loads", 1),
+        pause=f"{arguments.seconds(pause, 'pause'):g}s",
+        seeds=arguments.integer(seeds, "seeds", 1),
+        phase_s=None if phase is None else arguments.seconds(phase, "phase"),
+        recovery=arguments.optional_text(recovery, "recovery"),
+        on_progress=arguments.callback(on_progress, "on_progress"),
+    )
+    overrides = {"speed_index_ms": pl.Float64, "fcp_ms": pl.Float64}
+    return pl.DataFrame([each.to_dict() for each in rows], schema_overrides=overrides)
+
+
+def _native(path: PathLike, where: str) -> NativeProfile | NativeNetwork:
+    if isinstance(path, Network):
+        if path.native is None:
+            raise UserError("a Network of Profiles", where=where, expected="a Profile, or a Network of a constellation")
+        return path.native
+    return profile_of(path, where).native
