@@ -22,6 +22,7 @@ COMMANDS = {
     "analyze path": "Measurement.path",
     "analyze spikes": "Measurement.spikes",
     "analyze throughput": "Measurement.throughput",
+    "call": "video_call",
     "cc": "controllers",
     "compare": "Comparison",
     "constellations": "constellations",

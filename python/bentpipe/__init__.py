@@ -8,7 +8,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
-- `load_page`, `page_objects`: web pages over paths.
+- `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bentpipe.experiments.hook_traces import replay
     from bentpipe.experiments.recovery import recovery_schemes
     from bentpipe.measurements.probing.reflector import Reflector
+    from bentpipe.objects.call import video_call
     from bentpipe.objects.catalogue import constellations, controllers, losses, policies, presets, sites
     from bentpipe.objects.comparison import Comparison
     from bentpipe.objects.dish import Dish
@@ -79,6 +80,7 @@ _HOMES = {
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
     "validate": "bentpipe.objects.workflows",
+    "video_call": "bentpipe.objects.call",
 }
 
 __all__ = [
@@ -117,6 +119,7 @@ __all__ = [
     "sites",
     "sky",
     "validate",
+    "video_call",
 ]
 
 

@@ -129,6 +129,7 @@ class App:
     - ``on_writable(now_s, stream)``: the send buffer has accepted everything written so far.
     - ``on_closed(now_s, stream)``: the other end closed the stream.
     - ``on_timer(now_s, number)``: a timer is due.
+    - ``on_datagram(now_s, content, size_bytes)``: a datagram arrived. In the simulator alone.
 
     The other end is an object of the class `peer`, which knows nothing of this one. Without `peer` it is the built-in
     server: it answers each message that asks for an answer, and closes a stream after the other end.
@@ -156,6 +157,13 @@ class App:
         self._actions.append(("open", controller, options))
         self._opened += 1
         return self._opened - 1
+
+    def send(self, content: bytes, size_bytes: int | None = None) -> None:
+        """Send a datagram of UDP to the other end. It may be lost, late or before others. In the simulator alone.
+
+        `size_bytes` is its size; default: that of `content`, which it is never below.
+        """
+        self._actions.append(("send", bytes(content), len(content) if size_bytes is None else size_bytes))
 
     def write(self, stream: int, size_bytes: int, *, number: int = 0, answer_bytes: int = 0) -> None:
         """Write a message of at least 24 bytes.
@@ -199,6 +207,7 @@ APP_HOOKS = (
     "on_writable",
     "on_closed",
     "on_timer",
+    "on_datagram",
 )
 """Methods of an application that the simulator calls."""
 

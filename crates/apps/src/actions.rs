@@ -1,6 +1,6 @@
 //! The actions of an application.
 
-use crate::message::{Message, StreamId};
+use crate::message::{Datagram, Message, StreamId};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Bytes, Time};
 use std::borrow::Cow;
@@ -19,6 +19,8 @@ pub enum Action {
     Write(StreamId, Message),
     /// Write nothing more on this stream.
     Close(StreamId),
+    /// Send a datagram to the other end.
+    Send(Datagram),
     /// Set a timer. It cannot be cancelled.
     SetTimer {
         /// When it is due.
@@ -89,6 +91,11 @@ impl Actions {
     /// Write nothing more on this stream.
     pub fn close(&mut self, stream: StreamId) {
         self.queue.push(Action::Close(stream));
+    }
+
+    /// Send a datagram.
+    pub fn send(&mut self, datagram: Datagram) {
+        self.queue.push(Action::Send(datagram));
     }
 
     /// Set a timer.

@@ -1,11 +1,11 @@
 //! The trait of an application, and what it sees.
 
 use crate::actions::Actions;
-use crate::message::{Message, StreamId};
+use crate::message::{Datagram, Message, StreamId};
 use bentpipe_profile::{Bytes, Time};
 
 /// Something that happened at this end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The flow starts. The first event.
     Started,
@@ -33,6 +33,8 @@ pub enum Event {
     Writable(StreamId),
     /// The other end closed the stream, and all its data arrived.
     Closed(StreamId),
+    /// A datagram arrived.
+    Datagram(Datagram),
     /// A timer that this end set is due.
     Timer(u64),
 }

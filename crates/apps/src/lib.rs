@@ -4,20 +4,22 @@
 //! | module | holds |
 //! |---|---|
 //! | [`app`] | the trait and events |
-//! | [`message`] | streams and the messages on them |
+//! | [`message`] | streams and the messages on them, datagrams |
 //! | [`actions`] | the actions of an application, and the rows that it records |
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
+//! | [`call`] | a video call over datagrams: congestion control, retransmissions, jitter buffer |
 //! | [`web`] | a page of objects from several hosts, over HTTP/1.1 or HTTP/2 |
 //! | [`items`], [`timers`], [`misuse`] | parts that every driver needs: items in the tables, the timers of an end, mistakes of an application |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
-//! An application is one *end*. The two ends share no memory and exchange nothing but messages on streams, as two programs on two hosts do.
+//! An application is one *end*. The two ends share no memory and exchange nothing but messages on streams and datagrams, as two programs on two hosts do.
 //! `docs/design/010-applications.md` gives the reasons.
 
 pub mod actions;
 pub mod app;
 pub mod bulk;
+pub mod call;
 pub mod items;
 pub mod message;
 pub mod misuse;
@@ -32,7 +34,7 @@ pub mod web;
 
 pub use actions::{Action, Actions, ControllerChoice, Item};
 pub use app::{App, Event, Interest};
-pub use message::{Message, StreamId};
+pub use message::{Datagram, Message, StreamId};
 pub use misuse::{Mistake, Misuse};
 
 use bentpipe_profile::Streams;
@@ -66,6 +68,10 @@ pub fn build(spec: &AppSpec, streams: Streams) -> Option<Ends> {
         AppSpec::Web { objects, http, loads, pause_ns } => {
             Ends { sender: server(), receiver: Box::new(web::Web::new(objects.clone(), *http, *loads, *pause_ns)) }
         }
+        AppSpec::Call(spec) => Ends {
+            sender: Box::new(call::Call::new(spec, false, streams.stream("app/call"))),
+            receiver: Box::new(call::Call::new(spec, true, streams.stream("app/call/reverse"))),
+        },
         AppSpec::Plugin { .. } => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! Streams and the messages on them.
+//! Streams and the messages on them, and datagrams.
 
 use bentpipe_profile::Bytes;
 
@@ -20,4 +20,13 @@ pub struct Message {
     pub id: u64,
     /// Size of the answer that the sender of the message wants [bytes]; 0: none. An answer is a message on the same stream with the same number.
     pub answer_bytes: u64,
+}
+
+/// A datagram between the two ends of a flow. It may be lost, late or before others, and nobody retransmits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// What the application reads and writes; the rest of the datagram has no meaning.
+    pub content: Box<[u8]>,
+    /// Size: payload of UDP [bytes], at most 65,507.
+    pub bytes: u32,
 }

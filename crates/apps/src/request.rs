@@ -59,11 +59,11 @@ mod tests {
         let mut app = Request::new(Bytes(200), Bytes(5000), Some(2));
         let mut actions = Actions::default();
         let stream = StreamId(0);
-        drive(&mut app, &mut actions, 0, Event::Started);
-        assert_eq!(written(&drive(&mut app, &mut actions, 1, Event::Opened(stream))), [200]);
+        drive(&mut app, &mut actions, 0, &Event::Started);
+        assert_eq!(written(&drive(&mut app, &mut actions, 1, &Event::Opened(stream))), [200]);
         let response = |id| Event::Message { stream, message: Message { bytes: Bytes(5000), id, answer_bytes: 0 }, first_byte: Time(2) };
-        assert_eq!(written(&drive(&mut app, &mut actions, 3, response(0))), [200]);
-        let last = drive(&mut app, &mut actions, 5, response(1));
+        assert_eq!(written(&drive(&mut app, &mut actions, 3, &response(0))), [200]);
+        let last = drive(&mut app, &mut actions, 5, &response(1));
         assert!(last.contains(&crate::Action::Finish) && last.contains(&crate::Action::Close(stream)) && written(&last).is_empty());
     }
 }

@@ -76,9 +76,9 @@ mod tests {
     fn an_answer_follows_after_the_thinking_time_and_then_the_stream_closes() {
         let mut app = Server::new(Nanos(10));
         let mut actions = Actions::default();
-        assert_eq!(drive(&mut app, &mut actions, 7, arrived(3, 5000)), [Action::SetTimer { at: Time(17), timer: 3 }]);
-        assert!(drive(&mut app, &mut actions, 8, Event::Closed(STREAM)).is_empty(), "an answer is to come");
-        let last = drive(&mut app, &mut actions, 17, Event::Timer(3));
+        assert_eq!(drive(&mut app, &mut actions, 7, &arrived(3, 5000)), [Action::SetTimer { at: Time(17), timer: 3 }]);
+        assert!(drive(&mut app, &mut actions, 8, &Event::Closed(STREAM)).is_empty(), "an answer is to come");
+        let last = drive(&mut app, &mut actions, 17, &Event::Timer(3));
         assert_eq!(written(&last), [5000]);
         assert_eq!(last.last(), Some(&Action::Close(STREAM)));
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_message_that_asks_for_nothing_is_recorded() {
         let mut app = Server::default();
-        let actions = drive(&mut app, &mut Actions::default(), 9, arrived(4, 0));
+        let actions = drive(&mut app, &mut Actions::default(), 9, &arrived(4, 0));
         let expected = Item { id: 4, first_byte: Some(Time(5)), completed: Some(Time(9)), ..Item::default() };
         assert_eq!(actions, [Action::Record(expected)]);
     }

@@ -4,8 +4,8 @@ use crate::{Action, Actions, App, Event};
 use bentpipe_profile::Time;
 
 /// Let an application handle an event, and return its actions.
-pub fn drive(app: &mut dyn App, actions: &mut Actions, at: u64, event: Event) -> Vec<Action> {
-    app.on_event(Time(at), &event, actions);
+pub fn drive(app: &mut dyn App, actions: &mut Actions, at: u64, event: &Event) -> Vec<Action> {
+    app.on_event(Time(at), event, actions);
     actions.drain().collect()
 }
 

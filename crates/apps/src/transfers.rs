@@ -79,10 +79,10 @@ mod tests {
     fn sizes_are_used_in_turn_and_the_last_transfer_finishes() {
         let mut app = Transfers::new(vec![Bytes(100), Bytes(2000)], Some(3), None, None);
         let mut actions = Actions::default();
-        let mut all = drive(&mut app, &mut actions, 0, Event::Started);
+        let mut all = drive(&mut app, &mut actions, 0, &Event::Started);
         assert_eq!((opened(&all), written(&all)), (1, vec![100]));
         for at in 1..4 {
-            all = drive(&mut app, &mut actions, at, Event::Delivered(crate::StreamId(0)));
+            all = drive(&mut app, &mut actions, at, &Event::Delivered(crate::StreamId(0)));
         }
         assert!(all.is_empty(), "three were all");
         assert_eq!(app.next, 3);

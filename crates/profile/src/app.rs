@@ -59,6 +59,41 @@ fn is_acyclic(objects: &[WebObject]) -> bool {
     })
 }
 
+/// A video call (`bentpipe_apps::call`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CallSpec {
+    /// Frames per second.
+    pub fps: u32,
+    /// Rate of the video at the start [bit/s].
+    pub start_bps: u64,
+    /// Highest rate of the video [bit/s].
+    pub max_bps: u64,
+    /// Whether the receiver sends video, too.
+    pub both_ways: bool,
+    /// Whether the jitter buffer waits an RTT longer once frames were retransmitted: libwebrtc without FEC. Chromium negotiates FEC, and does not.
+    pub holds_rtt: bool,
+    /// Time to decode a frame [ns].
+    pub decode_ns: Nanos,
+    /// Time from the decoder to the display [ns].
+    pub display_ns: Nanos,
+}
+
+impl Default for CallSpec {
+    /// 720p as browsers have it: 2.5 Mbit/s at most and 300 kbit/s at the start, libwebrtc's values.
+    fn default() -> Self {
+        Self {
+            fps: 30,
+            start_bps: 300_000,
+            max_bps: 2_500_000,
+            both_ways: true,
+            holds_rtt: false,
+            decode_ns: Nanos::from_millis(3),
+            display_ns: Nanos::from_millis(10),
+        }
+    }
+}
+
 /// An application with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -112,6 +147,8 @@ pub enum AppSpec {
         #[serde(default)]
         pause_ns: Nanos,
     },
+    /// A video call over datagrams between both ends.
+    Call(CallSpec),
     /// An application that the driver gets from elsewhere, such as one in Python.
     Plugin {
         /// Its name.
@@ -151,6 +188,9 @@ impl AppSpec {
             Self::Web { objects, .. } if !is_acyclic(objects) => {
                 Some(("objects", "each after an object of the page, and no object after itself, directly or over others"))
             }
+            Self::Call(call) if !(1..=240).contains(&call.fps) => Some(("fps", "1 to 240 frames per second")),
+            Self::Call(call) if call.start_bps < 30_000 => Some(("start_bps", "at least 30 kbit/s")),
+            Self::Call(call) if !(30_000..=1_000_000_000).contains(&call.max_bps) => Some(("max_bps", "30 kbit/s to 1 Gbit/s")),
             Self::Web { loads: Some(0), .. } => Some(("loads", "at least 1")),
             Self::Transfers { count: Some(0), .. } | Self::Request { count: Some(0), .. } => Some(("count", "at least 1")),
             _ => None,

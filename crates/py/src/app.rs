@@ -5,7 +5,7 @@
 
 use crate::plugin::{Failure, describe};
 use bentpipe_apps::server::Server;
-use bentpipe_apps::{Actions, App, ControllerChoice, Ends, Event, Interest, Item, Message, StreamId};
+use bentpipe_apps::{Actions, App, ControllerChoice, Datagram, Ends, Event, Interest, Item, Message, StreamId};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::{AppSpec, MESSAGE_HEADER};
 use bentpipe_profile::options::OptionValue;
@@ -13,7 +13,7 @@ use bentpipe_profile::{Bytes, Streams, Time};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -105,8 +105,12 @@ impl App for PythonApp {
     }
 }
 
+/// Largest payload of UDP over IPv4 [bytes].
+const MOST_DATAGRAM_BYTES: u32 = 65_507;
+
 /// Methods that a class may define.
-const METHODS: [&str; 8] = ["on_started", "on_opened", "on_readable", "on_message", "on_delivered", "on_writable", "on_closed", "on_timer"];
+const METHODS: [&str; 9] =
+    ["on_started", "on_opened", "on_readable", "on_message", "on_delivered", "on_writable", "on_closed", "on_timer", "on_datagram"];
 
 /// Return the method of an event.
 const fn method_of(event: &Event) -> &'static str {
@@ -119,6 +123,7 @@ const fn method_of(event: &Event) -> &'static str {
         Event::Writable(_) => METHODS[5],
         Event::Closed(_) => METHODS[6],
         Event::Timer(_) => METHODS[7],
+        Event::Datagram(_) => METHODS[8],
     }
 }
 
@@ -140,6 +145,7 @@ fn call(object: &Bound<'_, PyAny>, method: &str, now_s: f64, event: &Event) -> P
             object.call_method1(method, (now_s, stream.0, message))
         }
         Event::Timer(timer) => object.call_method1(method, (now_s, timer)),
+        Event::Datagram(ref datagram) => object.call_method1(method, (now_s, PyBytes::new(object.py(), &datagram.content), datagram.bytes)),
     }
     .map(drop)
 }
@@ -178,6 +184,17 @@ fn take_actions(object: &Bound<'_, PyAny>, actions: &mut Actions) -> PyResult<()
                     return Err(PyValueError::new_err(problem));
                 }
                 actions.write(StreamId(stream), Message { bytes: Bytes(bytes), id, answer_bytes });
+            }
+            "send" => {
+                let (_, content, bytes): (String, Vec<u8>, u32) = action.extract()?;
+                if bytes > MOST_DATAGRAM_BYTES || (bytes as usize) < content.len() {
+                    let problem = format!(
+                        "a datagram of {bytes} bytes with a content of {}; expected at most {MOST_DATAGRAM_BYTES}, and no more content",
+                        content.len()
+                    );
+                    return Err(PyValueError::new_err(problem));
+                }
+                actions.send(Datagram { content: content.into_boxed_slice(), bytes });
             }
             "close" => actions.close(StreamId(action.get_item(1)?.extract()?)),
             "set_timer" => {

@@ -44,7 +44,7 @@ pub struct Batches {
 
 impl Batches {
     /// Take over the delivered packets among `outcomes`. Drops and packets for other endpoints end a batch.
-    pub fn fill(&mut self, outcomes: &[(Outcome, Packet)], payloads: &mut Payloads) {
+    pub fn fill(&mut self, outcomes: &[(Outcome, Packet)], payloads: &mut Payloads<TcpPacket>) {
         self.arrivals.clear();
         self.in_order.clear();
         let mut open = false;

@@ -198,6 +198,17 @@ impl Flow {
         self.transports.direction
     }
 
+    /// Return the index of its path in the network.
+    #[must_use]
+    pub const fn path(&self) -> u32 {
+        self.transports.path
+    }
+
+    /// Count a datagram in the flow's direction that arrived.
+    pub const fn count_datagram(&mut self, bytes: u32) {
+        self.past.delivered += bytes as u64;
+    }
+
     /// Keep the totals of a connection that is over.
     pub fn remember(&mut self, connection: &Connection) {
         let (sending, receiving) = data_ends(connection);

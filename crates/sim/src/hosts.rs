@@ -13,7 +13,7 @@ impl Simulation {
         if !self.flows[flow].is_started && self.flows[flow].start <= now {
             self.flows[flow].is_started = true;
             for end in 0..2 {
-                self.tell(flow, end, Event::Started)?;
+                self.tell(flow, end, &Event::Started)?;
             }
         }
         for end in 0..2 {
@@ -25,7 +25,7 @@ impl Simulation {
                 if timers > MAX_AT_ONCE {
                     return Err(self.refuse(flow, Mistake::Spinning).into());
                 }
-                self.tell(flow, end, Event::Timer(timer))?;
+                self.tell(flow, end, &Event::Timer(timer))?;
             }
         }
         self.flows[flow].update_wake();
@@ -46,7 +46,7 @@ impl Simulation {
                 self.flows[flow].outstanding -= 1;
             }
             if self.now < self.flows[flow].stop {
-                self.tell(flow, flow_end, event)?;
+                self.tell(flow, flow_end, &event)?;
             }
             self.flows[flow].complete_if_finished(self.now);
         }
@@ -72,10 +72,10 @@ impl Simulation {
         Time(self.now.since(self.start).0)
     }
 
-    fn tell(&mut self, flow: usize, end: usize, event: Event) -> Result<(), Box<SimError>> {
+    pub(crate) fn tell(&mut self, flow: usize, end: usize, event: &Event) -> Result<(), Box<SimError>> {
         let now = self.run_time();
         let flow_end = &mut self.flows[flow].ends[end];
-        flow_end.app.on_event(now, &event, &mut flow_end.actions);
+        flow_end.app.on_event(now, event, &mut flow_end.actions);
         if !flow_end.actions.is_empty() {
             let mut actions = std::mem::take(&mut flow_end.actions);
             self.apply(flow, end, &mut actions)?;
@@ -107,6 +107,7 @@ impl Simulation {
                     flow.update_wake();
                     self.schedule_timer(index);
                 }
+                Action::Send(datagram) => self.send_datagram(index, end, datagram),
                 Action::Record(item) => self.output.item(index, item),
                 Action::Finish => self.flows[index].is_finishing = true,
                 Action::Write(stream, message) => {

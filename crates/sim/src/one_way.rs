@@ -1,4 +1,5 @@
-//! One-way delays of the flows' data: from the first transmission of a segment to its first arrival, whoever retransmitted it.
+//! One-way delays of the flows' data: from the first transmission of a segment to its first arrival, whoever retransmitted it. A datagram is sent
+//! once.
 
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::{Outcome, Packet};
@@ -35,6 +36,11 @@ impl OneWay {
             }
             self.inside.insert(body, (flow, key));
         }
+    }
+
+    /// Record that a datagram of a flow arrived.
+    pub fn arrive(&mut self, flow: usize, packet: &Packet) {
+        self.delays[flow].record(packet.at.since(packet.entered));
     }
 
     /// Forget a packet that found no route.

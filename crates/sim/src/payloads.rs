@@ -1,20 +1,23 @@
 //! Payloads of the packets in the network, by handle. Link elements move 60 bytes per packet, whatever its payload.
 
-use bentpipe_transport::TcpPacket;
-
 /// A slab of payloads. Handles are reused, so that memory grows only to the most packets in the network at once.
-#[derive(Default)]
-pub struct Payloads {
-    slots: Vec<Option<TcpPacket>>,
+pub struct Payloads<T> {
+    slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
-impl Payloads {
+impl<T> Default for Payloads<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Payloads<T> {
     /// Store a payload and return its handle.
     ///
     /// # Panics
     /// With 2^32 packets in the network.
-    pub fn put(&mut self, payload: TcpPacket) -> u32 {
+    pub fn put(&mut self, payload: T) -> u32 {
         if let Some(handle) = self.free.pop() {
             self.slots[handle as usize] = Some(payload);
             return handle;
@@ -23,8 +26,14 @@ impl Payloads {
         u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets are in the network")
     }
 
+    /// Whether none is in the network.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
+    }
+
     /// Remove a payload and return it; `None` if the handle is not in use.
-    pub fn take(&mut self, handle: u32) -> Option<TcpPacket> {
+    pub fn take(&mut self, handle: u32) -> Option<T> {
         let payload = self.slots.get_mut(handle as usize)?.take();
         if payload.is_some() {
             self.free.push(handle);
@@ -37,6 +46,7 @@ impl Payloads {
 mod tests {
     use super::*;
     use crate::testing::segment;
+    use bentpipe_transport::TcpPacket;
 
     #[test]
     fn handles_are_reused_and_taken_once() {
@@ -45,7 +55,9 @@ mod tests {
         let b = payloads.put(TcpPacket::Segment(segment(2), None));
         assert!(matches!(payloads.take(a), Some(TcpPacket::Segment(s, _)) if s.seq == 1));
         assert!(payloads.take(a).is_none());
+        assert!(!payloads.is_empty());
         assert_eq!(payloads.put(TcpPacket::Segment(segment(3), None)), a);
         assert!(matches!(payloads.take(b), Some(TcpPacket::Segment(s, _)) if s.seq == 2));
+        assert!(payloads.take(a).is_some() && payloads.is_empty());
     }
 }

@@ -9,6 +9,7 @@
 //! which they set their timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run
 //! depends on its Experiment and its Profiles alone.
 
+mod datagrams;
 mod pings;
 mod setup;
 
@@ -21,7 +22,7 @@ use crate::flow::{Flow, FlowTotals};
 use crate::one_way::OneWay;
 use crate::output::Output;
 use crate::payloads::Payloads;
-use bentpipe_apps::Ends;
+use bentpipe_apps::{Datagram, Ends};
 use bentpipe_cc::RecoveryState;
 use bentpipe_link::windows::{LINK_WINDOW, record_window};
 use bentpipe_link::{Ecn, Network, Outcome, Packet};
@@ -49,7 +50,9 @@ pub struct Simulation {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     sources: Vec<Source>,
     pings: Pings,
-    payloads: Payloads,
+    payloads: Payloads<TcpPacket>,
+    /// Datagrams of the flows' applications in the network.
+    datagrams: Payloads<Datagram>,
     /// Delays of the flows' data; `None`: the Experiment has no recovery.
     one_way: Option<OneWay>,
     /// Counters of the recovery inside the network.
@@ -251,6 +254,9 @@ impl Simulation {
         self.network.run_until(self.now, &mut outcomes);
         if !self.pings.is_empty() {
             self.take_pings(&mut outcomes);
+        }
+        if !self.datagrams.is_empty() {
+            self.take_datagrams(&mut outcomes)?;
         }
         if let Some(one_way) = &mut self.one_way {
             one_way.leave(&outcomes);

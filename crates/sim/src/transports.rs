@@ -19,7 +19,8 @@ pub struct Transports {
     pub direction: Direction,
     /// Time from which its senders transmit nothing.
     pub stop: Time,
-    path: u32,
+    /// Index of its path in the network.
+    pub path: u32,
     streams: Streams,
     /// Settings of the host that sends the flow's data, and of the other one.
     senders: [SenderConfig; 2],

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import analyze, catalogue, dish, kernel, network, probe, profile, study, web
+from bentpipe.cli.call import call
 from bentpipe.cli.compare import compare
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
@@ -75,6 +76,7 @@ app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)
 app.command(cls=PlaceCommand)(race)
+app.command()(call)
 app.command()(tune)
 app.command()(fairness)
 app.command()(replay)

@@ -15,6 +15,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
+from bentpipe.experiments.apps import Call
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.profiles.presets import preset_profile
 
@@ -87,6 +88,7 @@ def check(work: Sequence[Work]) -> None:
         simulated = ["cross traffic"] if experiment.cross else []
         simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
         simulated += ["pings beside the flows"] if experiment.pings else []
+        simulated += ["a call"] if any(isinstance(flow.app, Call) for flow in experiment.flows) else []
         simulated += ["recovery inside the network"] if experiment.recovery is not None else []
         if simulated:
             raise UserError(simulated[0], where="on_kernel", expected="none, only the simulator has it")

@@ -1,7 +1,7 @@
 """Applications of flows: their records, and the syntax of ``race --app`` and of Experiment files.
 
 ``bulk``, ``transfers:1mb,every=2s``, ``paced:2mbit``, ``request:200bytes/100kb,n=50``, ``web:PAGE.har,http=2``,
-``./mine.py:Mine``.
+``call:max=2.5mbit``, ``./mine.py:Mine``.
 """
 
 from __future__ import annotations
@@ -91,6 +91,25 @@ class WebApp(Record):
     """Time between two loads [ns]."""
 
 
+class CallApp(Record):
+    """A video call over datagrams. The defaults are libwebrtc's for 720p, with the times that browsers took."""
+
+    fps: Annotated[int, Field(ge=1, le=240)] = 30
+    """Frames per second."""
+    start_bps: Annotated[int, Field(ge=30_000, le=LARGEST)] = 300_000
+    """Rate of the video at the start [bit/s]."""
+    max_bps: Annotated[int, Field(ge=30_000, le=10**9)] = 2_500_000
+    """Highest rate of the video [bit/s]."""
+    both_ways: bool = True
+    """Whether the receiver sends video, too."""
+    holds_rtt: bool = False
+    """Whether the jitter buffer waits an RTT longer once frames were retransmitted: libwebrtc without FEC."""
+    decode_ns: Annotated[int, Field(ge=0, le=10**9)] = 3_000_000
+    """Time to decode a frame [ns]."""
+    display_ns: Annotated[int, Field(ge=0, le=10**9)] = 10_000_000
+    """Time from the decoder to the display [ns]."""
+
+
 class PluginApp(Record):
     """An application in Python (`bentpipe.plugin.App`)."""
 
@@ -124,19 +143,25 @@ class Web(Record):
     web: WebApp
 
 
+class Call(Record):
+    """``{"call": {…}}``."""
+
+    call: CallApp
+
+
 class Plugin(Record):
     """``{"plugin": {…}}``."""
 
     plugin: PluginApp
 
 
-App = Literal["bulk"] | Transfers | Paced | Request | Web | Plugin
+App = Literal["bulk"] | Transfers | Paced | Request | Web | Call | Plugin
 """An application of a flow; ``"bulk"``: the sender always has data."""
 
-KINDS = ("bulk", "transfers", "paced", "request", "web")
+KINDS = ("bulk", "transfers", "paced", "request", "web", "call")
 """Built-in applications."""
 
-EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE, web:PAGE.har or ./FILE.py:CLASS"
+EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE, web:PAGE.har, call or ./FILE.py:CLASS"
 
 
 def parse_app(text: str, where: str = "app") -> App:
@@ -160,12 +185,14 @@ def parse_app(text: str, where: str = "app") -> App:
     kind = name.lower()
     if kind not in KINDS:
         raise UserError(f"no application {shown(name)}{did_you_mean(kind, KINDS)}", where=where, expected=EXPECTED)
-    first, _, more = (rest or "").partition(",")
-    options = _options(more, where)
     if kind == "bulk":
         if rest is not None:
             raise UserError(shown(text), where=where, expected="bulk alone, as it takes nothing")
         return "bulk"
+    if kind == "call":
+        return _call(_options(rest or "", where), where)
+    first, _, more = (rest or "").partition(",")
+    options = _options(more, where)
     if not first:
         raise UserError(f"{shown(text)} has no size or rate", where=where, expected=EXPECTED)
     readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request | Web]] = {
@@ -175,9 +202,13 @@ def parse_app(text: str, where: str = "app") -> App:
         "web": _web,
     }
     app = readers[kind](first, options, where)
+    _refuse_rest(kind, options, where)
+    return app
+
+
+def _refuse_rest(kind: str, options: dict[str, str], where: str) -> None:
     if options:
         raise UserError(f"{kind} takes no {shown(next(iter(options)))}; see docs/reference/race.md", where=where)
-    return app
 
 
 def app_name(app: App) -> str:
@@ -260,6 +291,22 @@ def _web(file: str, options: dict[str, str], where: str) -> Web:
             pause_ns=parse_time_ns(options.pop("pause", PAUSE), where),
         )
     )
+
+
+def _call(options: dict[str, str], where: str) -> Call:
+    rates = {f"{name}_bps": parse_rate_bps(options.pop(name), where) for name in ("start", "max") if name in options}
+    ways, fps, hold = (options.pop(*each) for each in (("ways", "2"), ("fps", "30"), ("hold", "jitter")))
+    _refuse_rest("call", options, where)
+    if ways not in ("1", "2"):
+        raise UserError(f"ways is {shown(ways)}", where=where, expected="1 (from the sender alone) or 2")
+    if hold not in ("jitter", "rtt"):
+        raise UserError(f"hold is {shown(hold)}", where=where, expected="jitter, or rtt for an RTT more")
+    if not (fps.isascii() and fps.isdigit() and 1 <= int(fps[:4]) <= 240):
+        raise UserError(f"fps is {shown(fps)}", where=where, expected="a whole number from 1 to 240")
+    low = next((name for name, value in rates.items() if not 30_000 <= value <= 10**9), None)
+    if low is not None:
+        raise UserError(f"{low[:-4]} is {rates[low]} bit/s", where=where, expected="30 kbit/s to 1 Gbit/s")
+    return Call(call=CallApp(**rates, fps=int(fps[:4]), both_ways=ways == "2", holds_rtt=hold == "rtt"))
 
 
 def _size(text: str, where: str) -> int:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from bentpipe.errors import UserError
 from bentpipe.objects import arguments
-from bentpipe.objects.network import Network
-from bentpipe.objects.profile import Profile, profile_of
+from bentpipe.objects.paths import native_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import polars as pl
 
-    from bentpipe._native import Network as NativeNetwork
-    from bentpipe._native import Profile as NativeProfile
     from bentpipe.objects.arguments import DurationLike, FileLike
-
-    PathLike = Profile | Network | FileLike
+    from bentpipe.objects.paths import PathLike
 
 
 def page_objects(page: FileLike) -> pl.DataFrame:
@@ -111,10 +105,9 @@ def load_page(
 
     from bentpipe.execution import pages
 
-    every = [paths] if isinstance(paths, (Profile, Network, str, os.PathLike)) else list(paths)
     rows = pages.load_page(
         arguments.file(page, "page"),
-        [_native(path, f"paths[{i}]") for i, path in enumerate(every)],
+        native_paths(paths),
         [schemes] if isinstance(schemes, str) else list(schemes),
         http=arguments.text(http, "http"),
         loads=arguments.integer(loads, "loads", 1),
@@ -126,11 +119,3 @@ def load_page(
     )
     overrides = {"speed_index_ms": pl.Float64, "fcp_ms": pl.Float64}
     return pl.DataFrame([each.to_dict() for each in rows], schema_overrides=overrides)
-
-
-def _native(path: PathLike, where: str) -> NativeProfile | NativeNetwork:
-    if isinstance(path, Network):
-        if path.native is None:
-            raise UserError("a Network of Profiles", where=where, expected="a Profile, or a Network of a constellation")
-        return path.native
-    return profile_of(path, where).native

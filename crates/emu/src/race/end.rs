@@ -105,7 +105,7 @@ impl End {
     /// A connection that is refused or reset; an application that asks for something impossible.
     pub fn run(&mut self) -> Result<(), Failure> {
         self.setting.clock.sleep_until(self.setting.start);
-        self.tell(Event::Started)?;
+        self.tell(&Event::Started)?;
         loop {
             let now = self.setting.clock.now();
             if now >= self.setting.stop {
@@ -147,7 +147,7 @@ impl End {
             if at_once > MAX_AT_ONCE {
                 return Err(self.refuse(Mistake::Spinning));
             }
-            self.tell_at(now, Event::Timer(timer))?;
+            self.tell_at(now, &Event::Timer(timer))?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl End {
                 self.setting.progress.on_arrival(now);
             }
             if now < self.setting.stop {
-                self.tell(event)?;
+                self.tell(&event)?;
             }
         }
         if self.streams.get(&id).is_some_and(Stream::is_over) {
@@ -237,13 +237,13 @@ impl End {
         Time(now.since(self.setting.begin).0)
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Failure> {
+    fn tell(&mut self, event: &Event) -> Result<(), Failure> {
         self.tell_at(self.setting.clock.now(), event)
     }
 
     /// Tell the application an event as one of `now`.
-    fn tell_at(&mut self, now: Time, event: Event) -> Result<(), Failure> {
-        self.app.on_event(self.run_time(now), &event, &mut self.actions);
+    fn tell_at(&mut self, now: Time, event: &Event) -> Result<(), Failure> {
+        self.app.on_event(self.run_time(now), event, &mut self.actions);
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain() {
             self.apply(action)?;
@@ -261,6 +261,10 @@ impl End {
             Action::SetTimer { at, timer } => self.timers.set(at, timer),
             Action::Record(item) => self.setting.progress.record(item),
             Action::Finish => self.setting.progress.finish(),
+            Action::Send(_) => {
+                let problem = "the application sends a datagram; expected none: on the kernel applications have TCP connections alone";
+                return Err(Failure::Socket(io::Error::new(ErrorKind::Unsupported, problem)));
+            }
         }
         Ok(())
     }

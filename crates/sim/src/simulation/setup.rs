@@ -135,6 +135,7 @@ impl Simulation {
             sources,
             touched: VecDeque::new(),
             payloads: Payloads::default(),
+            datagrams: Payloads::default(),
             one_way,
             overhead,
             timers: BinaryHeap::new(),

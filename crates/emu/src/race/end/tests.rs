@@ -22,7 +22,7 @@ impl App for Script {
     }
 
     fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
-        self.seen.lock().unwrap().push(*event);
+        self.seen.lock().unwrap().push(event.clone());
         (self.on_event)(now, event, actions);
     }
 }
@@ -61,7 +61,7 @@ fn ends(apps: [Handler; 2]) -> [(End, Arc<Mutex<Vec<Event>>>); 2] {
         own += 1;
         let seen = Arc::default();
         let mut end = End::new(Box::new(Script { on_event, seen: Arc::clone(&seen) }), listener, setting).unwrap();
-        end.tell(Event::Started).unwrap();
+        end.tell(&Event::Started).unwrap();
         (end, seen)
     })
 }
