@@ -29,7 +29,7 @@ def path(tmp_path_factory):
 
 def test_the_schemes_are_listed_with_their_tunables():
     rows = json.loads(run("recovery", "--json").stdout)
-    assert [row["name"] for row in rows] == ["linkguardian", "none", "satguard"]
+    assert [row["name"] for row in rows] == ["linkguardian", "none", "satguard", "tambur"]
     tries = next(tunable for tunable in rows[2]["tunables"] if tunable["name"] == "tries")
     assert (tries["default"], tries["min"], tries["max"]) == (3, 1, 16)
     assert all(tunable["meaning"] and tunable["source"] for row in rows for tunable in row["tunables"])
@@ -71,7 +71,7 @@ def test_recovery_from_python(path):
     [
         (
             "satgard",
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard",
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard, tambur",
         ),
         ("satguard:trie=2", "has no option `trie` (did you mean `tries`?)"),
         ("satguard:tries=0", "option `tries` is 0; expected a whole number from 1 to 16"),

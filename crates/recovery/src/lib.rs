@@ -1,6 +1,6 @@
 //! Loss recovery inside the network, as state machines without I/O and without a clock.
 //!
-//! A *scheme* retransmits lost packets on the link where they were lost. The simulator drives its machines through elements at the ends of links and paths
+//! A *scheme* retransmits lost packets on the link where they were lost, or codes them at the hosts. The simulator drives its machines through elements at the ends of links and paths
 //! ([`bentpipe_link::Network::set_ends`], [`bentpipe_link::Network::set_path_ends`]).
 //!
 //! | module | content |
@@ -9,6 +9,7 @@
 //! | [`linkguardian`] | `LinkGuardian`: a port's sequence numbers, retransmission in copies |
 //! | [`none`] | no recovery |
 //! | [`satguard`] | `SatGuard`: hop sequence numbers, handover-aware migration, order keeping |
+//! | [`tambur`] | `Tambur`: a streaming code at the hosts |
 //! | [`serial`] | numbers of 16 bits on the wire, of 64 bits in memory |
 //! | [`wire`] | the IPv6 option that carries them |
 //! | [`overhead`] | counters of what recovery costs |

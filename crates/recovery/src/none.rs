@@ -1,6 +1,6 @@
 //! No recovery inside the network: hosts retransmit.
 
-use crate::registry::Entry;
+use crate::registry::{Entry, Installed};
 
 /// `none` in the registry.
 pub const ENTRY: Entry = Entry {
@@ -9,5 +9,5 @@ pub const ENTRY: Entry = Entry {
     description: "no recovery inside the network: hosts retransmit",
     citation: "",
     options: &[],
-    install: |_, _, _, _| Ok(None),
+    install: |_, _, _, _| Ok(Installed::default()),
 };

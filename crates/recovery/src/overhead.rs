@@ -31,6 +31,8 @@ pub struct Overhead {
     pub skipped: Counter,
     /// Packets that an egress dropped: duplicates, or recovered after the longest hold.
     pub late: Counter,
+    /// Packets that the receiving host computed from parities.
+    pub decoded: Counter,
 }
 
 /// A counter.
@@ -58,7 +60,7 @@ impl Counter {
 impl Overhead {
     /// Return every counter with its name, in a fixed order.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 13] {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("header_bytes", self.header_bytes.get()),
             ("control_bytes", self.control_bytes.get()),
@@ -73,6 +75,7 @@ impl Overhead {
             ("held", self.held.get()),
             ("skipped", self.skipped.get()),
             ("late", self.late.get()),
+            ("decoded", self.decoded.get()),
         ]
     }
 }

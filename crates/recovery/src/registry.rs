@@ -2,6 +2,7 @@
 
 use crate::marking::Marked;
 use crate::overhead::Overhead;
+use crate::tambur;
 use bentpipe_link::{Network, NetworkError};
 use bentpipe_profile::NetworkSpec;
 use bentpipe_profile::names::{did_you_mean, nearest};
@@ -16,6 +17,7 @@ macro_rules! every_scheme {
             linkguardian
             none
             satguard
+            tambur
         }
     };
 }
@@ -28,8 +30,32 @@ macro_rules! entries {
 }
 every_scheme!(entries);
 
-/// Puts a scheme's elements into a network that carries no packets yet. Returns the counters of its overhead; `None`: it has no elements.
-pub type Install = fn(&mut Network, &NetworkSpec, &Values, &Marked) -> Result<Option<Arc<Overhead>>, NetworkError>;
+/// A scheme in a network.
+#[derive(Clone, Debug, Default)]
+pub struct Installed {
+    /// Counters of its overhead; `None`: it costs nothing.
+    pub overhead: Option<Arc<Overhead>>,
+    /// What the hosts do; `None`: nothing.
+    pub hosts: Option<AtHosts>,
+}
+
+impl Installed {
+    /// A scheme that acts inside the network alone.
+    #[must_use]
+    pub const fn inside(overhead: Arc<Overhead>) -> Self {
+        Self { overhead: Some(overhead), hosts: None }
+    }
+}
+
+/// What a scheme does at the hosts. The driver runs it between the transports and the network.
+#[derive(Clone, Debug)]
+pub enum AtHosts {
+    /// A streaming code for each direction of a flow's data.
+    Tambur(tambur::Options),
+}
+
+/// Puts a scheme's elements into a network that carries no packets yet.
+pub type Install = fn(&mut Network, &NetworkSpec, &Values, &Marked) -> Result<Installed, NetworkError>;
 
 /// A registered scheme.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +104,7 @@ pub fn install(
     network: &mut Network,
     spec: &NetworkSpec,
     marked: &Marked,
-) -> Result<Option<Arc<Overhead>>, SchemeError> {
+) -> Result<Installed, SchemeError> {
     let entry = find(name)?;
     Ok((entry.install)(network, spec, &entry.declared().check(given)?, marked)?)
 }
@@ -113,7 +139,7 @@ mod tests {
     fn errors_name_the_value_and_the_allowed_values() {
         assert_eq!(
             find("satgard").unwrap_err().to_string(),
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard"
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard, tambur"
         );
         let check = |option: &str, value: f64| {
             let given = [(option.to_owned(), value.into())].into();

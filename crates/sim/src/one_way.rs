@@ -38,9 +38,18 @@ impl OneWay {
         }
     }
 
-    /// Record that a datagram of a flow arrived.
-    pub fn arrive(&mut self, flow: usize, packet: &Packet) {
-        self.delays[flow].record(packet.at.since(packet.entered));
+    /// Record that a datagram of a flow, which entered the network at `entered`, arrived at `now`.
+    pub fn arrive(&mut self, flow: usize, entered: Time, now: Time) {
+        self.delays[flow].record(now.since(entered));
+    }
+
+    /// Record that the receiver computed a packet of a flow's connection from others.
+    pub fn decode(&mut self, flow: usize, connection: u32, packet: &TcpPacket, now: Time) {
+        if let TcpPacket::Segment(segment, _) = packet
+            && let Some(sent) = self.sent.remove(&(connection, segment.seq))
+        {
+            self.delays[flow].record(now.since(sent));
+        }
     }
 
     /// Forget a packet that found no route.

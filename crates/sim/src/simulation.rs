@@ -9,10 +9,12 @@
 //! which they set their timers. An endpoint receives what arrives at one instant as one batch, unless packets of others lie between. So a Run
 //! depends on its Experiment and its Profiles alone.
 
+mod coding;
 mod datagrams;
 mod pings;
 mod setup;
 
+use self::coding::Coding;
 use self::pings::Pings;
 use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
@@ -55,6 +57,8 @@ pub struct Simulation {
     datagrams: Payloads<Datagram>,
     /// Delays of the flows' data; `None`: the Experiment has no recovery.
     one_way: Option<OneWay>,
+    /// The code at the hosts; `None`: there is none.
+    coding: Option<Box<Coding>>,
     /// Counters of the recovery inside the network.
     overhead: Option<Arc<Overhead>>,
     batches: Batches,
@@ -115,7 +119,8 @@ impl Simulation {
         loop {
             let network = self.network.wake_at().unwrap_or(Time::MAX);
             let hosts = self.timer_at();
-            let clock = self.pings.next.min(self.next_sample).min(self.next_window);
+            let coding = self.coding.as_ref().map_or(Time::MAX, |coding| coding.wake_at());
+            let clock = self.pings.next.min(self.next_sample).min(self.next_window).min(coding);
             let next = network.min(hosts).min(clock);
             if next > until {
                 break;
@@ -127,6 +132,8 @@ impl Simulation {
                 self.run_host().map_err(|error| *error)?;
             } else if self.pings.next == next {
                 self.send_pings();
+            } else if coding == next {
+                self.send_parities();
             } else {
                 self.record(next);
             }
@@ -255,6 +262,7 @@ impl Simulation {
         if !self.pings.is_empty() {
             self.take_pings(&mut outcomes);
         }
+        let decoded = self.take_coded(&mut outcomes);
         if !self.datagrams.is_empty() {
             self.take_datagrams(&mut outcomes)?;
         }
@@ -283,7 +291,7 @@ impl Simulation {
         }
         outcomes.clear();
         self.outcomes = outcomes;
-        Ok(())
+        self.deliver_decoded(decoded)
     }
 
     /// Let an endpoint process the packets that arrived, and send its answers.
@@ -338,7 +346,10 @@ impl Simulation {
                 one_way.send(flow, index_u32(index), &content, body, now);
             }
             let packet = Packet::new(now, connection.path, direction, connection.counted_as, bytes, body);
-            let packet = Packet { ecn, flow_hash: index_u32(index), ..packet };
+            let mut packet = Packet { ecn, flow_hash: index_u32(index), ..packet };
+            if let (Some(coding), Owner::Flow { flow, .. }) = (&mut self.coding, connection.owner) {
+                coding.label_tcp(flow, direction == self.flows[flow].direction(), &mut packet, index_u32(index), content);
+            }
             if self.network.send(packet).is_err() {
                 self.payloads.take(body);
                 if let Some(one_way) = &mut self.one_way {
@@ -346,16 +357,17 @@ impl Simulation {
                 }
             }
         }
-        if !transport.is_observed() {
-            return;
-        }
-        if let Owner::Flow { flow, .. } = connection.owner {
+        let is_observed = transport.is_observed();
+        if is_observed && let Owner::Flow { flow, .. } = connection.owner {
             let rtts = &mut self.flows[flow].rtts;
             transport.rtt_samples().for_each(|rtt| rtts.record(rtt));
             while let Some((at, event)) = transport.next_event() {
                 let (t_s, detail) = (at.since(self.start).as_secs_f64(), event.detail());
                 self.output.row(&Row::Event(EventRow { t_s, flow: index_i64(flow), kind: event.kind(), detail: &detail }));
             }
+        }
+        if self.coding.is_some() {
+            self.send_parities();
         }
     }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod applications;
+mod coding;
 
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
     run_in_slices(experiment, profile, Nanos::from_secs(3600))

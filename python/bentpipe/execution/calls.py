@@ -11,6 +11,7 @@ import polars as pl
 from bentpipe.errors import UserError
 from bentpipe.execution import racing
 from bentpipe.experiments.apps import Call, parse_app
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs.run_record import World
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def results_of(run: Run) -> list[CallResult]:
     if items is None:
         return []
     experiment = run.record.experiment
-    scheme = "none" if experiment.recovery is None else experiment.recovery.scheme
+    scheme = "none" if experiment.recovery is None else recovery_name(experiment.recovery)
     rows = []
     for flow, path in zip(run.flow_numbers, run.flow_paths, strict=True):
         spec = experiment.flows[flow]

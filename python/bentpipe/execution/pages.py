@@ -10,6 +10,7 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.execution import racing
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs.run_record import World
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _loads_of(run: Run, page: str, http: str) -> list[PageLoad]:
     if items is None:
         return []
     experiment = run.record.experiment
-    scheme = run.scheme if experiment.recovery is None else f"{run.scheme}/{experiment.recovery.scheme}"
+    scheme = run.scheme if experiment.recovery is None else f"{run.scheme}/{recovery_name(experiment.recovery)}"
     rows = []
     for flow, path in zip(run.flow_numbers, run.flow_paths, strict=True):
         own = items.filter((pl.col("flow") == flow) & (pl.col("kind") == "page") & pl.col("completed_s").is_not_null())

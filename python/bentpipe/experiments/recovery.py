@@ -18,7 +18,7 @@ def recovery_schemes() -> list[dict[str, Any]]:
     Example:
         >>> import bentpipe as bp
         >>> [scheme["name"] for scheme in bp.recovery_schemes()]
-        ['linkguardian', 'none', 'satguard']
+        ['linkguardian', 'none', 'satguard', 'tambur']
     """
     return _native.recovery_schemes()
 

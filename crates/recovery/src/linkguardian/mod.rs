@@ -20,7 +20,7 @@ mod properties;
 pub mod receiver;
 pub mod sender;
 
-use crate::registry::Entry;
+use crate::registry::{Entry, Installed};
 use bentpipe_profile::Nanos;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number};
 
@@ -31,7 +31,7 @@ pub const ENTRY: Entry = Entry {
     description: "retransmission on the link by gaps in a port's numbers, with copies; no migration",
     citation: "LinkGuardian, SIGCOMM 2023",
     options: Options::SPECS,
-    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Some),
+    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
 };
 
 choices! {

@@ -26,7 +26,7 @@ mod properties;
 pub mod timer;
 pub mod upstream;
 
-use crate::registry::Entry;
+use crate::registry::{Entry, Installed};
 use bentpipe_profile::Nanos;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number, switch};
 
@@ -37,7 +37,7 @@ pub const ENTRY: Entry = Entry {
     description: "retransmission on the link, with migration at handovers and order kept per flow",
     citation: "SatGuard, WWW 2024",
     options: Options::SPECS,
-    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Some),
+    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
 };
 
 choices! {

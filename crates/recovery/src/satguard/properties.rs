@@ -65,7 +65,7 @@ fn numbers_wrap_at_line_rate() {
     air.loss = Some(Series::steps("loss", &bursts).unwrap());
     let spec = NetworkSpec::from_profiles(&[&profile(vec![hop("isl", &air)], vec![route(0, &[0])], vec![])]).unwrap();
     let mut network = Network::new(&spec, Streams::new(1)).unwrap();
-    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::All).unwrap().unwrap();
+    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::All).unwrap().overhead.unwrap();
     let mut out = Vec::new();
     for body in 0..100_000_u32 {
         let at = Time(u64::from(body) * 15_000); // 80 % of the capacity
@@ -86,7 +86,7 @@ fn numbers_wrap_at_line_rate() {
 fn other_traffic_passes_untouched() {
     let spec = two_satellites(LOSS_ONE / 10, &[], migrating, false);
     let mut network = Network::new(&spec, Streams::new(1)).unwrap();
-    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::Flows([1].into())).unwrap().unwrap();
+    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::Flows([1].into())).unwrap().overhead.unwrap();
     let mut out = Vec::new();
     for body in 0..2000 {
         let at = Time(u64::from(body) * MS);

@@ -1,5 +1,6 @@
 //! How an Experiment is set up.
 
+use super::coding::Coding;
 use super::pings::Pings;
 use super::{AppPlugins, Simulation, index_u32};
 use crate::batches::Batches;
@@ -16,7 +17,7 @@ use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{Events, PendingEvents};
 use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
 use bentpipe_recovery::marking::Marked;
-use bentpipe_recovery::registry::install;
+use bentpipe_recovery::registry::{AtHosts, Installed, install};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
@@ -100,9 +101,9 @@ impl Simulation {
             });
         }
         let mut network = Network::new(spec, Streams::new(experiment.seed))?;
-        let overhead = match &experiment.recovery {
+        let installed = match &experiment.recovery {
             Some(recovery) => install(&recovery.scheme, &recovery.options, &mut network, spec, &Marked::All)?,
-            None => None,
+            None => Installed::default(),
         };
         let flows = experiment
             .flows
@@ -118,6 +119,8 @@ impl Simulation {
         network.set_separate_flows(index_u32(flows.len() + experiment.pings.len()));
         let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
         let one_way = experiment.recovery.as_ref().map(|_| OneWay::new(flows.len()));
+        let coding = installed.hosts.as_ref().zip(installed.overhead.clone());
+        let coding = coding.map(|(AtHosts::Tambur(options), overhead)| Box::new(Coding::new(options, flows.len(), overhead)));
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
         let path_events = PendingEvents::new(Events::of_network(spec, start, end));
@@ -137,7 +140,8 @@ impl Simulation {
             payloads: Payloads::default(),
             datagrams: Payloads::default(),
             one_way,
-            overhead,
+            coding,
+            overhead: installed.overhead,
             timers: BinaryHeap::new(),
             timer_count: 0,
             now: start,
