@@ -30,7 +30,7 @@ ALLOWED = {
         "bentpipe-apps",
         "bentpipe-recovery",
     },
-    "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps"},
+    "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps", "bentpipe-recovery"},
     "bentpipe-logs": set(),
     "bentpipe-py": {
         "bentpipe-profile",

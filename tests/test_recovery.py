@@ -94,10 +94,14 @@ def test_a_scheme_is_written_as_users_write_it():
     assert [recovery_name(each) for each in parsed] == ["none", "satguard:hold=longest,tries=2"]
 
 
-def test_a_kernel_has_no_recovery(path, tmp_path):
-    done = run("race", path, "--recovery", "satguard", "--on-kernel", "--duration", 2, "-o", tmp_path)
+def test_a_scheme_at_the_hosts_is_refused_on_an_emulated_path(path, tmp_path):
+    expected = "--recovery: tambur acts at the hosts, and only the simulator has it; expected linkguardian or none or"
+    done = run("race", path, "--recovery", "tambur", "--on-kernel", "--duration", 2, "-o", tmp_path)
     assert done.exit_code == 2
-    assert "recovery inside the network" in done.output
+    assert expected.removeprefix("--recovery: ") in done.output
+    done = run("run", path, "--recovery", "tambur", "--", "true")
+    assert done.exit_code == 2
+    assert expected in done.output
 
 
 def test_an_experiment_with_flows_has_one_scheme(path):

@@ -102,6 +102,9 @@ pub enum EmuError {
     /// The Profile does not make a network.
     #[error(transparent)]
     Network(#[from] bentpipe_link::NetworkError),
+    /// The recovery scheme does not exist, or not so.
+    #[error(transparent)]
+    Recovery(#[from] bentpipe_recovery::registry::SchemeError),
     /// The Profile is not valid.
     #[error(transparent)]
     Profile(#[from] bentpipe_profile::ProfileError),
@@ -132,6 +135,7 @@ impl EmuError {
             | Self::Capture { .. }
             | Self::DeviceGone { .. }
             | Self::Network(_)
+            | Self::Recovery(_)
             | Self::Profile(_) => "user",
             Self::Interface { .. } | Self::Flow { .. } | Self::Internal(_) | Self::Spec(_) | Self::System { .. } | Self::Orphaned => {
                 "emulator"

@@ -9,6 +9,7 @@
 //! The elements use *logical* time: later elements see a late packet at its due time. So lateness is measured per packet and does not accumulate.
 
 mod ends;
+pub mod recovery;
 mod report;
 
 pub use report::{RelayEvent, RelayReport};
@@ -30,9 +31,10 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::run::{Links, NoRoute};
-use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, Streams, Time};
+use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
 use ends::PathEnds;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use recovery::PathRecovery;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +62,7 @@ pub struct Relay {
     ends: PathEnds,
     profile: Arc<Profile>,
     role: String,
+    recovery: PathRecovery,
     streams: Streams,
     begin: Begin,
     at_end: AtEnd,
@@ -86,7 +89,7 @@ impl Relay {
     pub fn new(
         profile: Arc<Profile>,
         role: &str,
-        streams: Streams,
+        (mut recovery, streams): (PathRecovery, Streams),
         (begin, at_end): (Begin, AtEnd),
         devices: [Device; 2],
         gateway: Option<Gateway>,
@@ -99,7 +102,7 @@ impl Relay {
         for (fd, name) in devices.iter().map(AsFd::as_fd).zip(0..).chain(others) {
             epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, name)).map_err(system("epoll_ctl"))?;
         }
-        let network = Network::new(&NetworkSpec::from_profiles(&[&profile])?, streams)?;
+        let network = recovery.network(&profile, streams)?;
         Ok(Self {
             clock: Clock::starting_at(Time::ZERO, Nanos(0)),
             wall_drift: WallClockDrift::now(),
@@ -108,6 +111,7 @@ impl Relay {
             ends: PathEnds::new(devices, gateway),
             profile,
             role: role.to_owned(),
+            recovery,
             streams,
             begin,
             at_end,
@@ -317,7 +321,7 @@ impl Relay {
         let end = self.profile_end();
         let at = self.begin.restart_at(end);
         let shift = Nanos(end.0 - at.0);
-        let mut network = Network::new(&NetworkSpec::from_profiles(&[&self.profile])?, self.streams)?;
+        let mut network = self.recovery.network(&self.profile, self.streams)?;
         network.run_until(at, &mut Vec::new());
         if self.ends.tap.is_some() {
             network.record_stages();
@@ -352,6 +356,7 @@ impl Relay {
         }
         let no_route = |direction| self.passages.current.network.no_route_drops(0, direction);
         self.report.no_route = NoRoute { up: no_route(Direction::Up), down: no_route(Direction::Down) };
+        self.report.recovery = self.recovery.summary();
         self.report.held = self.passages.packets() as u64;
         self.ends.report(&mut self.report);
         self.report.ingress_wait_p99_ms = (self.ingress_wait.n() > 0).then(|| self.ingress_wait.quantile_ms(99, 100));

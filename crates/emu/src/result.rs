@@ -3,7 +3,7 @@
 
 use bentpipe_profile::Time;
 use bentpipe_profile::experiment::Experiment;
-use bentpipe_profile::run::{AppSummary, FlowFacts, NoRoute, Samples, Summary};
+use bentpipe_profile::run::{AppSummary, FlowFacts, NoRoute, RecoverySummary, Samples, Summary};
 use serde::{Deserialize, Serialize};
 
 /// The emulator's part of the summary.
@@ -22,6 +22,9 @@ pub struct EmulationResult {
     /// Packets dropped because there was no route.
     #[serde(default)]
     pub no_route: NoRoute,
+    /// Loss recovery on the path and its counters; `None`: there was none.
+    #[serde(default)]
+    pub recovery: Option<RecoverySummary>,
 }
 
 /// Result of one flow. Fields as in [`FlowFacts`].
@@ -69,6 +72,7 @@ impl EmulationResult {
             .collect();
         let mut summary = Summary::of(&self.experiment, &facts, samples, self.start, self.end, self.packets);
         summary.no_route = self.no_route;
+        summary.recovery.clone_from(&self.recovery);
         for (flow, summary) in self.flows.iter().zip(&mut summary.flows) {
             summary.app.clone_from(&flow.app);
             if !flow.is_complete || flow.stop <= flow.start {

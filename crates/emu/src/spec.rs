@@ -2,7 +2,7 @@
 
 use crate::error::EmuError;
 use crate::gateway::destinations::Reach;
-use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostSpec};
+use bentpipe_profile::experiment::{EcnMode, Experiment, FlowSpec, HostSpec, RecoverySpec};
 use bentpipe_profile::table::Table;
 use bentpipe_profile::{Nanos, Profile, ProfileError, QueueRule, Time, Utc};
 use serde::Deserialize;
@@ -110,6 +110,9 @@ pub struct Spec {
     /// Queues that replace the Profile's, for a program; a race's are in its Experiment.
     #[serde(default)]
     pub queues: Vec<QueueRule>,
+    /// Loss recovery on the path, for a program; a race's is in its Experiment.
+    #[serde(default)]
+    pub recovery: Option<RecoverySpec>,
     /// Source of the traffic.
     pub workload: Workload,
 }
@@ -126,6 +129,15 @@ impl Spec {
             Workload::Program { .. } if self.queues.is_empty() => profile,
             Workload::Program { .. } => Arc::new(profile.with_queues(&self.role, &self.queues)?),
         })
+    }
+
+    /// Loss recovery on the path.
+    #[must_use]
+    pub const fn recovery(&self) -> Option<&RecoverySpec> {
+        match &self.workload {
+            Workload::Race { experiment } => experiment.recovery.as_ref(),
+            Workload::Program { .. } => self.recovery.as_ref(),
+        }
     }
 
     /// ECN mode that the flows of a race need; `None`: the kernel's default.

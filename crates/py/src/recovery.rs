@@ -21,6 +21,7 @@ pub fn recovery_schemes(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         row.set_item("status", entry.status)?;
         row.set_item("description", entry.description)?;
         row.set_item("source", entry.citation)?;
+        row.set_item("at_hosts", entry.at_hosts)?;
         row.set_item("tunables", tunables)?;
         list.append(row)?;
     }

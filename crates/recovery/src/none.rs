@@ -8,6 +8,7 @@ pub const ENTRY: Entry = Entry {
     status: "complete",
     description: "no recovery inside the network: hosts retransmit",
     citation: "",
+    at_hosts: false,
     options: &[],
     install: |_, _, _, _| Ok(Installed::default()),
 };

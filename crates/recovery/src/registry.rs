@@ -68,6 +68,8 @@ pub struct Entry {
     pub description: &'static str,
     /// Paper or code that it comes from.
     pub citation: &'static str,
+    /// Whether it acts at the hosts, which the emulator does not change.
+    pub at_hosts: bool,
     /// Options.
     pub options: &'static [OptionSpec],
     /// Puts it into a network.

@@ -11,6 +11,7 @@
 
 mod coding;
 mod datagrams;
+mod hashes;
 mod pings;
 mod setup;
 
@@ -170,7 +171,8 @@ impl Simulation {
             for (number, flow) in summary.flows.iter_mut().enumerate() {
                 [flow.owd_p50_ms, flow.owd_p99_ms] = one_way.percentiles_ms(number);
             }
-            let overhead = self.overhead.iter().flat_map(|overhead| overhead.named()).collect();
+            let overhead = self.overhead.iter().flat_map(|overhead| overhead.named());
+            let overhead = overhead.map(|(name, value)| (name.to_owned(), value)).collect();
             summary.recovery = Some(RecoverySummary { scheme: recovery.scheme.clone(), overhead });
         }
         for index in self.flows.len()..self.connections.len() {

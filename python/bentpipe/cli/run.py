@@ -106,6 +106,14 @@ ListenWithin = Annotated[
     float,
     typer.Option(parser=_listen_within, metavar="DURATION", help="Longest wait for the server to listen, such as 10s."),
 ]
+Recovery = Annotated[
+    str | None,
+    typer.Option(
+        help="Loss recovery on the path: a scheme of `bentpipe recovery`, with its tunables, such as "
+        "satguard:tries=2. [default: none]",
+        show_default=False,
+    ),
+]
 Capture = Annotated[
     bool,
     typer.Option(
@@ -136,6 +144,7 @@ def run(
     no_internet: NoInternet = False,
     allow_local: AllowLocal = False,
     aqm: Aqm = None,
+    recovery: Recovery = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
     live: Live = False,
@@ -187,6 +196,7 @@ def run(
             gateway_controller=gateway_cc,
             internet="none" if no_internet else "any" if allow_local else "public",
             queues=aqm or [],
+            recovery=recovery,
             capture=capture,
             listen_within_s=listen_within,
             on_rows=on_rows,
@@ -209,6 +219,7 @@ def shell(
     no_internet: NoInternet = False,
     allow_local: AllowLocal = False,
     aqm: Aqm = None,
+    recovery: Recovery = None,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
     *,
@@ -239,6 +250,7 @@ def shell(
         no_internet=no_internet,
         allow_local=allow_local,
         aqm=aqm,
+        recovery=recovery,
         capture=capture,
         listen_within=listen_within,
         **vars(made),

@@ -17,6 +17,7 @@ from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
 from bentpipe.experiments.apps import Call
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
+from bentpipe.experiments.recovery import check_emulated
 from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def check(work: Sequence[Work]) -> None:
         raise UserError(f"{AVAILABLE}: {error.strerror}; a race on the kernel needs Linux") from error
     for item in work:
         experiment = item.experiment
+        if experiment.recovery is not None:
+            check_emulated(experiment.recovery)
         if in_python := [flow.controller for flow in experiment.flows if is_python_controller(flow.controller)]:
             raise UserError(
                 f"{in_python[0]} is a Python controller",
@@ -89,7 +92,6 @@ def check(work: Sequence[Work]) -> None:
         simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
         simulated += ["pings beside the flows"] if experiment.pings else []
         simulated += ["a call"] if any(isinstance(flow.app, Call) for flow in experiment.flows) else []
-        simulated += ["recovery inside the network"] if experiment.recovery is not None else []
         if simulated:
             raise UserError(simulated[0], where="on_kernel", expected="none, only the simulator has it")
         if len(experiment.profiles) != 1:

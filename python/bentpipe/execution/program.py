@@ -18,6 +18,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.rows import RowThread, RunRows
 from bentpipe.experiments.experiment import Experiment, ProfileRef
+from bentpipe.experiments.recovery import parse_path_recovery
 from bentpipe.measurements.tool_output.parsed import FILE, RAW, Parsed, parse
 from bentpipe.measurements.tool_output.tee import Tee
 from bentpipe.profiles.queues import parse_queue
@@ -67,6 +68,7 @@ def run_program(
     gateway_controller: str | None = None,
     internet: Internet = "public",
     queues: Sequence[str] = (),
+    recovery: str | None = None,
     capture: bool = False,
     listen_within_s: float = 10.0,
     on_rows: OnRows | None = None,
@@ -90,6 +92,8 @@ def run_program(
         internet: Addresses that the program can reach beside the server: ``public``; ``any``: private addresses and
             this machine's networks too, with this user's access; ``none``. This is no sandbox.
         queues: Queue disciplines that replace the Profile's own, in the syntax of `bentpipe.profiles.queues`.
+        recovery: Loss recovery on the path: a scheme of `bentpipe recovery` that acts inside the network, with its
+            tunables. The Run records it and its overhead.
         capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`.
         listen_within_s: Longest wait for the server to listen [s].
         on_rows: Called with the rows of the Run while it goes on, as lines of JSON (`bentpipe.runs.rows`), in a thread
@@ -125,6 +129,7 @@ def run_program(
         gateway_controller=gateway_controller,
         internet=internet,
         queues=tuple(parse_queue(text) for text in queues),
+        recovery=None if recovery is None else parse_path_recovery(recovery),
         listen_within_s=listen_within_s,
     )
     with contextlib.ExitStack() as stack:

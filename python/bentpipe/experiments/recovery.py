@@ -57,6 +57,21 @@ def parse_recovery(text: str, where: str = "recovery") -> Recovery:
     return schemes[0]
 
 
+def parse_path_recovery(text: str, where: str = "recovery") -> Recovery:
+    """Parse one scheme for an emulated path. Raises `UserError`, also for a scheme that acts at the hosts."""
+    recovery = parse_recovery(text, where)
+    check_emulated(recovery, where)
+    return recovery
+
+
+def check_emulated(recovery: Recovery, where: str = "recovery") -> None:
+    """Check that the emulator has a scheme: one inside the network. Raises `UserError`."""
+    inside = [scheme["name"] for scheme in recovery_schemes() if not scheme["at_hosts"]]
+    if recovery.scheme not in inside:
+        problem = f"{recovery.scheme} acts at the hosts, and only the simulator has it"
+        raise UserError(problem, where=where, expected=" or ".join(inside))
+
+
 def recovery_name(recovery: Recovery) -> str:
     """Return a scheme as users write it: its name, and the tunables that are set."""
     options = ",".join(f"{name}={_plain(value)}" for name, value in sorted(recovery.options.items()))

@@ -358,6 +358,7 @@ class Profile(ProfileView):
         gateway_cc: str | None = None,
         internet: Literal["public", "any", "none"] = "public",
         queue: str | Sequence[str] = (),
+        recovery: str | None = None,
         capture: bool = False,
         listen_within: DurationLike = 10.0,
         on_row: Callable[[Row], object] | None = None,
@@ -379,6 +380,7 @@ class Profile(ProfileView):
             gateway_cc: This kernel's congestion controller for TCP data from the Internet; default: the kernel's own.
             internet: What the program reaches beside the server: public addresses, ``any``, or ``none``.
             queue: Queue discipline that replaces the Profile's own, as in `Experiment`.
+            recovery: Loss recovery on the path: a scheme of `recovery_schemes` inside the network, with its tunables.
             capture: Store the packets of both ends in the Run, as pcapng.
             listen_within: Longest wait for the server to listen.
             on_row: Called with each row of the Run while it goes on (`bentpipe.runs.rows`), in a thread of its own; if
@@ -409,6 +411,7 @@ class Profile(ProfileView):
             gateway_controller=arguments.optional_text(gateway_cc, "gateway_cc"),
             internet=arguments.choice(internet, "internet", ("public", "any", "none")),
             queues=arguments.texts(queue, "queue"),
+            recovery=arguments.optional_text(recovery, "recovery"),
             capture=capture,
             listen_within_s=arguments.seconds(listen_within, "listen_within"),
             on_rows=arguments.row_callback(on_row, "on_row"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.experiments.flow_names import COMMAND
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs.store import Run
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _view(run: Run) -> Run:
     )
     options = [word for queue in program.queues for word in ("--aqm", queue)]
     options += ["--gateway-cc", program.gateway_controller] if program.gateway_controller else []
+    options += ["--recovery", recovery_name(recovery)] if (recovery := run.record.experiment.recovery) else []
     options += ["--mtu", str(program.mtu)] if program.mtu != 1500 else []
     record = run.record.replace(
         scheme=COMMAND + shlex.join(program.command) + (f" ({shlex.join(options)})" if options else ""),

@@ -2,7 +2,7 @@
 
 use crate::flows::Span;
 use crate::header::FlowKey;
-use bentpipe_profile::run::{Links, NoRoute};
+use bentpipe_profile::run::{Links, NoRoute, RecoverySummary};
 use serde::Serialize;
 
 /// Message from the relay to the session.
@@ -36,6 +36,9 @@ pub struct RelayReport {
     /// `refused` by direction.
     #[serde(skip)]
     pub no_route: NoRoute,
+    /// Loss recovery on the path and its counters.
+    #[serde(skip)]
+    pub recovery: Option<RecoverySummary>,
     /// Packets still on the path at the end.
     pub held: u64,
     /// Packets that the receiving kernel rejected.

@@ -83,6 +83,6 @@ pub fn program_experiment(spec: &Spec, profile: &Profile, during: (Time, Time), 
         cross: Vec::new(),
         pings: Vec::new(),
         test: None,
-        recovery: None,
+        recovery: spec.recovery.clone(),
     }
 }

@@ -265,7 +265,8 @@ impl Session {
             let flows = observation.specs(&self.context.spec.role);
             (program_experiment(&self.context.spec, &self.context.profile, (self.start, end), flows), observation.results())
         });
-        let result = EmulationResult { experiment, flows, start: self.start, end, packets: report.delivered, no_route: report.no_route };
+        let (packets, no_route, recovery) = (report.delivered, report.no_route, report.recovery.clone());
+        let result = EmulationResult { experiment, flows, start: self.start, end, packets, no_route, recovery };
         let endpoints = self.context.sampler.observed().values().map(|seen| (seen.key.client, seen.key.server)).collect();
         let gateway = self.context.gateway.as_deref();
         let (closes_missed, closes_unavailable) = self.context.sampler.closes_missed();

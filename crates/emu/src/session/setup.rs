@@ -20,6 +20,7 @@ use crate::names::name_server;
 use crate::programs::{ChildReaper, ExitReason};
 use crate::race::SharedItems;
 use crate::relay::Relay;
+use crate::relay::recovery::PathRecovery;
 use crate::sampler::Sampler;
 use crate::server::{self, Processes};
 use crate::spec::{Workload, read_spec};
@@ -95,7 +96,15 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
     };
     // Indexed by the direction in which the host behind the device sends.
     let devices = [client_device, server_device];
-    let relay = Relay::new(Arc::clone(&profile), &spec.role, streams, (spec.begin, spec.at_end), devices, gateway, grouping)?;
+    let relay = Relay::new(
+        Arc::clone(&profile),
+        &spec.role,
+        (PathRecovery::new(spec.recovery()), streams),
+        (spec.begin, spec.at_end),
+        devices,
+        gateway,
+        grouping,
+    )?;
     let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
     let (watched, ended) = (Vec::new(), BTreeMap::new());

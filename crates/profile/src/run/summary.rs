@@ -56,12 +56,12 @@ pub struct Summary {
 }
 
 /// A scheme of loss recovery in a Run, and what it cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverySummary {
     /// Name of the scheme.
     pub scheme: String,
     /// Its counters, by name; empty: it has none.
-    pub overhead: BTreeMap<&'static str, u64>,
+    pub overhead: BTreeMap<String, u64>,
 }
 
 /// Packets dropped because there was no route, by direction.

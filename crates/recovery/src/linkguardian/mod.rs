@@ -30,6 +30,7 @@ pub const ENTRY: Entry = Entry {
     status: "a baseline: no backpressure to the sender's queue; timeouts scaled to the hop's RTT",
     description: "retransmission on the link by gaps in a port's numbers, with copies; no migration",
     citation: "LinkGuardian, SIGCOMM 2023",
+    at_hosts: false,
     options: Options::SPECS,
     install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
 };

@@ -36,6 +36,7 @@ pub const ENTRY: Entry = Entry {
     status: "as in the paper; choices that it leaves open are stated in docs/design/015-recovery.md",
     description: "retransmission on the link, with migration at handovers and order kept per flow",
     citation: "SatGuard, WWW 2024",
+    at_hosts: false,
     options: Options::SPECS,
     install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
 };

@@ -29,6 +29,7 @@ pub const ENTRY: Entry = Entry {
     status: "a baseline: packets as symbols, a rule in place of the trained model",
     description: "a streaming code between the hosts: parities recover lost packets if the next frames arrive",
     citation: "Tambur, NSDI 2023",
+    at_hosts: true,
     options: Options::SPECS,
     install: |_, _, values, _| Ok(Installed { overhead: Some(Arc::default()), hosts: Some(AtHosts::Tambur(Options::read(values))) }),
 };

@@ -2,6 +2,7 @@
 //! place in it, and their content is kept until no parity can recover it any more; parities and reports are packets of their own.
 
 use super::Simulation;
+use super::hashes::{CODES, flow_of_datagram};
 use crate::batches::Receiving;
 use crate::connection::Owner;
 use crate::error::SimError;
@@ -16,9 +17,6 @@ use bentpipe_recovery::tambur::{HEADER_BYTES, Options, Parity, REPORT_BYTES, Rep
 use bentpipe_transport::{Arrival, TcpPacket};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Parities and reports of code `n` have this hash plus `n`.
-const FIRST_HASH: u32 = 3 << 30;
 
 /// Content of a packet of data.
 #[derive(Clone, Debug)]
@@ -109,7 +107,7 @@ impl Coding {
             let Some((path, direction, flow)) = code.way else { continue };
             let mut send = |direction, bytes: u32, own| {
                 let packet = Packet::new(now, path, direction, flow, bytes, self.own.put(own));
-                packets.push(Packet { flow_hash: FIRST_HASH + number, ..packet });
+                packets.push(Packet { flow_hash: CODES + number, ..packet });
                 self.overhead.control_bytes.add(u64::from(bytes));
             };
             for parity in code.sender.close_if_due(now) {
@@ -132,8 +130,8 @@ impl Coding {
     fn take(&mut self, now: Time, outcomes: &mut Vec<(Outcome, Packet)>, is_datagram: impl Fn(&Packet) -> bool) -> Vec<Decoded> {
         let mut decoded = Vec::new();
         outcomes.retain(|(outcome, packet)| {
-            let number = packet.flow_hash.wrapping_sub(FIRST_HASH) as usize;
-            let is_own = packet.flow_hash >= FIRST_HASH && number < self.codes.len();
+            let number = packet.flow_hash.wrapping_sub(CODES) as usize;
+            let is_own = packet.flow_hash >= CODES && number < self.codes.len();
             let (number, recovered) = if is_own {
                 let Some(own) = self.own.take(packet.body) else { return false };
                 let code = &mut self.codes[number];
@@ -178,7 +176,7 @@ impl Simulation {
     pub(super) fn take_coded(&mut self, outcomes: &mut Vec<(Outcome, Packet)>) -> Vec<Decoded> {
         let flows = self.flows.len();
         let now = self.now;
-        let is_datagram = |packet: &Packet| super::datagrams::flow_of(packet, flows).is_some();
+        let is_datagram = |packet: &Packet| flow_of_datagram(packet, flows).is_some();
         self.coding.as_mut().map_or_else(Vec::new, |coding| coding.take(now, outcomes, is_datagram))
     }
 

@@ -1,23 +1,15 @@
 //! Datagrams of the flows' applications: the hosts send each once, over UDP, and whatever arrives goes to the other end.
 
 use super::coding::Content;
+use super::hashes::{DATAGRAMS, flow_of_datagram};
 use super::{Simulation, index_u32};
 use crate::error::SimError;
 use bentpipe_apps::{Datagram, Event};
 use bentpipe_link::{Outcome, Packet};
 use bentpipe_profile::Time;
 
-/// Packets of flow `n`'s datagrams have this hash plus `n`; connections have smaller ones, and pings larger ones.
-const FIRST_HASH: u32 = 1 << 31;
-
 /// IPv4 and UDP headers [bytes].
 const HEADER_BYTES: u32 = 28;
-
-/// Return the flow of a datagram; `None`: the packet is none. `flows`: how many there are.
-pub(super) fn flow_of(packet: &Packet, flows: usize) -> Option<usize> {
-    let flow = packet.flow_hash.checked_sub(FIRST_HASH).map(|flow| flow as usize);
-    flow.filter(|&flow| flow < flows)
-}
 
 impl Simulation {
     /// Send a datagram of an application at the end `end` of a flow. One that has no route is lost.
@@ -29,7 +21,7 @@ impl Simulation {
         let content = self.coding.is_some().then(|| Content::Datagram(datagram.clone(), self.now));
         let body = self.datagrams.put(datagram);
         let packet = Packet::new(self.now, path, direction, index_u32(flow), bytes, body);
-        let mut packet = Packet { flow_hash: FIRST_HASH + index_u32(flow), ..packet };
+        let mut packet = Packet { flow_hash: DATAGRAMS + index_u32(flow), ..packet };
         if let (Some(coding), Some(content)) = (&mut self.coding, content) {
             coding.label(flow, end == 0, &mut packet, content);
         }
@@ -42,12 +34,12 @@ impl Simulation {
     /// Take datagrams out of the packets that left the network, and give those that arrived to the applications.
     pub(super) fn take_datagrams(&mut self, outcomes: &mut Vec<(Outcome, Packet)>) -> Result<(), Box<SimError>> {
         let flows = self.flows.len();
-        if outcomes.iter().all(|(_, packet)| flow_of(packet, flows).is_none()) {
+        if outcomes.iter().all(|(_, packet)| flow_of_datagram(packet, flows).is_none()) {
             return Ok(());
         }
         let mut left = Vec::new();
         outcomes.retain(|(outcome, packet)| {
-            let flow = flow_of(packet, flows);
+            let flow = flow_of_datagram(packet, flows);
             left.extend(flow.map(|flow| (flow, *outcome, *packet)));
             flow.is_none()
         });

@@ -23,7 +23,7 @@ fn run(path: &Arc<Profile>, app: &AppSpec, scheme: &str, options: &[(&str, f64)]
 
 fn counter(data: &RunData, name: &str) -> u64 {
     let overhead = &data.summary.recovery.as_ref().expect("a Run with recovery").overhead;
-    *overhead.iter().find(|(key, _)| **key == name).expect("this counter exists").1
+    *overhead.iter().find(|(key, _)| *key == name).expect("this counter exists").1
 }
 
 /// Two Mbit/s in messages: far below what the path carries.

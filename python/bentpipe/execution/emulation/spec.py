@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
-    from bentpipe.experiments.experiment import Host
+    from bentpipe.experiments.experiment import Host, Recovery
     from bentpipe.profiles.queue_rules import QueueRule
 
 AtEnd = Literal["loop", "hold", "stop"]
@@ -55,6 +55,7 @@ class Spec:
         capture: Existing folder for packet captures of both ends (`CAPTURES`); None: no capture.
         queues: Queues that replace the Profile's, from `bentpipe.profiles.queues.parse_queue`, for a program; a race's
             are in its Experiment.
+        recovery: Loss recovery on the path, for a program; a race's is in its Experiment. None: there is none.
         listen_within_s: Timeout for a server to listen [s].
         grace_s: Time between the signal to stop and the end [s].
         sample_step_ns: Interval of `samples` [ns].
@@ -72,6 +73,7 @@ class Spec:
     hosts: Host | None = None
     capture: Path | None = None
     queues: tuple[QueueRule, ...] = ()
+    recovery: Recovery | None = None
     listen_within_s: float = 10.0
     grace_s: float = 3.0
     sample_step_ns: int = SAMPLE_STEP_NS
@@ -101,6 +103,7 @@ class Spec:
                 "internet": self.internet,
                 "hosts": self.hosts and self.hosts.to_dict(),
                 "capture": self.capture and _bytes(str(self.capture.absolute())),
+                "recovery": self.recovery and self.recovery.to_dict(),
                 "queues": [rule.to_dict() for rule in self.queues],
                 "workload": _in_bytes(self.workload),
             }
