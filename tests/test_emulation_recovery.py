@@ -81,4 +81,5 @@ def test_a_race_on_the_kernel_has_recovery(tmp_path, lossy):
     done = bentpipe("race", lossy, "--on-kernel", *options, timeout_s=60)
     assert done.returncode == 0, done.stderr
     flows = {each["recovery"]: each["flows"][0] for each in json.loads(done.stdout)["runs"]}
-    assert flows["linkguardian"]["retransmits"] < flows["none"]["retransmits"] / 3
+    # 1 % of loss keeps CUBIC far below the path's 100 Mbit/s.
+    assert flows["linkguardian"]["goodput_bps"] > 1.5 * flows["none"]["goodput_bps"]
