@@ -11,7 +11,12 @@ from bentpipe.cli import options
 
 app = typer.Typer()
 
-Page = Annotated[Path, typer.Argument(metavar="PAGE", help="A page as a HAR file (HTTP Archive).", show_default=False)]
+Page = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PAGE", help="A page as a HAR file (HTTP Archive), or median: a built-in page.", show_default=False
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -32,10 +37,10 @@ def show(page: Page, as_json: options.AsJson = False) -> None:
     Example:
         bentpipe web show PAGE.har
     """
-    from bentpipe.apps.web.har import read_har
+    from bentpipe.apps.web.read import read_page
     from bentpipe.cli.console import note, print_json, say, table
 
-    read = read_har(page)
+    read = read_page(page)
     by_host = [(name, [each for each in read.objects if each.host == host]) for host, name in enumerate(read.hosts)]
     sizes = [(name, len(own), sum(each.response_bytes for each in own)) for name, own in by_host]
     if as_json:

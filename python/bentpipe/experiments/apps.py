@@ -267,12 +267,12 @@ PAUSE = "1s"
 
 
 def _web(file: str, options: dict[str, str], where: str) -> Web:
-    from bentpipe.apps.web.har import read_har
+    from bentpipe.apps.web.read import read_page
 
     http = options.pop("http", "2")
     if http not in ("1", "2"):
         raise UserError(f"http is {shown(http)}", where=where, expected="1 or 2")
-    page = read_har(file)
+    page = read_page(file)
     objects = tuple(
         WebObject(
             host=each.host,

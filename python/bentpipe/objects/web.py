@@ -38,9 +38,9 @@ def page_objects(page: FileLike) -> pl.DataFrame:
     """
     import polars as pl
 
-    from bentpipe.apps.web.har import read_har
+    from bentpipe.apps.web.read import read_page
 
-    read = read_har(arguments.file(page, "page"))
+    read = read_page(arguments.file(page, "page"))
     rows = [
         {
             "url": each.url,

@@ -23,6 +23,7 @@ STUDIES: Mapping[str, str] = {
     "huston-2024": "huston_2024",
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
+    "satguard": "satguard",
     "t3p-cc": "t3p_cc",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",

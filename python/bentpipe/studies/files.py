@@ -241,6 +241,52 @@ class LeoField(PublishedFile):
     """Number of seeds over static paths."""
 
 
+class SatGuard(PublishedFile):
+    """``studies/satguard.toml``."""
+
+    FILE: ClassVar[str] = "studies/satguard.toml"
+    pairs: Texts
+    """Pairs of places."""
+    pairs_quick: Texts
+    """With ``--quick``."""
+    loss: Name
+    """Loss environment."""
+    draws: Count
+    """Draws of each pair."""
+    draws_quick: Count
+    """With ``--quick``."""
+    first: Utc
+    """Start of the first draw."""
+    every_h: Annotated[float, Field(gt=0, le=24)]
+    """Time between the starts of two draws [h]."""
+    delay_app: Text
+    """Application of the flow whose delays are measured."""
+    delay_s: TestS
+    """Its duration [s]."""
+    delay_quick_s: TestS
+    """With ``--quick`` [s]."""
+    bulk_controller: Text
+    """Controller of the bulk flow."""
+    bulk_s: TestS
+    """Its duration [s]."""
+    bulk_quick_s: TestS
+    """With ``--quick`` [s]."""
+    page: Text
+    """The page."""
+    loads: Count
+    """Loads on each network."""
+    loads_quick: Count
+    """With ``--quick``."""
+    call_s: TestS
+    """Duration of a call [s]."""
+    call_quick_s: TestS
+    """With ``--quick`` [s]."""
+    ablation: Texts
+    """Variants of SatGuard."""
+    host: HostEntry
+    """Both hosts of the bulk flow."""
+
+
 class T3pTerminals(StudyFile):
     """``studies/t3p.toml``."""
 
@@ -425,6 +471,7 @@ FILES: Mapping[str, type[StudyFile]] = {
     kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
+        SatGuard,
         *(T3pTerminals, T3pBbr2Grid, T3pCc, T3pFairness, T3pLatency, T3pOrientation, T3pPath, T3pSpikes, T3pUplink),
     )
 }
