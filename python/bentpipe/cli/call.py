@@ -39,33 +39,66 @@ def call(
             show_default=False,
         ),
     ] = None,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--simulated",
+            help="Two real Chromiums on the emulated path, in real time, or the simulator.",
+            show_default="--simulated",
+        ),
+    ] = False,
+    size: Annotated[
+        str, typer.Option(metavar="WIDTHxHEIGHT", help="With --browser: size of the picture [pixels].")
+    ] = "640x360",
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder for the Runs. [default: not kept]", show_default=False)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Hold a video call over paths in the simulator: delay, jitter buffer, frame rate, and freezes.
+    """Hold a video call over paths: delay, jitter buffer, frame rate, and freezes.
 
     Example:
         bentpipe call P.parquet --for 5m --recovery none,satguard
+
+    Between two real browsers (needs Chromium, and `pip install 'bentpipe[browser]'`):
+        bentpipe call P.parquet --for 60s --browser
     """
-    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.cli.console import print_json, progress, table, warn
+    from bentpipe.errors import UserError
     from bentpipe.execution import calls
-    from bentpipe.profiles.parquet import read_either
+    from bentpipe.execution.browser_calls import Picture, call_browsers
+    from bentpipe.experiments.recovery import split_recoveries
+    from bentpipe.profiles.parquet import read_either, read_profile
     from bentpipe.runs.estimates import estimate
     from bentpipe.runs.text import interval, number
+    from bentpipe.scenarios.units import parse_rate_bps
 
     with progress("calling") as advance:
-        every = calls.call(
-            [read_either(path) for path in paths],
-            app=f"call:max={max_rate},fps={fps}",
-            duration_s=duration,
-            seeds=seeds,
-            phase_s=phase,
-            recovery=recovery,
-            out=out,
-            on_progress=advance,
-        )
+        if browser:
+            if seeds != 1:
+                raise UserError("--seeds: the kernel's timing cannot be drawn; expected one call for each path")
+            every = call_browsers(
+                [read_profile(path) for path in paths],
+                duration_s=60.0 if duration is None else duration,
+                picture=Picture(*_size(size), fps, parse_rate_bps(max_rate, "max-rate")),
+                recovery=["none"] if recovery is None else list(split_recoveries(recovery)),
+                offset_s=phase,
+                out=out,
+                on_progress=advance,
+            )
+        else:
+            every = calls.call(
+                [read_either(path) for path in paths],
+                app=f"call:max={max_rate},fps={fps}",
+                duration_s=duration,
+                seeds=seeds,
+                phase_s=phase,
+                recovery=recovery,
+                out=out,
+                on_progress=advance,
+            )
+    if invalid := sum(not each.valid for each in every):
+        warn(f"{invalid} of {len(every)} rows are of Runs that are not valid: this machine was too busy")
     if as_json:
         print_json({"calls": [each.to_dict() for each in every]})
         return
@@ -84,4 +117,15 @@ def call(
         shown = [number(delay.mean), interval(delay), p99, buffer, f"{rate} ± {deviation}"]
         rows.append([*group, *shown, sum(each.freezes for each in own), bps, len(own)])
     heads = ["path", "recovery", "video", "delay [ms]", "95 % CI", "p99", "jitter buffer [ms]", "frames/s"]
-    table("calls, simulated", [*heads, "freezes", "Mbit/s", "calls"], rows)
+    table(f"calls, {every[0].world}", [*heads, "freezes", "Mbit/s", "calls"], rows)
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Parse ``640x360``. Raises `UserError`."""
+    from bentpipe.errors import UserError
+
+    width, _, height = text.partition("x")
+    numbers = [int(part) for part in (width, height) if part.isascii() and part.isdigit() and len(part) < 5]
+    if len(numbers) != 2 or not all(120 <= number <= 4096 for number in numbers):
+        raise UserError(text, where="--size", expected="WIDTHxHEIGHT, each 120 to 4096, such as 640x360")
+    return numbers[0], numbers[1]

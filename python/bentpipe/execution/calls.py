@@ -43,9 +43,10 @@ class CallResult:
         fps_sd: Their standard deviation.
         freezes: Gaps between two frames of at least three mean intervals and of 150 ms more than one, as WebRTC counts.
         rate_bps: Mean rate of the video [bit/s].
-        frames: Frames captured.
+        frames: Frames captured; with browsers, frames that arrived whole.
         frames_shown: Frames shown.
         world: World of the Run.
+        valid: Whether the Run is valid; a simulated one is.
     """
 
     scheme: str
@@ -63,6 +64,7 @@ class CallResult:
     frames: int
     frames_shown: int
     world: World
+    valid: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``call --json`` has it."""

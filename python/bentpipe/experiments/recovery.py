@@ -35,13 +35,23 @@ def parse_recoveries(text: str, where: str = "recovery") -> tuple[Recovery, ...]
         >>> parse_recoveries("none,satguard:tries=2")[1]
         Recovery(scheme='satguard', options={'tries': 2.0})
     """
+    return tuple(_unique(_parse(part, where) for part in split_recoveries(text)))
+
+
+def split_recoveries(text: str) -> list[str]:
+    """Split schemes at the commas that are not between the tunables of one.
+
+    Example:
+        >>> split_recoveries("none,satguard:tries=2,hold=longest")
+        ['none', 'satguard:tries=2,hold=longest']
+    """
     parts: list[str] = []
     for part in text.split(","):
         if parts and "=" in part and ":" not in part:
             parts[-1] += f",{part}"
         else:
             parts.append(part)
-    return tuple(_unique(_parse(part.strip(), where) for part in parts))
+    return [part.strip() for part in parts]
 
 
 def parse_recovery(text: str, where: str = "recovery") -> Recovery:
