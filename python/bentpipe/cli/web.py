@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bentpipe.cli import options
+
+if TYPE_CHECKING:
+    from bentpipe.execution.pages import PageLoad
 
 app = typer.Typer()
 
@@ -61,8 +64,18 @@ def load(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH...", help="Profiles or Networks (Parquet).", show_default=False)
     ],
-    http: Annotated[str, typer.Option(help="Version of HTTP: 1 or 2.")] = "2",
-    cc: Annotated[str, typer.Option("--cc", help="Congestion controllers, separated by commas.")] = "cubic",
+    http: Annotated[str, typer.Option(help="Version of HTTP: 1 or 2; with --browser also 3.")] = "2",
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--simulated",
+            help="A real Chromium on the emulated path, in real time, or the simulator.",
+            show_default="--simulated",
+        ),
+    ] = False,
+    cc: Annotated[
+        str, typer.Option("--cc", help="Congestion controllers, separated by commas; with --browser the kernel's own.")
+    ] = "cubic",
     recovery: Annotated[
         str | None,
         typer.Option(help="Loss recovery inside the network, as in `race`. [default: none]", show_default=False),
@@ -83,43 +96,69 @@ def load(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Load a page over paths in the simulator: times of its loads, each over new connections.
+    """Load a page over paths: times of its loads, each over new connections.
 
     Example:
         bentpipe web load PAGE.har P.parquet --http 2 --cc cubic,bbr --recovery none,satguard --loads 20
+
+    In a real browser (needs Chromium, and `pip install 'bentpipe[browser]'`), here a built-in page:
+        bentpipe web load median P.parquet --browser --http 3 --loads 5
     """
-    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.cli.console import print_json, progress, table, warn
+    from bentpipe.errors import UserError
+    from bentpipe.execution.browser_pages import load_in_browser
     from bentpipe.execution.pages import load_page
+    from bentpipe.experiments.recovery import split_recoveries
     from bentpipe.experiments.schemes import parse_schemes
-    from bentpipe.profiles.parquet import read_either
+    from bentpipe.profiles.parquet import read_either, read_profile
     from bentpipe.runs.estimates import estimate
     from bentpipe.runs.text import interval, number
 
     with progress("loading the page") as advance:
-        every = load_page(
-            page,
-            [read_either(path) for path in paths],
-            parse_schemes(cc),
-            http=http,
-            loads=loads,
-            pause=pause,
-            seeds=seeds,
-            phase_s=phase,
-            recovery=recovery,
-            out=out,
-            on_progress=advance,
-        )
+        if browser:
+            if seeds != 1 or cc != "cubic":
+                raise UserError("--seeds, --cc: with --browser the kernel sends; expected neither of them")
+            every = load_in_browser(
+                page,
+                [read_profile(path) for path in paths],
+                http=http,
+                loads=loads,
+                recovery=["none"] if recovery is None else split_recoveries(recovery),
+                offset_s=phase,
+                out=out,
+                on_progress=advance,
+            )
+        else:
+            every = load_page(
+                page,
+                [read_either(path) for path in paths],
+                parse_schemes(cc),
+                http=http,
+                loads=loads,
+                pause=pause,
+                seeds=seeds,
+                phase_s=phase,
+                recovery=recovery,
+                out=out,
+                on_progress=advance,
+            )
+    if invalid := sum(not each.valid for each in every):
+        warn(f"{invalid} of {len(every)} loads are of Runs that are not valid: this machine was too busy")
     if as_json:
         print_json({"loads": [each.to_dict() for each in every]})
         return
-    groups: dict[tuple[str, str, str], list[float]] = {}
+    groups: dict[tuple[str, str, str], list[PageLoad]] = {}
     for each in every:
         where = each.profile if each.path == "path" else f"{each.profile}: {each.path}"
-        groups.setdefault((where, each.scheme, each.http), []).append(each.plt_ms)
+        groups.setdefault((where, each.scheme, each.http), []).append(each)
+    drawn = {"FCP": "fcp_ms", "LCP": "lcp_ms", "Speed Index": "speed_index_ms"} if browser else {}
     rows = []
-    for (where, scheme, version), times in groups.items():
+    for group, own in groups.items():
+        times = [each.plt_ms for each in own]
         mean = estimate(times)
-        cells = [number(mean.mean), interval(mean), number(mean.median), number(max(times)), len(times)]
-        rows.append([where, scheme, version, *cells])
-    heads = ["path", "scheme", "HTTP", "page load time [ms]", "95 % CI", "median", "longest", "loads"]
-    table(f"{page.stem}, simulated", heads, rows)
+        cells = [number(mean.mean), interval(mean), number(mean.median), number(max(times))]
+        means = [[value for each in own if (value := getattr(each, name)) is not None] for name in drawn.values()]
+        cells += [number(estimate(values).mean) if values else "–" for values in means]
+        rows.append([*group, *cells, len(times)])
+    heads = ["path", "scheme", "HTTP", "page load time [ms]", "95 % CI", "median", "longest", *drawn, "loads"]
+    table(f"{page.stem}, {every[0].world}", heads, rows)

@@ -35,6 +35,11 @@ class PageLoad:
         plt_ms: Page load time: from the begin to the arrival of the last object [ms].
         http: Version of HTTP.
         world: World of the Run.
+        fcp_ms: First Contentful Paint [ms]; None: nothing is drawn, as in the simulator, or it is not known.
+        lcp_ms: Largest Contentful Paint [ms]; likewise.
+        speed_index_ms: Speed Index [ms]; likewise.
+        failed: Objects that did not arrive.
+        valid: Whether the Run is valid; a simulated one is.
     """
 
     page: str
@@ -46,10 +51,15 @@ class PageLoad:
     plt_ms: float
     http: str
     world: World
+    fcp_ms: float | None = None
+    lcp_ms: float | None = None
+    speed_index_ms: float | None = None
+    failed: int = 0
+    valid: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as ``web load --json`` has it. Nothing is drawn in the simulator: no First Contentful Paint."""
-        return {**vars(self), "speed_index_ms": None, "fcp_ms": None}
+        """Return it as ``web load --json`` has it."""
+        return dict(vars(self))
 
 
 def load_page(

@@ -83,8 +83,8 @@ def load_page(
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
-        Columns `page`, `profile`, `path`, `scheme`, `seed`, `load`, `plt_ms` (page load time), `http`, `world`, and
-        `speed_index_ms` and `fcp_ms`, which are null: nothing is drawn.
+        Columns `page`, `profile`, `path`, `scheme`, `seed`, `load`, `plt_ms` (page load time), `http`, `world`,
+        `failed`, `valid`, and `speed_index_ms`, `fcp_ms` and `lcp_ms`, which are null: nothing is drawn.
 
     Raises:
         UserError: The page or a Run is impossible, or no load was complete.
@@ -117,5 +117,5 @@ def load_page(
         recovery=arguments.optional_text(recovery, "recovery"),
         on_progress=arguments.callback(on_progress, "on_progress"),
     )
-    overrides = {"speed_index_ms": pl.Float64, "fcp_ms": pl.Float64}
+    overrides = dict.fromkeys(("speed_index_ms", "fcp_ms", "lcp_ms"), pl.Float64)
     return pl.DataFrame([each.to_dict() for each in rows], schema_overrides=overrides)

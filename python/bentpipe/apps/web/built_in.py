@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bentpipe.apps.web.page import Page, PageObject
+from bentpipe.apps.web.page import Kind, Page, PageObject
 
 NAME = "median"
 """Its name, where a page is expected."""
@@ -21,14 +21,15 @@ class _Kind:
     bytes: int
     after: str
     compute_ms: int
+    kind: Kind
 
 
 _KINDS = (
-    _Kind("css", 8, 80_000, "html", 5),
-    _Kind("js", 24, 640_000, "html", 10),
-    _Kind("font", 4, 140_000, "css", 10),
-    _Kind("image", 22, 1_240_000, "html", 20),
-    _Kind("late", 12, 509_300, "js", 40),
+    _Kind("css", 8, 80_000, "html", 5, "style"),
+    _Kind("js", 24, 640_000, "html", 10, "script"),
+    _Kind("font", 4, 140_000, "css", 10, "other"),
+    _Kind("image", 22, 1_240_000, "html", 20, "image"),
+    _Kind("late", 12, 509_300, "js", 40, "image"),
 )
 """Chosen here, so that the page has the published number of requests and bytes; the publication gives no graph."""
 
@@ -48,7 +49,7 @@ def median_page() -> Page:
         >>> len(page.objects), page.bytes // 1000, page.depth
         (71, 2652, 3)
     """
-    objects = [PageObject("https://host-0/", 0, REQUEST_BYTES, HTML_BYTES, None, 0)]
+    objects = [PageObject("https://host-0/", 0, REQUEST_BYTES, HTML_BYTES, None, 0, "document")]
     first: dict[str, int] = {"html": 0}
     counts = {"html": 1} | {kind.name: kind.count for kind in _KINDS}
     for kind in _KINDS:
@@ -60,5 +61,6 @@ def median_page() -> Page:
             size = body_bytes * (i + 1) // weights + HEADER_BYTES
             after = first[kind.after] + i % counts[kind.after]
             url = f"https://host-{host}/{kind.name}-{i}"
-            objects.append(PageObject(url, host, REQUEST_BYTES, size, after, kind.compute_ms * 1_000_000))
+            compute_ns = kind.compute_ms * 1_000_000
+            objects.append(PageObject(url, host, REQUEST_BYTES, size, after, compute_ns, kind.kind))
     return Page(NAME, tuple(f"host-{i}" for i in range(HOSTS)), tuple(objects))

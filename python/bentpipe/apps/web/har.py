@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.apps.web.page import Page, PageObject
+from bentpipe.apps.web.page import Kind, Page, PageObject
 from bentpipe.errors import UserError, shown
 from bentpipe.files import read_bytes
 from bentpipe.measurements.readers.checked import parse_json
@@ -52,6 +52,7 @@ class _Entry:
     request_bytes: int
     response_bytes: int
     leads: bool
+    kind: Kind
     initiator: str | None
     redirects_to: str | None
 
@@ -125,7 +126,7 @@ def _entry(entry: Mapping[str, Any], where: str) -> _Entry | None:
     body = next((size for each in sizes if (size := _size(each, f"{where}.response")) > 0), 0)
     header = _size(response.get("headersSize"), f"{where}.response") or _HEADER_BYTES
     sent = _size(request.get("headersSize"), f"{where}.request") or _REQUEST_BYTES
-    kind = str(content.get("mimeType", "")).lower()
+    mime = str(content.get("mimeType", "")).lower()
     initiator = entry.get("_initiator")
     if isinstance(initiator, dict):
         initiator = initiator.get("url")
@@ -138,10 +139,16 @@ def _entry(entry: Mapping[str, Any], where: str) -> _Entry | None:
         begin_ns + took_ns,
         max(_LEAST_BYTES, sent + _size(request.get("bodySize"), f"{where}.request")),
         max(_LEAST_BYTES, header + body),
-        any(name in kind for name in _LEADING),
+        any(name in mime for name in _LEADING),
+        _kind(mime),
         initiator if isinstance(initiator, str) else None,
         redirect if isinstance(redirect, str) and redirect else None,
     )
+
+
+def _kind(mime: str) -> Kind:
+    names: dict[str, Kind] = {"html": "document", "css": "style", "script": "script", "image": "image"}
+    return next((kind for name, kind in names.items() if name in mime), "other")
 
 
 def _number(value: object, where: str, most: float) -> float:
@@ -178,7 +185,9 @@ def _page(name: str, entries: Sequence[_Entry], left_out: int) -> Page:
         earliest_ns = begin_ns if after is None else entries[after].end_ns
         compute_ns = min(max(0, entry.begin_ns - earliest_ns), LONGEST_COMPUTE_NS)
         host = hosts.setdefault(entry.host, len(hosts))
-        objects.append(PageObject(entry.url, host, entry.request_bytes, entry.response_bytes, after, compute_ns))
+        objects.append(
+            PageObject(entry.url, host, entry.request_bytes, entry.response_bytes, after, compute_ns, entry.kind)
+        )
         by_url.setdefault(entry.url, i)
         if entry.redirects_to is not None:
             redirecting[entry.redirects_to] = i

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["document", "style", "script", "image", "other"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,7 @@ class PageObject:
         response_bytes: Size of the response, with its header [bytes].
         after: Number of the object that leads to it; None: it is wanted when the load begins.
         compute_ns: Time between the arrival of that object, or the begin, and the request [ns].
+        kind: What it is: ``document``, ``style``, ``script``, ``image`` or ``other``.
     """
 
     url: str
@@ -24,6 +28,7 @@ class PageObject:
     response_bytes: int
     after: int | None
     compute_ns: int
+    kind: Kind = "other"
 
 
 @dataclass(frozen=True)
