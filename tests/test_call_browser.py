@@ -7,6 +7,7 @@ import shutil
 import pytest
 from emulation import bentpipe
 
+import bentpipe as bp
 from bentpipe.apps.browser import chromium
 from bentpipe.apps.browser.call_peer import Settings
 from bentpipe.errors import BentpipeError, UserError
@@ -95,3 +96,16 @@ def test_settings_are_read_as_they_were_written():
     assert settings.page("server", "client") == (
         "http://server:8000/?end=client&width=640&height=360&fps=30&max_bps=1000000"
     )
+
+
+def test_what_browsers_cannot_do_is_refused_from_python(monkeypatch, tmp_path):
+    path = bp.Profile.preset("dumbbell:rate=20mbit,rtt=60ms,queue=100ms", duration=20)
+    network = bp.Network({"a": path})
+    for refused, expected in (
+        (lambda: bp.video_call(path, seeds=2, browser=True), "the kernel's timing cannot be drawn"),
+        (lambda: bp.video_call(path, app="bulk", browser=True), "call, with its options"),
+        (lambda: bp.video_call(network, browser=True), "a browser has one path"),
+        (lambda: bp.load_page("median", path, "bbr", browser=True), "neither: the kernel sends"),
+    ):
+        with pytest.raises(UserError, match=expected):
+            refused()

@@ -25,6 +25,14 @@ def native_paths(paths: PathLike | Sequence[PathLike]) -> list[NativeProfile | N
     return [_native(path, f"paths[{i}]") for i, path in enumerate(every)]
 
 
+def native_profiles(paths: PathLike | Sequence[PathLike]) -> list[NativeProfile]:
+    """Return one Profile or a list of them as the emulator takes them. Raises `UserError`, also for a network."""
+    every = [paths] if isinstance(paths, (Profile, Network, str, os.PathLike)) else list(paths)
+    if any(isinstance(path, Network) for path in every):
+        raise UserError("a Network", where="paths", expected="Profiles: a browser has one path")
+    return [profile_of(path, f"paths[{i}]").native for i, path in enumerate(every) if not isinstance(path, Network)]
+
+
 def _native(path: PathLike, where: str) -> NativeProfile | NativeNetwork:
     if isinstance(path, Network):
         if path.native is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.errors import UserError
 from bentpipe.objects import arguments
-from bentpipe.objects.paths import native_paths
+from bentpipe.objects.paths import native_paths, native_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,28 +67,32 @@ def load_page(
     seeds: int = 1,
     phase: DurationLike | None = None,
     recovery: str | None = None,
+    browser: bool = False,
     on_progress: Callable[[float], object] | None = None,
 ) -> pl.DataFrame:
-    """Load a page over paths in the simulator; return one row for each load.
+    """Load a page over paths, in the simulator or in a real browser; return one row for each load.
 
     Args:
         page: A HAR file.
         paths: A Profile, a `Network` of a constellation, the file of a Profile, or a list of them.
         schemes: Congestion controllers of both ends.
-        http: Version of HTTP: ``1`` or ``2``.
+        http: Version of HTTP: ``1`` or ``2``; in a browser also ``3``.
         loads: Loads of each Run, fewer if the path ends before.
         pause: Time between two loads.
         seeds: N stands for the seeds 0 … N−1.
         phase: Offset in the path at which the first load begins; default: drawn from the seed.
         recovery: Schemes of loss recovery inside the network, as ``race --recovery``.
+        browser: Load it in Chromium over emulated Profiles, in real time; the kernel sends, with one seed.
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
         Columns `page`, `profile`, `path`, `scheme`, `seed`, `load`, `plt_ms` (page load time), `http`, `world`,
-        `failed`, `valid`, and `speed_index_ms`, `fcp_ms` and `lcp_ms`, which are null: nothing is drawn.
+        `failed`, `valid`, and `speed_index_ms`, `fcp_ms` and `lcp_ms`, which are null in the simulator: nothing is
+        drawn.
 
     Raises:
-        UserError: The page or a Run is impossible, or no load was complete.
+        UserError: The page or a Run is impossible, there is no browser, or no load was complete.
+        BentpipeError: The loads in a browser failed.
 
     Example:
         >>> import json
@@ -104,7 +109,23 @@ def load_page(
     import polars as pl
 
     from bentpipe.execution import pages
+    from bentpipe.execution.browser_pages import load_in_browser
+    from bentpipe.experiments.recovery import split_recoveries
 
+    overrides = dict.fromkeys(("speed_index_ms", "fcp_ms", "lcp_ms"), pl.Float64)
+    if browser:
+        if seeds != 1 or schemes != "cubic":
+            raise UserError("given with `browser`", where="seeds, schemes", expected="neither: the kernel sends")
+        loaded = load_in_browser(
+            arguments.file(page, "page"),
+            native_profiles(paths),
+            http=arguments.text(http, "http"),
+            loads=arguments.integer(loads, "loads", 1),
+            recovery=["none"] if recovery is None else split_recoveries(recovery),
+            offset_s=None if phase is None else arguments.seconds(phase, "phase"),
+            on_progress=arguments.callback(on_progress, "on_progress"),
+        )
+        return pl.DataFrame([each.to_dict() for each in loaded], schema_overrides=overrides)
     rows = pages.load_page(
         arguments.file(page, "page"),
         native_paths(paths),
@@ -117,5 +138,4 @@ def load_page(
         recovery=arguments.optional_text(recovery, "recovery"),
         on_progress=arguments.callback(on_progress, "on_progress"),
     )
-    overrides = dict.fromkeys(("speed_index_ms", "fcp_ms", "lcp_ms"), pl.Float64)
     return pl.DataFrame([each.to_dict() for each in rows], schema_overrides=overrides)

@@ -34,6 +34,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
     "emulator": ("emulator", "delay, capacity, loss and handovers as measured by a program inside"),
     "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
+    "calls": (
+        "calls",
+        "a simulated call against calls between two real browsers, over ten paths: a quarter of an hour",
+    ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
         "sim_vs_kernel.reference",
@@ -42,8 +46,8 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "sim-vs-kernel": ("sim_vs_kernel", "24 cells against this machine's own kernel, in real time: hours"),
 }
 
-#: Claims that ``all`` leaves out: they take hours and need an idle machine.
-BY_NAME_ONLY = frozenset({"sim-vs-kernel"})
+#: Claims that ``all`` leaves out: they take long and need an idle machine.
+BY_NAME_ONLY = frozenset({"calls", "sim-vs-kernel"})
 
 #: Claims with a quick version and a folder for their Runs.
 MEASURED_HERE = frozenset({"sim-vs-kernel"})
@@ -58,6 +62,7 @@ NEEDS: Mapping[str, str] = {
     "serving": "data",
     "emulator": "emu",
     "emulator-faults": "emu",
+    "calls": "emu",
 }
 
 
