@@ -27,11 +27,11 @@ def clean():
     [
         ("call", {}),
         ("call:max=1mbit,fps=25", {"max_bps": 1_000_000, "fps": 25}),
-        ("call:start=100kbit,ways=1,hold=rtt", {"start_bps": 100_000, "both_ways": False, "holds_rtt": True}),
+        ("call:start=100kbit,ways=1,hold=jitter", {"start_bps": 100_000, "both_ways": False, "holds_rtt": False}),
     ],
 )
 def test_a_call_is_parsed(text, changed):
-    defaults = {"fps": 30, "start_bps": 300_000, "max_bps": 2_500_000, "both_ways": True, "holds_rtt": False}
+    defaults = {"fps": 30, "start_bps": 300_000, "max_bps": 2_500_000, "both_ways": True, "holds_rtt": True}
     times = {"decode_ns": 3_000_000, "display_ns": 10_000_000}
     assert parse_app(text).to_dict() == {"call": {**defaults, **times, **changed}}
 

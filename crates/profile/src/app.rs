@@ -71,7 +71,8 @@ pub struct CallSpec {
     pub max_bps: u64,
     /// Whether the receiver sends video, too.
     pub both_ways: bool,
-    /// Whether the jitter buffer waits an RTT longer once frames were retransmitted: libwebrtc without FEC. Chromium negotiates FEC, and does not.
+    /// Whether the jitter buffer waits an RTT longer once three frames within a minute were retransmitted, as between browsers over paths with
+    /// bursts of loss.
     pub holds_rtt: bool,
     /// Time to decode a frame [ns].
     pub decode_ns: Nanos,
@@ -87,7 +88,7 @@ impl Default for CallSpec {
             start_bps: 300_000,
             max_bps: 2_500_000,
             both_ways: true,
-            holds_rtt: false,
+            holds_rtt: true,
             decode_ns: Nanos::from_millis(3),
             display_ns: Nanos::from_millis(10),
         }

@@ -102,8 +102,8 @@ class CallApp(Record):
     """Highest rate of the video [bit/s]."""
     both_ways: bool = True
     """Whether the receiver sends video, too."""
-    holds_rtt: bool = False
-    """Whether the jitter buffer waits an RTT longer once frames were retransmitted: libwebrtc without FEC."""
+    holds_rtt: bool = True
+    """Whether the jitter buffer waits an RTT longer once three frames within a minute were retransmitted."""
     decode_ns: Annotated[int, Field(ge=0, le=10**9)] = 3_000_000
     """Time to decode a frame [ns]."""
     display_ns: Annotated[int, Field(ge=0, le=10**9)] = 10_000_000
@@ -295,12 +295,14 @@ def _web(file: str, options: dict[str, str], where: str) -> Web:
 
 def _call(options: dict[str, str], where: str) -> Call:
     rates = {f"{name}_bps": parse_rate_bps(options.pop(name), where) for name in ("start", "max") if name in options}
-    ways, fps, hold = (options.pop(*each) for each in (("ways", "2"), ("fps", "30"), ("hold", "jitter")))
+    ways, fps, hold = (options.pop(*each) for each in (("ways", "2"), ("fps", "30"), ("hold", "rtt")))
     _refuse_rest("call", options, where)
     if ways not in ("1", "2"):
         raise UserError(f"ways is {shown(ways)}", where=where, expected="1 (from the sender alone) or 2")
     if hold not in ("jitter", "rtt"):
-        raise UserError(f"hold is {shown(hold)}", where=where, expected="jitter, or rtt for an RTT more")
+        raise UserError(
+            f"hold is {shown(hold)}", where=where, expected="rtt, or jitter without an RTT for retransmissions"
+        )
     if not (fps.isascii() and fps.isdigit() and 1 <= int(fps[:4]) <= 240):
         raise UserError(f"fps is {shown(fps)}", where=where, expected="a whole number from 1 to 240")
     low = next((name for name, value in rates.items() if not 30_000 <= value <= 10**9), None)

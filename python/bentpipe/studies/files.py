@@ -277,8 +277,10 @@ class SatGuard(PublishedFile):
     """Loads on each network."""
     loads_quick: Count
     """With ``--quick``."""
+    call: Text
+    """The call."""
     call_s: TestS
-    """Duration of a call [s]."""
+    """Its duration [s]."""
     call_quick_s: TestS
     """With ``--quick`` [s]."""
     ablation: Texts

@@ -230,6 +230,7 @@ def _notes() -> list[str]:
         "nothing is drawn in the simulator: the Speed Index of figure 14 is missing",
         "the paper's pages are the Alexa top 200, its calls Kurento's; these are one page with the median's bytes and "
         "requests, and libwebrtc's algorithms",
+        "the jitter buffer of the calls does not wait for retransmissions; one that does is larger where losses stay",
         "figures 5 and 6 are measurements over Starlink: only the ratio of figure 5 is compared",
         "the paper's emulator has 1.7 times the delays of straight paths, as StarryNet has, so its levels are higher",
         "the paper does not name its congestion controller; the bulk flow has BBR, as CUBIC takes minutes to 1 Gbit/s",
@@ -240,6 +241,6 @@ STUDY = Study(
     name="satguard",
     title="Losses recovered inside the network: delay, throughput, pages and calls over Starlink's first shell",
     source="SatGuard: Concealing Endless and Bursty Packet Losses in LEO Satellite Networks, WWW 2024",
-    takes="a quarter of an hour on two cores; --quick: two minutes",
+    takes="twenty minutes on two cores; --quick: two",
     run=_run,
 )

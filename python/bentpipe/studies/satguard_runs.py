@@ -123,7 +123,7 @@ def run_pages(plan: Plan, networks: Sequence[Network], recovery: str, controller
 
 def run_calls(plan: Plan, networks: Sequence[Network], recovery: str, into: Field) -> None:
     """Hold a call over each network; the figures are means of its two directions."""
-    every = calls.call(networks, duration_s=plan.seconds("call"), phase_s=0.0, recovery=recovery)
+    every = calls.call(networks, app=plan.file.call, duration_s=plan.seconds("call"), phase_s=0.0, recovery=recovery)
     for both in _by_profile(every):
         into.call_ms.append(float(np.mean([each.delay_mean_ms for each in both])))
         into.buffer_ms.append(float(np.mean([each.jitter_buffer_ms for each in both])))

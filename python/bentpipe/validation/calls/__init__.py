@@ -28,8 +28,11 @@ TRIES = 2
 
 DELAY_MS, DELAY_SHARE = 20.0, 0.25
 BUFFER_MS, BUFFER_SHARE = 20.0, 0.25
-FPS = 1.5
-"""Tolerances, chosen here: of the mean delay and of the jitter buffer the larger of both, and frames per second."""
+FPS = 4.0
+"""Tolerances, chosen here: of the mean delay and of the jitter buffer the larger of both, and frames per second.
+
+Browsers on two processors show 26 to 28 of 30 frames per second over every path, over a LAN too.
+"""
 
 
 def paths() -> list[Profile]:
