@@ -76,15 +76,15 @@ def test_the_server_has_the_objects_and_nothing_else(replay):
 
 
 def test_the_key_is_the_users_alone_and_the_browser_knows_no_other_host(tmp_path):
-    settings = Settings(str(tmp_path), "median", "3", 2, 3)
+    settings = Settings(str(tmp_path), "median", "3", 2)
     assert Settings.from_json(settings.to_json()) == settings
     key_hash = write_certificate(settings)
     assert stat.S_IMODE(settings.key.stat().st_mode) == 0o600
     rules, trusted, *rest = flags(settings, key_hash, "10.0.0.2")
-    assert rules.endswith(f"MAP {host_name(2)} 10.0.0.2, MAP * ~NOTFOUND")
+    assert rules.endswith("=MAP *.page.test 10.0.0.2, MAP * ~NOTFOUND")
     assert trusted.endswith(key_hash)
     assert "--enable-quic" in rest
-    assert flags(Settings(str(tmp_path), "median", "1", 2, 3), key_hash, "x")[-1] == "--disable-http2"
+    assert flags(Settings(str(tmp_path), "median", "1", 2), key_hash, "x")[-1] == "--disable-http2"
 
 
 def picture(level, size=(16, 9)):

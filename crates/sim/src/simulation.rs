@@ -357,6 +357,9 @@ impl Simulation {
                 if let Some(one_way) = &mut self.one_way {
                     one_way.forget(body);
                 }
+                if let Some(coding) = &mut self.coding {
+                    coding.forget(false, body);
+                }
             }
         }
         let is_observed = transport.is_observed();

@@ -91,6 +91,11 @@ impl Coding {
         self.wake = self.wake.min(wake);
     }
 
+    /// Forget the handle of a packet that had no route: another packet will have it. The packet itself is lost, and may be recovered.
+    pub(super) fn forget(&mut self, is_datagram: bool, body: u32) {
+        self.inside.remove(&(is_datagram, body));
+    }
+
     /// Return when the next frame ends or the next report is due, at the earliest.
     pub(super) const fn wake_at(&self) -> Time {
         self.wake
@@ -204,5 +209,33 @@ impl Simulation {
         }
         self.send_parities();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::segment;
+    use bentpipe_profile::options::OptionValues;
+    use bentpipe_recovery::registry::{AtHosts, install};
+
+    #[test]
+    fn the_handle_of_a_packet_without_a_route_is_free_for_others() {
+        let profile = crate::testing::handover_path(20, 0);
+        let spec = bentpipe_profile::NetworkSpec::from_profiles(&[&profile]).unwrap();
+        let mut network = bentpipe_link::Network::new(&spec, bentpipe_profile::Streams::new(1)).unwrap();
+        let installed = install("tambur", &OptionValues::new(), &mut network, &spec, &bentpipe_recovery::marking::Marked::All).unwrap();
+        let Some(AtHosts::Tambur(options)) = installed.hosts else { panic!("it acts at the hosts") };
+        let mut coding = Coding::new(&options, 1, Arc::default());
+        let mut packet = Packet::new(Time::ZERO, 0, Direction::Down, 0, 1500, 7);
+        coding.label_tcp(0, true, &mut packet, 0, TcpPacket::Segment(segment(0), None));
+        assert_eq!((packet.bytes, coding.inside.len()), (1518, 1));
+        coding.forget(false, 7);
+        // An acknowledgement with the same handle is no packet of data.
+        let other = Packet::new(Time::ZERO, 0, Direction::Up, 0, 52, 7);
+        let mut outcomes = vec![(Outcome::Delivered, other)];
+        assert!(coding.take(Time(5), &mut outcomes, |_| false).is_empty());
+        assert_eq!(outcomes.len(), 1);
+        assert_eq!(coding.codes[0].receiver.wake_at(), None, "nothing arrived");
     }
 }

@@ -27,6 +27,9 @@ impl Simulation {
         }
         if self.network.send(packet).is_err() {
             self.datagrams.take(body);
+            if let Some(coding) = &mut self.coding {
+                coding.forget(true, body);
+            }
         }
         self.send_parities();
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.apps.browser.chromium import launch
 from bentpipe.apps.browser.page_server import PORT, Settings
-from bentpipe.apps.browser.replay import host_name
+from bentpipe.apps.browser.replay import DOMAIN, host_name
 from bentpipe.apps.browser.speed_index import speed_index_ms
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ FIGURES = """() => ({
 
 def flags(settings: Settings, key_hash: str, address: str) -> list[str]:
     """Return the browser's flags: the page's hosts are at `address`, no other name exists, and its key is trusted."""
-    rules = [f"MAP {host_name(host)} {address}" for host in range(settings.hosts)]
     own = [
-        f"--host-resolver-rules={', '.join([*rules, 'MAP * ~NOTFOUND'])}",
+        f"--host-resolver-rules=MAP *.{DOMAIN} {address}, MAP * ~NOTFOUND",
         f"--ignore-certificate-errors-spki-list={key_hash}",
     ]
     if settings.http == "3":

@@ -34,14 +34,12 @@ class Settings:
         page: HAR file, or ``median``.
         http: Version of HTTP: ``1``, ``2`` or ``3``.
         loads: Number of loads.
-        hosts: Number of the page's hosts.
     """
 
     folder: str
     page: str
     http: str
     loads: int
-    hosts: int
 
     def to_json(self) -> str:
         """Return them as an argument of the modules."""
