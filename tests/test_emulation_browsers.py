@@ -38,17 +38,14 @@ def test_a_call_between_browsers_has_both_directions(path):
 
 @pytest.mark.parametrize("http", ["1", "2", "3"])
 def test_a_page_is_loaded_with_each_version_of_http(path, http):
-    command = ("web", "load", "median", path, "--browser", "--http", http, "--loads", "2", "--phase", "0s", "--json")
+    command = ("web", "load", "median", path, "--browser", "--http", http, "--loads", "1", "--phase", "0s", "--json")
     done = bentpipe(*command, timeout_s=150)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["loads"]
-    assert [(row["load"], row["http"], row["world"], row["failed"]) for row in rows] == [
-        (0, http, "emulated", 0),
-        (1, http, "emulated", 0),
-    ]
-    for row in rows:
-        # 2.65 MB at 20 Mbit/s take 1.06 s.
-        assert row["plt_ms"] > 1060
-        assert 60 < row["fcp_ms"] < row["plt_ms"]
-        assert row["speed_index_ms"] > 60
-        assert row["lcp_ms"] >= row["fcp_ms"]
+    (row,) = rows
+    assert (row["load"], row["http"], row["world"], row["failed"]) == (0, http, "emulated", 0)
+    # 2.65 MB at 20 Mbit/s take 1.06 s.
+    assert row["plt_ms"] > 1060
+    assert 60 < row["fcp_ms"] < row["plt_ms"]
+    assert row["speed_index_ms"] > 60
+    assert row["lcp_ms"] >= row["fcp_ms"]
