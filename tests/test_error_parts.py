@@ -11,7 +11,9 @@ import bentpipe as bp
 
 PACKAGE = Path(bp.__file__).parent
 MET_BY_USERS = ("objects", "experiments", "profiles", "runs", "measurements/readers")
-IN_COMMAND = re.compile(r"bentpipe |^iperf3|--timestamp-format|^(--aqm|--gateway-cc|--mtu)$|--json-stream|--json$")
+IN_COMMAND = re.compile(
+    r"bentpipe |^iperf3|--timestamp-format|^(--aqm|--gateway-cc|--mtu|--recovery)$|--json-stream|--json$"
+)
 """Text in which a flag stands rightly: a command to type, another tool's option, or a Run's own options."""
 
 
