@@ -27,6 +27,8 @@ pub struct Chain {
     packets: u32,
     /// Whether the link has elements at its ends. Stored here, since packets load this cache line in any case.
     pub(crate) has_ends: bool,
+    /// Whether events interrupt the link or packets migrate to it: these go first, so later arrivals do change when a packet leaves.
+    interruptible: bool,
     jitter: Option<Box<Jitter>>,
     loss: Option<Box<Loss>>,
     server: Option<Server>,
@@ -39,7 +41,7 @@ impl Chain {
     #[must_use]
     pub fn full(side: &HopDirection, interruptible: bool, keys: [u64; 2]) -> Self {
         let server = (interruptible || side.capacity.is_some()).then(|| Server::new(side.capacity.clone(), side.queue, keys[0]));
-        Self { server, ..Self::behind_queue(side, keys[1]) }
+        Self { interruptible, server, ..Self::behind_queue(side, keys[1]) }
     }
 
     /// Build only the capacity and its queue, which several links share. `key`: key of the queue's draws.
@@ -65,6 +67,7 @@ impl Chain {
         others_due: Time::MAX,
         packets: 0,
         has_ends: false,
+        interruptible: false,
         jitter: None,
         loss: None,
         server: None,
@@ -154,6 +157,47 @@ impl Chain {
             exits.drain(delay, now, Some);
         }
         self.update_others_due();
+    }
+
+    /// Return whether packets pass only a queue and propagation, so that both may be computed ahead of time.
+    const fn is_plain(&self) -> bool {
+        self.jitter.is_none() && self.loss.is_none() && !self.has_ends && self.server.is_some() && self.delay.is_some()
+    }
+
+    /// Move every packet whose transmission ends before `before` into propagation, ahead of its time ([`Server::pop_ahead`]).
+    pub(crate) fn transmit_ahead(&mut self, before: Time) {
+        if self.server_due >= before || self.interruptible || !self.is_plain() {
+            return;
+        }
+        if let (Some(server), Some(delay)) = (&mut self.server, &mut self.delay) {
+            while let Some(packet) = server.pop_ahead(before) {
+                delay.push(Port::Near, packet);
+            }
+            self.server_due = server.wake_at().unwrap_or(Time::MAX);
+        }
+        self.update_others_due();
+    }
+
+    /// Return the next packet in propagation if it leaves the link before `before`. `None`, too, if the link does more than propagate packets behind its queue.
+    #[inline]
+    pub(crate) fn next_before(&self, before: Time) -> Option<&Packet> {
+        if self.others_due >= before || !self.is_plain() {
+            return None;
+        }
+        self.delay.as_ref()?.next_before(before)
+    }
+
+    /// Remove and return the packet that [`Chain::next_before`] returned.
+    pub(crate) fn pop_ahead(&mut self) -> Option<Packet> {
+        let (_, packet) = self.delay.as_mut()?.pop(Time::MAX)?;
+        self.packets -= 1;
+        self.update_others_due();
+        Some(packet)
+    }
+
+    /// Return whether a packet of `bytes` that arrives at `at`, after all others so far, will be sent, with times that are known when it arrives.
+    pub(crate) fn will_send(&mut self, at: Time, bytes: u16) -> bool {
+        self.is_plain() && !self.interruptible && self.server.as_mut().is_some_and(|server| server.will_send(at, bytes))
     }
 
     /// Return when the next packet is due; `None`: no packet is.

@@ -100,6 +100,16 @@ impl Delay {
         Self { series, due: Due::default(), next_at: Time::MAX, in_flight: VecDeque::new(), dropped: None }
     }
 
+    /// Return the next packet if it leaves on the far side before `before`.
+    #[inline]
+    #[must_use]
+    pub fn next_before(&self, before: Time) -> Option<&Packet> {
+        if self.next_at >= before || self.dropped.as_ref().is_some_and(|dropped| !dropped.packets.is_empty()) {
+            return None;
+        }
+        self.in_flight.front()
+    }
+
     fn update_next_at(&mut self) {
         let first = self.dropped.as_ref().and_then(|dropped| dropped.packets.front()).or(self.in_flight.front());
         self.next_at = first.map_or(Time::MAX, |packet| packet.at);

@@ -9,6 +9,7 @@
 //! Each [`Link`] exists once, with its queues and events, however many paths use it. A packet follows the newest route of its path as long as that uses the
 //! packet's link. If the path has left that link, the packet continues over the rest of the old route. Module `changes` applies route changes and events.
 
+mod ahead;
 mod build;
 mod changes;
 mod path;
@@ -45,6 +46,12 @@ pub struct Network {
     queue_links: Vec<usize>,
     /// For each unit, how many crossings use it.
     users: Vec<u32>,
+    /// For each unit, whether all its packets come from the previous hop of one path, and no event strikes it.
+    solo: Vec<bool>,
+    /// Before this time the driver reads no statistics (module `ahead`).
+    look_ahead: Time,
+    /// Units whose packets may be ahead of their time; empty between calls.
+    pending: Vec<u32>,
     paths: Vec<Path>,
     changes: Changes,
     /// Wake-up times of units. An entry is valid only while it equals the unit's entry in `due`.
@@ -129,6 +136,7 @@ impl Network {
             Direction::Up => 0,
             Direction::Down => route.hops.len() as u16 - 1,
         };
+        path.count_entry();
         let packet = self.pass_ingress(packet);
         self.enter(packet, Port::Near);
         Ok(())
@@ -174,7 +182,10 @@ impl Network {
         if link.chain(direction).has_ends {
             self.reschedule(unit ^ 1);
         }
-        self.reschedule(unit);
+        let first = unit;
+        if !self.is_ahead() {
+            self.reschedule(unit);
+        }
         for (unit, port, mut packet) in exits.drain(..) {
             if packet.role != Role::Host && matches!(port, Port::Drop(_) | Port::Migration) {
                 // It came from an end behind this queue.
@@ -197,6 +208,7 @@ impl Network {
                 }
                 Port::Drop(cause) => {
                     let path = &mut self.paths[packet.path as usize];
+                    path.count_exit(&packet);
                     let hop = usize::from(packet.hop);
                     let stats = &mut path.hops[hop].sides[packet.direction as usize].stats;
                     stats.dropped(cause);
@@ -206,6 +218,9 @@ impl Network {
             }
         }
         self.exits = exits;
+        if self.is_ahead() {
+            self.run_ahead(first);
+        }
     }
 
     /// Forward a packet that left `unit` downstream: from a shared queue into its link, into the next link, or out of the network.
@@ -242,7 +257,7 @@ impl Network {
 
     fn push(&mut self, unit: u32, port: Port, packet: Packet) {
         self.links[(unit / 2) as usize].push((unit % 2) as usize, port, packet);
-        self.reschedule(unit);
+        if self.is_ahead() { self.run_ahead(unit) } else { self.reschedule(unit) }
     }
 
     /// Deliver a packet of a migrating queue, one that follows it or one that an end kept to the hop that the event named.

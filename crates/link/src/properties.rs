@@ -1,5 +1,6 @@
 //! Properties that hold for any network and any traffic.
 
+mod ahead;
 mod ends;
 mod gateways;
 mod recovery;

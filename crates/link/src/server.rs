@@ -1,8 +1,10 @@
 //! A queue in front of a capacity, with a gate that events close.
 
+mod ahead;
 mod apart;
 mod struck;
 
+use self::ahead::Ahead;
 use self::apart::Apart;
 use self::struck::Struck;
 use crate::cause::DropCause;
@@ -11,7 +13,7 @@ use crate::event::{PathEvent, Scope};
 use crate::gate::Gate;
 use crate::migration::Migrate;
 use crate::packet::Packet;
-use crate::queue::{Dropped, Queue};
+use crate::queue::{Dropped, Queue, fits};
 use crate::rate::RateClock;
 use crate::stages::Part;
 use bentpipe_profile::{Fate, QueueFate, QueueSpec, Series, Time};
@@ -30,6 +32,7 @@ pub struct Server {
     /// Packets that were sent (with the start of their transmission) or dropped, in order of time, and wait to be popped.
     done: VecDeque<(Port, Packet, Option<Time>)>,
     in_service: Option<Service>,
+    ahead: Ahead,
     queue: Queue,
     /// When the transmission of the packet popped last began; `None`: it was not sent.
     began: Option<Time>,
@@ -51,6 +54,7 @@ impl Server {
             queue: Queue::new(&queue, key),
             gate: Gate::default(),
             in_service: None,
+            ahead: Ahead::default(),
             peak_bytes: 0,
             done: VecDeque::new(),
             began: None,
@@ -205,17 +209,66 @@ impl Server {
     /// Enqueue a packet that arrived over the path.
     fn enqueue(&mut self, packet: Packet) {
         let at = packet.at;
-        if self.in_service.is_none() && self.queue.allows_bypass() {
+        let ready = self.ahead.busy_until.max(at);
+        if self.in_service.is_none() && ready == at && self.queue.allows_bypass() {
             self.serve(packet, at, false);
             return;
+        }
+        if self.ahead.len() > 0 && !self.has_room(at, packet.bytes) {
+            return self.drop_packet(packet, at, DropCause::QueueFull);
         }
         let rate = self.clock.rate(at);
         let mut dropped = Dropped::new();
         self.queue.enqueue(packet, rate, &mut dropped);
         self.record_queue_drops(at, dropped);
         if self.in_service.is_none() {
-            self.serve_next(at);
+            self.serve_next(ready);
+            if ready > at {
+                self.note_taken(ready);
+            }
         }
+    }
+
+    /// Return whether a drop-tail queue with the packets that left ahead of their time has room for one more at `at`.
+    fn has_room(&mut self, at: Time, bytes: u16) -> bool {
+        let rate = self.clock.rate(at);
+        fits(self.queue.limit(), self.queue.len() + self.ahead.len(), self.queue.bytes() + self.ahead.bytes(), bytes, rate)
+    }
+
+    /// Record that the packet in service leaves the queue later than now, at `ready`.
+    fn note_taken(&mut self, ready: Time) {
+        if let Some(Service { packet, .. }) = &self.in_service {
+            self.ahead.take(ready, packet.bytes);
+        }
+    }
+
+    /// Return whether times of departure depend on earlier arrivals alone, until the next event.
+    #[inline]
+    const fn is_plain(&self) -> bool {
+        self.struck.is_none() && matches!(self.queue, Queue::DropTail(_))
+    }
+
+    /// Remove and return the next packet if its transmission ends before `before`, ahead of its time: the caller knows that no event happens until then.
+    #[inline]
+    pub fn pop_ahead(&mut self, before: Time) -> Option<Packet> {
+        if !self.is_plain() || !self.done.is_empty() {
+            return None;
+        }
+        let Service { packet, ends, .. } = self.in_service.take_if(|service| service.ends < before)?;
+        self.ahead.busy_until = ends;
+        self.serve_next(ends);
+        self.note_taken(ends);
+        Some(Packet { at: ends, ..packet })
+    }
+
+    /// Return whether a packet of `bytes` that arrives at `at`, after all others so far, will be sent and not dropped. `false`: it may be dropped.
+    #[inline]
+    pub fn will_send(&mut self, at: Time, bytes: u16) -> bool {
+        if !self.is_plain() || !self.done.is_empty() {
+            return false;
+        }
+        self.ahead.forget(at);
+        (self.in_service.is_none() && self.ahead.busy_until <= at) || self.has_room(at, bytes)
     }
 
     /// Apply an event's fate to the packets inside that it concerns. `until`: end of the interruption, if the event is one.
@@ -246,13 +299,14 @@ impl Server {
 
 impl Element for Server {
     fn push(&mut self, port: Port, packet: Packet) {
+        self.ahead.forget(packet.at);
         self.advance(packet.at);
         match self.fate_of(&packet) {
             Some(QueueFate::Migrate(migration)) => self.struck().migrate(vec![packet], packet.at, &migration),
             Some(QueueFate::Drop) => self.drop_packet(packet, packet.at, DropCause::Event),
             Some(QueueFate::Keep) | None => self.admit(port, packet),
         }
-        self.peak_bytes = self.peak_bytes.max(self.backlog_bytes());
+        self.peak_bytes = self.peak_bytes.max(self.backlog_bytes() + self.ahead.bytes());
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {

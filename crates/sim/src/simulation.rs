@@ -390,6 +390,7 @@ impl Simulation {
         if at == self.next_window {
             self.window(at);
             self.next_window = at + LINK_WINDOW;
+            self.network.look_ahead_to(self.next_window.min(self.end));
         }
     }
 

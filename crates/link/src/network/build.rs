@@ -25,7 +25,7 @@ impl Network {
         let queue_key = |name: &str, d: Direction| streams.key(&format!("queue/{name}/{}", d.name()));
         let loss_key = |name: &str, d: Direction| streams.key(&format!("loss/{name}/{}", d.name()));
         let mut links = Vec::new();
-        for (link, interruptible) in topology.links.iter().zip(interruptible) {
+        for (link, &interruptible) in topology.links.iter().zip(&interruptible) {
             let hop = &link.hop;
             links.push(Link::new(Direction::BOTH.map(|d| match &hop.shared_id {
                 Some(_) => Chain::behind_queue(hop.side(d), loss_key(&hop.name, d)),
@@ -51,7 +51,12 @@ impl Network {
                 users[unit as usize] += 1;
             }
         }
+        let has_events = |unit: usize| interruptible.get(unit / 2).is_none_or(|&is| is);
+        let has_one_source = |(unit, &users): (usize, &u32)| users == 1 && !has_events(unit);
         Ok(Self {
+            solo: users.iter().enumerate().map(has_one_source).collect(),
+            look_ahead: Time::ZERO,
+            pending: Vec::new(),
             changes: Changes::new(spec),
             due: vec![Time::MAX; 2 * links.len()],
             links,

@@ -96,7 +96,7 @@ impl Network {
         match change {
             Change::Route { path } => {
                 let path = path as usize;
-                self.paths[path].advance_route();
+                self.paths[path].advance_route(at);
                 for hop in self.route(path).to_vec() {
                     for direction in Direction::BOTH {
                         self.join(path, usize::from(hop), direction, at);
@@ -282,7 +282,7 @@ impl Network {
         if crossings.len() == self.users[unit as usize] as usize { Scope::All } else { Scope::Crossings(crossings) }
     }
 
-    fn chain_mut(&mut self, unit: u32) -> &mut Chain {
+    pub(super) fn chain_mut(&mut self, unit: u32) -> &mut Chain {
         self.links[(unit / 2) as usize].chain_mut((unit % 2) as usize)
     }
 

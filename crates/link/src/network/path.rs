@@ -98,6 +98,10 @@ pub(super) struct PathEnd {
 #[repr(C, align(64))]
 pub(super) struct Path {
     pub(super) current: usize,
+    /// Packets inside, and those of them that entered before the last change of routes, at `rerouted`.
+    inside: u32,
+    older: u32,
+    rerouted: Time,
     /// Index of the first leg of the current route.
     first_leg: usize,
     /// The legs of all routes.
@@ -130,6 +134,9 @@ impl Path {
         }
         Self {
             current: 0,
+            inside: 0,
+            older: 0,
+            rerouted: Time::ZERO,
             first_leg: 0,
             legs: legs.into(),
             hops,
@@ -148,8 +155,37 @@ impl Path {
         self.ends.as_mut()?[direction as usize].as_mut()
     }
 
-    /// Take the next route.
-    pub(super) fn advance_route(&mut self) {
+    /// Count a packet that enters the network.
+    #[inline]
+    pub(super) const fn count_entry(&mut self) {
+        self.inside += 1;
+    }
+
+    /// Count a packet that leaves the network.
+    #[inline]
+    pub(super) fn count_exit(&mut self, packet: &Packet) {
+        self.inside -= 1;
+        if packet.entered < self.rerouted {
+            self.older = self.older.saturating_sub(1);
+        }
+    }
+
+    /// Return the unit that a packet enters next, if it follows the current route and no packet inside has followed another; `None`, too, on the last hop.
+    #[inline]
+    pub(super) fn next_unit(&self, packet: &Packet) -> Option<u32> {
+        if self.older > 0 || usize::from(packet.route) != self.current {
+            return None;
+        }
+        let leg = self.first_leg + usize::from(packet.position);
+        match packet.direction {
+            Direction::Up => (!self.legs[leg].is_last).then(|| self.legs[leg + 1].entry[0]),
+            Direction::Down => (packet.position > 0).then(|| self.legs[leg - 1].entry[1]),
+        }
+    }
+
+    /// Take the next route at `at`.
+    pub(super) fn advance_route(&mut self, at: Time) {
+        (self.older, self.rerouted) = (self.inside, at);
         self.current += 1;
         self.first_leg = self.routes[self.current].first_leg;
     }

@@ -51,7 +51,9 @@ impl Network {
     /// Let a packet that has crossed its route leave the network, through the egress of its path if it has one.
     #[inline]
     pub(super) fn leave(&mut self, packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
-        let Some(PathEnd { egress, unit, .. }) = self.paths[packet.path as usize].end(packet.direction) else {
+        let path = &mut self.paths[packet.path as usize];
+        path.count_exit(&packet);
+        let Some(PathEnd { egress, unit, .. }) = path.end(packet.direction) else {
             out.push((Outcome::Delivered, packet));
             return;
         };

@@ -123,6 +123,7 @@ impl Simulation {
         let coding = coding.map(|(AtHosts::Tambur(options), overhead)| Box::new(Coding::new(options, flows.len(), overhead)));
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
+        network.look_ahead_to(end.min(start + LINK_WINDOW));
         let path_events = PendingEvents::new(Events::of_network(spec, start, end));
         let mut simulation = Self {
             timer_due: vec![Time::MAX; flows.len()],

@@ -1,0 +1,81 @@
+//! Packets ahead of their time: several hops in one event.
+//!
+//! In a drop-tail queue without events, a packet's arrival determines when its transmission and its propagation end: later arrivals change nothing. If, besides, all
+//! packets of the next unit come from this one (it is *solo*), the packet's arrival there is known as well, and so on along the path. Such a packet passes all these
+//! hops in one event, with the same times, counters and order as one by one. It waits, in propagation, in front of the first unit where packets of several
+//! paths meet, of a drop, of an event and of the host.
+//!
+//! All this holds until something else looks at the state or changes it: the driver says until when it reads nothing ([`Network::look_ahead_to`]), and the
+//! next change of the network is known.
+
+use super::Network;
+use crate::element::Port;
+use crate::packet::Packet;
+use bentpipe_profile::Time;
+
+impl Network {
+    /// Allow packets to pass links ahead of their time, up to just before `until`. The driver reads no statistics and no backlogs before, and sends packets in
+    /// order of time. Outcomes still come at their times. Only the order of packets that arrive at one nanosecond over different links may differ.
+    pub const fn look_ahead_to(&mut self, until: Time) {
+        self.look_ahead = until;
+    }
+
+    /// Return whether packets may be ahead of their time.
+    #[inline]
+    pub(super) const fn is_ahead(&self) -> bool {
+        self.look_ahead.0 > 0 && self.stages.is_none()
+    }
+
+    /// Return the time before which nothing changes or reads the state.
+    #[inline]
+    fn horizon(&self) -> Time {
+        self.changes.next_at().map_or(self.look_ahead, |at| at.min(self.look_ahead))
+    }
+
+    /// Move the packets of `unit` on as far as they can be computed, and schedule its next wake-up and those of the units that they enter.
+    pub(super) fn run_ahead(&mut self, unit: u32) {
+        let before = self.horizon();
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut next = Some(unit);
+        while let Some(unit) = next {
+            let chain = self.chain_mut(unit);
+            chain.transmit_ahead(before);
+            while let Some((onward, packet)) = self.pop_ahead(unit, before) {
+                self.enter_ahead(unit, onward, packet);
+                if pending.last() != Some(&onward) {
+                    pending.push(onward);
+                }
+            }
+            self.reschedule(unit);
+            next = pending.pop();
+        }
+        self.pending = pending;
+    }
+
+    /// Remove and return the next packet in propagation if it can enter its next unit before its time, with that unit.
+    #[inline]
+    fn pop_ahead(&mut self, unit: u32, before: Time) -> Option<(u32, Packet)> {
+        let &packet = self.chain(unit).next_before(before)?;
+        let onward = self.paths[packet.path as usize].next_unit(&packet).filter(|&onward| self.solo[onward as usize])?;
+        if !self.chain_mut(onward).will_send(packet.at, packet.bytes) {
+            return None;
+        }
+        self.chain_mut(unit).pop_ahead().map(|packet| (onward, packet))
+    }
+
+    /// Let a packet that left `unit` enter the next one.
+    fn enter_ahead(&mut self, unit: u32, onward: u32, mut packet: Packet) {
+        let path = &mut self.paths[packet.path as usize];
+        let direction = packet.direction as usize;
+        let inside = packet.at.since(packet.hop_entered);
+        path.hops[usize::from(packet.hop)].sides[direction].stats.delivered(packet.flow.min(self.separate_flows), &packet, inside);
+        if direction == 0 {
+            packet.position += 1;
+        } else {
+            packet.position -= 1;
+        }
+        debug_assert_eq!(path.leg_of(&packet).entry[direction], onward, "unit {unit}");
+        (packet.hop, packet.hop_entered, packet.marked) = (path.leg_of(&packet).hop, packet.at, None);
+        self.chain_mut(onward).push(Port::Near, packet);
+    }
+}
