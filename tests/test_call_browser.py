@@ -47,7 +47,7 @@ def test_a_driver_that_is_not_installed_is_one_sentence(monkeypatch):
         (["--size", "640"], "--size: 640; expected WIDTHxHEIGHT"),
         (["--size", "9x99999"], "expected WIDTHxHEIGHT"),
         (["--seeds", "3"], "--seeds: the kernel's timing cannot be drawn"),
-        (["--recovery", "tambur"], "tambur acts at the hosts"),
+        (["--recovery", "tambur"], "tambur changes the transports"),
     ],
 )
 @needs_browser

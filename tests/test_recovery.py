@@ -29,8 +29,8 @@ def path(tmp_path_factory):
 
 def test_the_schemes_are_listed_with_their_tunables():
     rows = json.loads(run("recovery", "--json").stdout)
-    assert [row["name"] for row in rows] == ["linkguardian", "none", "satguard", "tambur"]
-    tries = next(tunable for tunable in rows[2]["tunables"] if tunable["name"] == "tries")
+    assert [row["name"] for row in rows] == ["linkguardian", "mpep", "none", "satguard", "tambur"]
+    tries = next(tunable for tunable in rows[3]["tunables"] if tunable["name"] == "tries")
     assert (tries["default"], tries["min"], tries["max"]) == (3, 1, 16)
     assert all(tunable["meaning"] and tunable["source"] for row in rows for tunable in row["tunables"])
     assert "satguard: tunables" in run("recovery").stdout
@@ -53,6 +53,20 @@ def test_a_race_has_runs_with_and_without_recovery(path, tmp_path):
     assert overhead["peak_buffer_bytes"] > 0
 
 
+def test_proxies_split_connections_and_move_at_handovers(path, tmp_path):
+    arguments = ["--recovery", "none,mpep", "--cc", "cubic", "--duration", 30, "-o", tmp_path, "--json"]
+    done = run("race", path, *arguments)
+    assert done.exit_code == 0, done.output
+    runs = {each["recovery"]: each for each in json.loads(done.stdout)["runs"]}
+    record = json.loads((tmp_path / runs["mpep"]["path"] / "run.json").read_text())
+    overhead = record["summary"]["recovery"]["overhead"]
+    assert overhead["migrated"] >= 1
+    assert overhead["migrated_bytes"] > 0
+    # A loss on the satellite link is repaired over that link's RTT alone.
+    goodputs = [runs[name]["flows"][0]["goodput_bps"] for name in ("mpep", "none")]
+    assert goodputs[0] > 1.2 * goodputs[1]
+
+
 def test_a_race_without_recovery_has_no_delays_and_its_name(path, tmp_path):
     done = run("race", path, "--cc", "cubic", "--duration", 2, "-o", tmp_path, "--json")
     (row,) = json.loads(done.stdout)["runs"]
@@ -71,7 +85,7 @@ def test_recovery_from_python(path):
     [
         (
             "satgard",
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard, tambur",
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, mpep, none, satguard, tambur",
         ),
         ("satguard:trie=2", "has no option `trie` (did you mean `tries`?)"),
         ("satguard:tries=0", "option `tries` is 0; expected a whole number from 1 to 16"),
@@ -95,7 +109,7 @@ def test_a_scheme_is_written_as_users_write_it():
 
 
 def test_a_scheme_at_the_hosts_is_refused_on_an_emulated_path(path, tmp_path):
-    expected = "--recovery: tambur acts at the hosts, and only the simulator has it; expected linkguardian or none or"
+    expected = "--recovery: tambur changes the transports, and only the simulator has it; expected linkguardian or none or"
     done = run("race", path, "--recovery", "tambur", "--on-kernel", "--duration", 2, "-o", tmp_path)
     assert done.exit_code == 2
     assert expected.removeprefix("--recovery: ") in done.output

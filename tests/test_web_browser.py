@@ -128,7 +128,7 @@ def test_a_browser_that_is_not_installed_is_one_sentence(path, tmp_path):
     ("options", "message"),
     [
         ({"http": "4"}, "http: 4; expected 1, 2 or 3"),
-        ({"recovery": ["tambur"]}, "tambur acts at the hosts"),
+        ({"recovery": ["tambur"]}, "tambur changes the transports"),
         ({"page": "nowhere.har"}, "no such file"),
     ],
 )

@@ -34,4 +34,14 @@ pub enum NetworkError {
         /// A path that can have them.
         expected: String,
     },
+    /// Stops of a path that cannot have them.
+    #[error("stops of path {path}: {problem}; expected {expected}")]
+    Stops {
+        /// Index of the path.
+        path: usize,
+        /// Why not.
+        problem: &'static str,
+        /// Stops that it can have.
+        expected: String,
+    },
 }

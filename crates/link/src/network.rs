@@ -14,6 +14,7 @@ mod build;
 mod changes;
 mod path;
 mod path_ends;
+mod stops;
 mod wakes;
 
 use self::changes::Changes;
@@ -136,7 +137,7 @@ impl Network {
             Direction::Up => 0,
             Direction::Down => route.hops.len() as u16 - 1,
         };
-        path.count_entry();
+        path.count_entry(&packet);
         let packet = self.pass_ingress(packet);
         self.enter(packet, Port::Near);
         Ok(())
@@ -239,6 +240,9 @@ impl Network {
             let route = path.newest_route_from(usize::from(packet.route), hop);
             path.follow(&mut packet, route, hop);
             leg = path.leg_of(&packet);
+        }
+        if leg.stops[direction] {
+            return self.stop(packet, out);
         }
         match packet.direction {
             Direction::Up if !leg.is_last => packet.position += 1,

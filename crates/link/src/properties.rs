@@ -6,6 +6,7 @@ mod gateways;
 mod recovery;
 mod sent;
 mod shared;
+mod stops;
 
 use crate::*;
 use bentpipe_profile::*;

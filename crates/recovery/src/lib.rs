@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`registry`] | every scheme by name, with its tunables; its list declares their modules |
 //! | [`linkguardian`] | `LinkGuardian`: a port's sequence numbers, retransmission in copies |
+//! | [`mpep`] | `M-PEP`: proxies that split connections |
 //! | [`none`] | no recovery |
 //! | [`satguard`] | `SatGuard`: hop sequence numbers, handover-aware migration, order keeping |
 //! | [`tambur`] | `Tambur`: a streaming code at the hosts |

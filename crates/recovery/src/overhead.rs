@@ -17,9 +17,9 @@ pub struct Overhead {
     pub retransmitted: Counter,
     /// Packets given up after their last try or because their path has left the link.
     pub given_up: Counter,
-    /// Bytes of the copies sent to the next satellite before and at handovers.
+    /// Bytes of the copies, or of the proxies' state, sent to the next satellite before and at handovers.
     pub migrated_bytes: Counter,
-    /// Packets retransmitted by the next satellite.
+    /// Packets retransmitted by the next satellite, or connections whose proxy moved there.
     pub migrated: Counter,
     /// Largest number of bytes that one link end has kept.
     pub peak_buffer_bytes: Counter,

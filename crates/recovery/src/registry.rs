@@ -1,6 +1,7 @@
 //! Registry of the schemes by name. To add one, write a file or folder in this crate with an `ENTRY`, and add its line to `every_scheme!`.
 
 use crate::marking::Marked;
+use crate::mpep::plan::Plan;
 use crate::overhead::Overhead;
 use crate::tambur;
 use bentpipe_link::{Network, NetworkError};
@@ -15,6 +16,7 @@ macro_rules! every_scheme {
     ($to:ident) => {
         $to! {
             linkguardian
+            mpep
             none
             satguard
             tambur
@@ -47,11 +49,13 @@ impl Installed {
     }
 }
 
-/// What a scheme does at the hosts. The driver runs it between the transports and the network.
+/// What a scheme does with transports, at the hosts or on the path. The driver runs it between them and the network.
 #[derive(Clone, Debug)]
 pub enum AtHosts {
     /// A streaming code for each direction of a flow's data.
     Tambur(tambur::Options),
+    /// Proxies on the paths, which split connections.
+    Mpep(Plan),
 }
 
 /// Puts a scheme's elements into a network that carries no packets yet.
@@ -68,7 +72,7 @@ pub struct Entry {
     pub description: &'static str,
     /// Paper or code that it comes from.
     pub citation: &'static str,
-    /// Whether it acts at the hosts, which the emulator does not change.
+    /// Whether it changes the transports, at the hosts or on the path, which the emulator does not do.
     pub at_hosts: bool,
     /// Options.
     pub options: &'static [OptionSpec],
@@ -141,7 +145,7 @@ mod tests {
     fn errors_name_the_value_and_the_allowed_values() {
         assert_eq!(
             find("satgard").unwrap_err().to_string(),
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, none, satguard, tambur"
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, mpep, none, satguard, tambur"
         );
         let check = |option: &str, value: f64| {
             let given = [(option.to_owned(), value.into())].into();

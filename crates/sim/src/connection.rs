@@ -1,5 +1,6 @@
 //! A connection between two hosts: a transport at each end, and what the applications know of it.
 
+use crate::proxy::Proxy;
 use bentpipe_apps::{Event, Interest, Message, StreamId};
 use bentpipe_profile::{Bytes, Direction, Streams, Time};
 use bentpipe_transport::Tcp;
@@ -42,6 +43,8 @@ pub struct Connection {
     pub ends: [Tcp; 2],
     /// The applications' view of both ends.
     pub streams: [Stream; 2],
+    /// The proxies that split it, from the terminal on.
+    pub proxies: Vec<Proxy>,
 }
 
 impl Connection {
@@ -64,7 +67,7 @@ impl Connection {
     #[must_use]
     pub fn is_over(&self) -> bool {
         let is_closed = |end: usize| self.streams[end].is_closed || matches!(self.owner, Owner::Cross { .. });
-        (0..2).all(|end| is_closed(end) && self.ends[end].is_done())
+        (0..2).all(|end| is_closed(end) && self.ends[end].is_done()) && self.proxies.iter().all(Proxy::is_done)
     }
 }
 

@@ -64,6 +64,16 @@ impl Source {
         })
     }
 
+    /// How its connections are made.
+    pub const fn transports(&self) -> &Transports {
+        &self.transports
+    }
+
+    /// Let this many proxies split each of its connections.
+    pub const fn set_proxies(&mut self, count: usize) {
+        self.transports.proxy_count = count;
+    }
+
     /// Draw the next transfer, for connection number `connection`. Returns its start; `None`: no more start before the run ends.
     pub fn draw_next(&mut self, connection: usize) -> Option<Time> {
         self.next_connection = usize::MAX;
@@ -95,6 +105,7 @@ impl Source {
             random,
             ends,
             streams: [Stream::without_app(), Stream::without_app()],
+            proxies: self.transports.proxies(self.transports.direction, random)?,
         })
     }
 

@@ -182,6 +182,7 @@ impl Flow {
             random: streams,
             ends,
             streams: [Stream::new(Some(id), interests[0]), Stream::new(None, interests[1])],
+            proxies: self.transports.proxies(direction, streams)?,
         })
     }
 

@@ -187,13 +187,14 @@ impl Simulation {
         }
     }
 
-    /// Wake both ends of a connection, and send what is due.
-    pub(crate) fn wake_connection(&mut self, index: usize, now: Time) {
+    /// Wake both ends of a connection and its proxies, and send what is due.
+    pub(crate) fn wake_connection(&mut self, index: usize, now: Time) -> Result<(), Box<SimError>> {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.ends.iter_mut().for_each(|end| end.on_wake(now));
             self.transmit(index, 1);
             self.transmit(index, 0);
         }
+        self.wake_proxies(index, now)
     }
 }
 

@@ -23,6 +23,7 @@ mod one_way;
 pub mod output;
 pub mod payloads;
 pub mod pings;
+mod proxy;
 pub mod simulation;
 pub mod transports;
 

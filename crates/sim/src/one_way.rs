@@ -14,8 +14,8 @@ type Segment = (u32, u64);
 pub struct OneWay {
     /// First transmission of each segment that has not arrived.
     sent: BTreeMap<Segment, Time>,
-    /// Flow and segment of each packet in the network, by its handle.
-    inside: BTreeMap<u32, (usize, Segment)>,
+    /// Flow, segment and its length of each packet on its way to the receiver, by its handle.
+    inside: BTreeMap<u32, (usize, Segment, u64)>,
     delays: Vec<DelayHistogram>,
 }
 
@@ -34,7 +34,16 @@ impl OneWay {
             if !segment.retransmission {
                 self.sent.insert(key, now);
             }
-            self.inside.insert(body, (flow, key));
+            self.inside.insert(body, (flow, key, u64::from(segment.len)));
+        }
+    }
+
+    /// Record that the last proxy before the receiver passes data on, in segments of its own.
+    pub fn pass_on(&mut self, flow: usize, connection: u32, packet: &TcpPacket, body: u32) {
+        if let TcpPacket::Segment(segment, _) = packet
+            && segment.len > 0
+        {
+            self.inside.insert(body, (flow, (connection, segment.seq), u64::from(segment.len)));
         }
     }
 
@@ -60,10 +69,13 @@ impl OneWay {
     /// Record that packets have left the network.
     pub fn leave(&mut self, outcomes: &[(Outcome, Packet)]) {
         for (outcome, packet) in outcomes {
-            if let Some((flow, segment)) = self.inside.remove(&packet.body)
-                && *outcome == Outcome::Delivered
-                && let Some(sent) = self.sent.remove(&segment)
-            {
+            let Some((flow, (connection, first), bytes)) = self.inside.remove(&packet.body) else { continue };
+            if *outcome != Outcome::Delivered {
+                continue;
+            }
+            // A proxy's segment may hold the first bytes of several.
+            while let Some((&segment, &sent)) = self.sent.range((connection, first)..(connection, first + bytes)).next() {
+                self.sent.remove(&segment);
                 self.delays[flow].record(packet.at.since(sent));
             }
         }

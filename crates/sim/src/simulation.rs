@@ -13,10 +13,12 @@ mod coding;
 mod datagrams;
 mod hashes;
 mod pings;
+mod proxies;
 mod setup;
 
 use self::coding::Coding;
 use self::pings::Pings;
+use self::proxies::Proxies;
 use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
@@ -60,6 +62,8 @@ pub struct Simulation {
     one_way: Option<OneWay>,
     /// The code at the hosts; `None`: there is none.
     coding: Option<Box<Coding>>,
+    /// The proxies on the paths; `None`: there are none.
+    proxies: Option<Box<Proxies>>,
     /// Counters of the recovery inside the network.
     overhead: Option<Arc<Overhead>>,
     batches: Batches,
@@ -120,8 +124,8 @@ impl Simulation {
         loop {
             let network = self.network.wake_at().unwrap_or(Time::MAX);
             let hosts = self.timer_at();
-            let coding = self.coding.as_ref().map_or(Time::MAX, |coding| coding.wake_at());
-            let clock = self.pings.next.min(self.next_sample).min(self.next_window).min(coding);
+            let scheme = self.scheme_wake_at();
+            let clock = self.pings.next.min(self.next_sample).min(self.next_window).min(scheme);
             let next = network.min(hosts).min(clock);
             if next > until {
                 break;
@@ -133,14 +137,21 @@ impl Simulation {
                 self.run_host().map_err(|error| *error)?;
             } else if self.pings.next == next {
                 self.send_pings();
-            } else if coding == next {
+            } else if scheme == next {
                 self.send_parities();
+                self.move_proxies().map_err(|error| *error)?;
             } else {
                 self.record(next);
             }
         }
         self.now = until;
         Ok(until < self.end)
+    }
+
+    /// Return when a recovery scheme that acts at the hosts or in proxies has work.
+    fn scheme_wake_at(&self) -> Time {
+        let coding = self.coding.as_ref().map_or(Time::MAX, |coding| coding.wake_at());
+        coding.min(self.proxies.as_ref().map_or(Time::MAX, |proxies| proxies.wake_at()))
     }
 
     /// Fraction of the run that is done, 0 to 1.
@@ -206,6 +217,9 @@ impl Simulation {
                     wake = wake.min(at);
                 }
             }
+            if let Some(at) = connection.proxies_wake_at(self.proxies.as_deref()) {
+                wake = wake.min(at);
+            }
         }
         self.wake_at(index, wake.max(self.now));
     }
@@ -229,7 +243,7 @@ impl Simulation {
         if index < self.flows.len() {
             self.run_timers(index, at)?;
         }
-        self.wake_connection(index, at);
+        self.wake_connection(index, at)?;
         self.schedule_timer(index);
         self.flush()
     }
@@ -261,6 +275,7 @@ impl Simulation {
     fn run_network(&mut self) -> Result<(), Box<SimError>> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.network.run_until(self.now, &mut outcomes);
+        self.take_stopped(&mut outcomes)?;
         if !self.pings.is_empty() {
             self.take_pings(&mut outcomes);
         }

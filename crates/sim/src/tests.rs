@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 mod applications;
 mod coding;
+mod proxies;
 
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
     run_in_slices(experiment, profile, Nanos::from_secs(3600))

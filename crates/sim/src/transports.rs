@@ -1,7 +1,9 @@
 //! How the connections of a flow are made: hosts, controllers and random streams.
 
 use crate::error::SimError;
+use crate::proxy::Proxy;
 use bentpipe_apps::ControllerChoice;
+use bentpipe_cc::Controller;
 use bentpipe_cc::controllers::{Built, Controllers};
 use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hints::Facts;
@@ -36,6 +38,8 @@ pub struct Transports {
     trace: Option<Trace>,
     /// Whether events and RTT samples of data in the flow's direction are kept.
     is_observed: bool,
+    /// Number of proxies that split each connection.
+    pub proxy_count: usize,
 }
 
 impl Transports {
@@ -68,6 +72,7 @@ impl Transports {
             first: None,
             trace: controllers.traces.as_ref().map(|traces| traces.next_flow()),
             is_observed: true,
+            proxy_count: 0,
         };
         let config = transports.senders[0].controller_config(streams);
         transports.first = Some(transports.build(&transports.controller, &transports.options, &config)?);
@@ -112,6 +117,42 @@ impl Transports {
     /// None: [`Self::new`] has built the controller already.
     pub fn accepting_sender(&mut self, end: usize, streams: Streams) -> Result<Sender, RegistryError> {
         self.sender(end, streams.child("back"), None)
+    }
+
+    /// Make the proxies of a connection whose opening end sends in `direction`. They have the settings of the host that sends the flow's data.
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn proxies(&self, direction: Direction, streams: Streams) -> Result<Vec<Proxy>, RegistryError> {
+        let make = |stop: usize| {
+            let own = |side: &str| streams.child(&format!("proxy/{stop}/{side}"));
+            let receiver =
+                |streams| Receiver::new(ReceiverConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.receivers[0] });
+            let mut accepting = Tcp::accepting(receiver(own("accepting")));
+            let mut opening = Tcp::opening(self.proxy_sender(own("opening"))?, receiver(own("opening")));
+            for tcp in [&mut accepting, &mut opening] {
+                tcp.stop_at(self.stop);
+            }
+            Ok(Proxy::new(usize::from(direction == Direction::Down), accepting, opening))
+        };
+        (0..self.proxy_count).map(make).collect()
+    }
+
+    /// Make a sender of a proxy.
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn proxy_sender(&self, streams: Streams) -> Result<Sender, RegistryError> {
+        let config = SenderConfig { host_times: DrawnTimes::of(self.host_timing, streams), ..self.senders[0] };
+        Ok(Sender::new(config, self.proxy_controller(streams)?))
+    }
+
+    /// Make a controller of a proxy: the flow's.
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn proxy_controller(&self, streams: Streams) -> Result<Box<dyn Controller>, RegistryError> {
+        Ok(self.build(&self.controller, &self.options, &self.senders[0].controller_config(streams))?.start())
     }
 
     /// Random streams of connection number `number`.

@@ -185,6 +185,11 @@ impl AckPolicy {
         self.is_interactive |= now.since(self.last_arrival) < self.ato;
     }
 
+    /// Whether an ACK is due as soon as the application reads.
+    pub const fn waits_for_reading(&self) -> bool {
+        self.ack_on_read
+    }
+
     /// Record that an ACK was sent.
     pub const fn on_ack_sent(&mut self) {
         self.quick_acks = self.quick_acks.saturating_sub(1);

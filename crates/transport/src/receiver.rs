@@ -30,6 +30,8 @@ pub struct Receiver {
     reader: Reader,
     /// Bytes in order that the application has not read.
     unread: u64,
+    /// Whether the application chooses when and how much it reads.
+    reads_by_hand: bool,
     /// Sequence number of the FIN, once seen.
     fin: Option<u64>,
     ecn: ReceiverEcn,
@@ -52,6 +54,7 @@ impl Receiver {
             window_edge: 0,
             reader: Reader::new(config.host_times),
             unread: 0,
+            reads_by_hand: false,
             fin: None,
             ecn: ReceiverEcn::new(config.ecn),
         }
@@ -127,13 +130,28 @@ impl Receiver {
             self.merged = Some((count, received));
             return [compressed_ack, None];
         }
-        let all_read = self.reader.reads_now(self.unread > 0, last);
+        let all_read = !self.reads_by_hand && self.reader.reads_now(self.unread > 0, last);
         if all_read && self.unread > 0 {
             self.unread = 0;
             self.buffer.on_read(now, self.data.next(), self.data.out_of_order_span());
         }
         let received = ReceivedSegment { all_read, ..received };
         [compressed_ack, self.policy.on_segment(now, received, self.buffer.rtt()).then(|| self.acknowledge(now))]
+    }
+
+    /// Let the application choose from now on when and how much it reads: what it leaves fills the receive window.
+    pub const fn read_by_hand(&mut self) {
+        self.reads_by_hand = true;
+    }
+
+    /// Let the application read `bytes` of those that have arrived in order. Returns the acknowledgement that waited for it, or one that at least doubles the
+    /// window that the sender knows of (`__tcp_cleanup_rbuf`).
+    pub fn read(&mut self, now: Time, bytes: Bytes) -> Option<Ack> {
+        self.unread = self.unread.saturating_sub(bytes.0);
+        self.buffer.on_read(now, self.data.next() - self.unread, self.data.out_of_order_span());
+        let known = self.window_edge.saturating_sub(self.data.next());
+        let window = self.buffer.window(self.data.out_of_order_bytes() + self.unread);
+        (self.policy.waits_for_reading() || window >= 2 * known.max(1)).then(|| self.acknowledge(now))
     }
 
     /// Prepare for the other end's data at the end that opened the connection.

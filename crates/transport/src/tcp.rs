@@ -11,7 +11,7 @@ use crate::rto::{INITIAL_RTO, RTO_MAX};
 use crate::sender::Sender;
 use crate::stats::{FlowEvent, SenderStats};
 use crate::wire::{Ack, FIRST_WINDOW_MAX, Segment, TcpPacket};
-use bentpipe_cc::Probe;
+use bentpipe_cc::{Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 use std::collections::VecDeque;
 
@@ -99,6 +99,12 @@ impl Tcp {
         }
     }
 
+    /// Whether the other end's SYN has arrived.
+    #[must_use]
+    pub const fn has_been_asked(&self) -> bool {
+        self.syn_acks.sent > 0
+    }
+
     /// Whether its application may write: it has a sender.
     #[must_use]
     pub const fn has_sender(&self) -> bool {
@@ -118,6 +124,26 @@ impl Tcp {
     pub fn write(&mut self, now: Time, bytes: Bytes) {
         if let Some(sender) = &mut self.sender {
             sender.app_write(now, bytes);
+            self.is_sender_ready = true;
+        }
+    }
+
+    /// Let its application choose when and how much it reads ([`Self::read`]): what it leaves fills the receive window.
+    #[must_use]
+    pub const fn reading_by_hand(mut self) -> Self {
+        self.receiver.read_by_hand();
+        self
+    }
+
+    /// Let its application read `bytes` of those delivered.
+    pub fn read(&mut self, now: Time, bytes: Bytes) {
+        self.out.extend(self.receiver.read(now, bytes).map(TcpPacket::Ack));
+    }
+
+    /// Begin congestion control anew with `controller`, as on a new connection; what was sent and acknowledged stays.
+    pub fn restart(&mut self, now: Time, controller: Box<dyn Controller>) {
+        if let Some(sender) = &mut self.sender {
+            sender.restart(now, controller);
             self.is_sender_ready = true;
         }
     }

@@ -18,7 +18,7 @@ def recovery_schemes() -> list[dict[str, Any]]:
     Example:
         >>> import bentpipe as bp
         >>> [scheme["name"] for scheme in bp.recovery_schemes()]
-        ['linkguardian', 'none', 'satguard', 'tambur']
+        ['linkguardian', 'mpep', 'none', 'satguard', 'tambur']
     """
     return _native.recovery_schemes()
 
@@ -68,7 +68,7 @@ def parse_recovery(text: str, where: str = "recovery") -> Recovery:
 
 
 def parse_path_recovery(text: str, where: str = "recovery") -> Recovery:
-    """Parse one scheme for an emulated path. Raises `UserError`, also for a scheme that acts at the hosts."""
+    """Parse one scheme for an emulated path. Raises `UserError`, also for a scheme that changes the transports."""
     recovery = parse_recovery(text, where)
     check_emulated(recovery, where)
     return recovery
@@ -78,7 +78,7 @@ def check_emulated(recovery: Recovery, where: str = "recovery") -> None:
     """Check that the emulator has a scheme: one inside the network. Raises `UserError`."""
     inside = [scheme["name"] for scheme in recovery_schemes() if not scheme["at_hosts"]]
     if recovery.scheme not in inside:
-        problem = f"{recovery.scheme} acts at the hosts, and only the simulator has it"
+        problem = f"{recovery.scheme} changes the transports, and only the simulator has it"
         raise UserError(problem, where=where, expected=" or ".join(inside))
 
 

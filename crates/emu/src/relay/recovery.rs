@@ -28,14 +28,14 @@ impl PathRecovery {
     /// Builds the network of a Profile, with the elements of the scheme.
     ///
     /// # Errors
-    /// A Profile that is no network; an unknown scheme or option, or a scheme that acts at the hosts.
+    /// A Profile that is no network; an unknown scheme or option, or a scheme that changes the transports.
     pub fn network(&mut self, profile: &Profile, streams: Streams) -> Result<Network, EmuError> {
         let spec = NetworkSpec::from_profiles(&[profile])?;
         let mut network = Network::new(&spec, streams)?;
         if let Some(RecoverySpec { scheme, options }) = &self.spec {
             let installed = install(scheme, options, &mut network, &spec, &Marked::All)?;
             if installed.hosts.is_some() {
-                return Err(EmuError::Spec(format!("recovery scheme {scheme} acts at the hosts; only the simulator has it")));
+                return Err(EmuError::Spec(format!("recovery scheme {scheme} changes the transports; only the simulator has it")));
             }
             self.overheads.extend(installed.overhead);
         }

@@ -10,6 +10,8 @@ pub(super) const ABSENT: u16 = u16::MAX;
 
 pub(super) struct Route {
     pub(super) hops: Vec<u16>,
+    /// Places of its stops: the number of hops between the terminal and each.
+    pub(super) stops: Vec<u16>,
     /// Index of its first leg.
     first_leg: usize,
 }
@@ -21,6 +23,8 @@ pub(super) struct Leg {
     pub(super) exit: [u32; 2],
     pub(super) hop: u16,
     pub(super) is_last: bool,
+    /// Whether packets of each direction are at a stop once they have crossed it.
+    pub(super) stops: [bool; 2],
 }
 
 impl Route {
@@ -128,9 +132,9 @@ impl Path {
             legs.extend(route.iter().enumerate().map(|(position, &hop)| {
                 let sides = &hops[usize::from(hop)].sides;
                 let [entry, exit] = [[0, 1].map(|d| sides[d].entry), [0, 1].map(|d| sides[d].exit)];
-                Leg { entry, exit, hop, is_last: position + 1 == route.len() }
+                Leg { entry, exit, hop, is_last: position + 1 == route.len(), stops: [false; 2] }
             }));
-            numbered.push(Route { hops: route, first_leg });
+            numbered.push(Route { hops: route, stops: Vec::new(), first_leg });
         }
         Self {
             current: 0,
@@ -155,10 +159,49 @@ impl Path {
         self.ends.as_mut()?[direction as usize].as_mut()
     }
 
+    /// Whether it has stops.
+    pub(super) fn has_stops(&self) -> bool {
+        self.routes.iter().any(|route| !route.stops.is_empty())
+    }
+
+    /// Set the stops of each route. Returns false, and sets none, if the routes do not have these places.
+    pub(super) fn set_stops(&mut self, places: &[Vec<u16>]) -> bool {
+        let count = places.iter().map(Vec::len).max().unwrap_or_default();
+        let is_inside = |(route, places): (&Route, &Vec<u16>)| {
+            let hops = route.hops.len();
+            if hops == 0 {
+                return places.is_empty();
+            }
+            let ascend = places.windows(2).all(|pair| pair[0] < pair[1]);
+            places.len() == count && ascend && places.iter().all(|&place| place > 0 && usize::from(place) < hops)
+        };
+        if places.len() != self.routes.len() || !self.routes.iter().zip(places).all(is_inside) {
+            return false;
+        }
+        for (route, places) in self.routes.iter_mut().zip(places) {
+            for &place in places {
+                let after = route.first_leg + usize::from(place);
+                self.legs[after - 1].stops[Direction::Up as usize] = true;
+                self.legs[after].stops[Direction::Down as usize] = true;
+            }
+            route.stops.clone_from(places);
+        }
+        true
+    }
+
+    /// Return the stop where a packet is that has crossed its hop; `None`: there is none.
+    pub(super) fn stop_of(&self, packet: &Packet) -> Option<usize> {
+        let place = packet.position + u16::from(packet.direction == Direction::Up);
+        self.routes[usize::from(packet.route)].stops.iter().position(|&stop| stop == place)
+    }
+
     /// Count a packet that enters the network.
     #[inline]
-    pub(super) const fn count_entry(&mut self) {
+    pub(super) const fn count_entry(&mut self, packet: &Packet) {
         self.inside += 1;
+        if packet.entered.0 < self.rerouted.0 {
+            self.older += 1; // it goes on from a stop
+        }
     }
 
     /// Count a packet that leaves the network.
@@ -170,13 +213,16 @@ impl Path {
         }
     }
 
-    /// Return the unit that a packet enters next, if it follows the current route and no packet inside has followed another; `None`, too, on the last hop.
+    /// Return the unit that a packet enters next, if it follows the current route and no packet inside has followed another; `None`, too, on the last hop and before a stop.
     #[inline]
     pub(super) fn next_unit(&self, packet: &Packet) -> Option<u32> {
         if self.older > 0 || usize::from(packet.route) != self.current {
             return None;
         }
         let leg = self.first_leg + usize::from(packet.position);
+        if self.legs[leg].stops[packet.direction as usize] {
+            return None;
+        }
         match packet.direction {
             Direction::Up => (!self.legs[leg].is_last).then(|| self.legs[leg + 1].entry[0]),
             Direction::Down => (packet.position > 0).then(|| self.legs[leg - 1].entry[1]),

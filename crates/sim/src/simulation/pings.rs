@@ -55,7 +55,7 @@ impl Pings {
     }
 
     /// Return the index of the sender of a request or of its reply; `None`: it is a packet of a connection.
-    fn sender_of(&self, packet: &Packet) -> Option<usize> {
+    pub(super) fn sender_of(&self, packet: &Packet) -> Option<usize> {
         Some((u32::MAX - packet.flow_hash) as usize).filter(|&index| index < self.senders.len())
     }
 

@@ -2,6 +2,7 @@
 
 use super::coding::Coding;
 use super::pings::Pings;
+use super::proxies::Proxies;
 use super::{AppPlugins, Simulation, index_u32};
 use crate::batches::Batches;
 use crate::cross_traffic::Source;
@@ -105,7 +106,7 @@ impl Simulation {
             Some(recovery) => install(&recovery.scheme, &recovery.options, &mut network, spec, &Marked::All)?,
             None => Installed::default(),
         };
-        let flows = experiment
+        let mut flows = experiment
             .flows
             .iter()
             .enumerate()
@@ -117,10 +118,20 @@ impl Simulation {
             })
             .collect::<Result<Vec<_>, SimError>>()?;
         network.set_separate_flows(index_u32(flows.len() + experiment.pings.len()));
-        let sources = (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
+        let mut sources =
+            (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
         let one_way = experiment.recovery.as_ref().map(|_| OneWay::new(flows.len()));
-        let coding = installed.hosts.as_ref().zip(installed.overhead.clone());
-        let coding = coding.map(|(AtHosts::Tambur(options), overhead)| Box::new(Coding::new(options, flows.len(), overhead)));
+        let (mut coding, mut proxies) = (None, None);
+        if let (Some(hosts), Some(overhead)) = (installed.hosts, installed.overhead.clone()) {
+            match hosts {
+                AtHosts::Tambur(options) => coding = Some(Box::new(Coding::new(&options, flows.len(), overhead))),
+                AtHosts::Mpep(plan) => proxies = Some(Box::new(Proxies::new(plan, start, overhead))),
+            }
+        }
+        if let Some(proxies) = &proxies {
+            flows.iter_mut().for_each(|flow| flow.transports.proxy_count = proxies.on_path(flow.path() as usize));
+            sources.iter_mut().for_each(|source| source.set_proxies(proxies.on_path(source.transports().path as usize)));
+        }
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
         network.look_ahead_to(end.min(start + LINK_WINDOW));
@@ -142,6 +153,7 @@ impl Simulation {
             datagrams: Payloads::default(),
             one_way,
             coding,
+            proxies,
             overhead: installed.overhead,
             timers: BinaryHeap::new(),
             timer_count: 0,

@@ -103,6 +103,8 @@ pub struct Sender {
     hold_retransmissions: bool,
     /// Consecutive time-outs since the cumulative acknowledgement last advanced.
     timeouts_in_row: u32,
+    /// Probes of the receive window since it was last open.
+    window_probes: u32,
     timer: Option<Timer>,
     /// Whether the current acknowledgement armed the reordering timer.
     reordering_armed: bool,
@@ -174,6 +176,7 @@ impl Sender {
             frto: false,
             hold_retransmissions: false,
             timeouts_in_row: 0,
+            window_probes: 0,
             timer: None,
             reordering_armed: false,
             forced: None,
@@ -216,6 +219,20 @@ impl Sender {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.fin_sent && self.una == self.nxt
+    }
+
+    /// Begin congestion control anew with `controller`: its initial window and no reduction to undo.
+    pub fn restart(&mut self, now: Time, controller: Box<dyn Controller>) {
+        self.controls_recovery = controller.controls_recovery();
+        self.controller = controller;
+        self.can_restore = false;
+        self.undo = Undo::default();
+        self.sync_window();
+        if self.is_established() {
+            self.controller.on_established(now, self.rtt.srtt());
+            self.sync_window();
+            self.update_pacing();
+        }
     }
 
     /// The congestion controller.

@@ -37,6 +37,8 @@ pub(super) enum Purpose {
     Retransmission,
     TailProbe,
     Reordering,
+    /// A probe of a closed receive window (`ICSK_TIME_PROBE0`).
+    WindowProbe,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,8 @@ pub(super) enum Forced {
     Head,
     /// A tail loss probe.
     Probe,
+    /// A probe of a closed receive window.
+    WindowProbe,
 }
 
 impl Sender {
@@ -95,6 +99,21 @@ impl Sender {
                 }
             }
             Purpose::Reordering => self.on_reordering_timer(now),
+            Purpose::WindowProbe => {
+                self.timer = None;
+                if self.scoreboard.head().is_none() {
+                    self.forced = Some(Forced::WindowProbe);
+                }
+            }
+        }
+    }
+
+    /// Arm the probe of the receive window if data waits for it and no acknowledgement is to come (`tcp_check_probe_timer`).
+    pub(super) fn arm_window_probe(&mut self, now: Time) {
+        if self.timer.is_none() && self.scoreboard.head().is_none() {
+            let doublings = self.window_probes.min(16);
+            let wait = Nanos(self.rtt.rto().0 << doublings).min(self.config.rto_max);
+            self.arm(Purpose::WindowProbe, now + wait);
         }
     }
 

@@ -106,6 +106,7 @@ impl Sender {
 
     fn send_new(&mut self, now: Time, len: u32, fin: bool) -> Segment {
         let first = self.scoreboard.packets_out() == 0;
+        self.window_probes = 0;
         let departure = self.begin_departure(now, true);
         let seq = self.nxt;
         self.scoreboard.push(seq, len, fin, &departure);
@@ -190,7 +191,16 @@ impl Sender {
                 self.rearm(now);
                 segment
             }
+            Forced::WindowProbe => Some(self.window_probe(now)),
         }
+    }
+
+    /// Send an empty segment before the window, which the receiver answers with its window (`tcp_xmit_probe_skb`).
+    fn window_probe(&mut self, now: Time) -> Segment {
+        self.window_probes += 1;
+        self.last_stamp = now.max(self.last_stamp + Nanos(1));
+        let (tsval, ts_ecr, ecn) = (self.last_stamp, self.ts_recent, SegmentEcn::default());
+        Segment { seq: self.una.saturating_sub(1), len: 0, syn: false, fin: false, push: false, retransmission: true, tsval, ts_ecr, ecn }
     }
 
     /// Send a tail loss probe: new data if there is any, else the last segment once more.
@@ -229,6 +239,9 @@ impl Sender {
         }
         if self.sent_new {
             self.schedule_probe(now, false);
+        }
+        if limit == Limit::Receiver {
+            self.arm_window_probe(now);
         }
         self.sent_new = false;
         self.sent_any = false;

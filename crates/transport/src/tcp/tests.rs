@@ -179,6 +179,65 @@ fn both_directions_carry_bulk_data_and_close() {
     assert!(pair.ends.iter().all(|end| end.stats().is_some_and(|stats| stats.retransmits == 0)));
 }
 
+/// A pair whose accepting end has read nothing of its data for a minute.
+fn filled() -> Pair {
+    let mut pair = Pair::new();
+    pair.ends[1] = Tcp::accepting(Receiver::new(ReceiverConfig::default())).reading_by_hand();
+    pair.limit = Nanos::from_secs(300);
+    pair.ends[0].write(pair.now, Bytes(1_000_000));
+    let begin = pair.now;
+    pair.run_until(|pair| pair.now.since(begin) > Nanos::from_secs(60));
+    pair.run_until(|pair| pair.in_flight.iter().all(BTreeMap::is_empty));
+    pair
+}
+
+#[test]
+fn data_that_is_not_read_close_the_window_and_probes_of_it_become_rare() {
+    let pair = filled();
+    let delivered = pair.ends[1].delivered().0;
+    assert!((60_000..=131_072).contains(&delivered), "{delivered}: what the receive buffer holds");
+    let probes =
+        pair.sent_by(0).filter(|packet| matches!(packet, TcpPacket::Segment(segment, _) if segment.len == 0 && !segment.syn)).count();
+    assert!((5..=9).contains(&probes), "{probes}: the interval doubles");
+    assert_eq!(pair.ends[0].stats().map(|stats| (stats.retransmits, stats.timeouts)), Some((0, 0)));
+}
+
+#[test]
+fn a_window_that_opens_continues_even_if_its_update_is_lost() {
+    for is_lost in [false, true] {
+        let mut pair = filled();
+        let (sent, before) = (pair.sent_by(1).count(), pair.ends[1].delivered());
+        pair.fate = Box::new(move |end, number| if is_lost && (end, number) == (1, sent) { Fate::Drop } else { Fate::Deliver });
+        pair.ends[1].read(pair.now, before);
+        let took = pair.run_until(|pair| pair.ends[1].delivered() > before);
+        if is_lost {
+            assert!(took > Nanos::from_secs(1), "the next probe: {took:?}");
+        } else {
+            assert_eq!(took, Nanos(2 * ONE_WAY.0));
+        }
+        while pair.ends[1].delivered() < Bytes(1_000_000) {
+            let unread = pair.ends[1].delivered();
+            pair.ends[1].read(pair.now, Bytes(65_536));
+            pair.run_until(|pair| pair.ends[1].delivered() > unread);
+        }
+    }
+}
+
+#[test]
+fn a_restarted_sender_has_its_initial_window_and_loses_no_data() {
+    let mut pair = Pair::new();
+    pair.ends[0].write(pair.now, Bytes(3_000_000));
+    pair.run_until(|pair| pair.ends[1].delivered() > Bytes(1_000_000));
+    assert!(pair.ends[0].stats().is_some_and(|stats| stats.cwnd > Bytes(100 * 1448)));
+    let config = SenderConfig::default();
+    let fresh = registry::build("cubic", &config.controller_config(Streams::new(2)), &BTreeMap::new()).unwrap();
+    pair.ends[0].restart(pair.now, fresh);
+    assert_eq!(pair.ends[0].stats().map(|stats| stats.cwnd), Some(Bytes(10 * 1448)));
+    pair.ends[0].close();
+    pair.run_until(|pair| pair.ends[1].is_closed());
+    assert_eq!(pair.ends[1].delivered(), Bytes(3_000_000));
+}
+
 #[test]
 fn nothing_is_sent_after_the_stop() {
     let mut pair = Pair::new();
