@@ -85,7 +85,8 @@ def test_recovery_from_python(path):
     [
         (
             "satgard",
-            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, mpep, none, satguard, tambur",
+            "unknown recovery scheme `satgard` (did you mean `satguard`?); known: linkguardian, mpep, none, "
+            "satguard, tambur",
         ),
         ("satguard:trie=2", "has no option `trie` (did you mean `tries`?)"),
         ("satguard:tries=0", "option `tries` is 0; expected a whole number from 1 to 16"),
@@ -109,7 +110,9 @@ def test_a_scheme_is_written_as_users_write_it():
 
 
 def test_a_scheme_at_the_hosts_is_refused_on_an_emulated_path(path, tmp_path):
-    expected = "--recovery: tambur changes the transports, and only the simulator has it; expected linkguardian or none or"
+    expected = (
+        "--recovery: tambur changes the transports, and only the simulator has it; expected linkguardian or none or"
+    )
     done = run("race", path, "--recovery", "tambur", "--on-kernel", "--duration", 2, "-o", tmp_path)
     assert done.exit_code == 2
     assert expected.removeprefix("--recovery: ") in done.output
