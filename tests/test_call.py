@@ -105,6 +105,22 @@ def test_a_narrow_path_lowers_the_rate():
         assert each.delay_mean_ms < 250
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-rate", "1kbit"], "--max-rate: 1000 bit/s; expected 30 kbit/s to 1 Gbit/s"),
+        (["--max-rate", "x"], "--max-rate: 'x' is not a number with a unit"),
+        (["--for", "0.001s"], "--for: 0.001 s; expected at least 0.1 s"),
+        (["--for", "90s"], "--for: 90 s exceeds the Profile"),
+    ],
+)
+def test_errors_name_the_options_of_the_command(tmp_path, clean, options, message):
+    write_profile(clean, tmp_path / "P.parquet")
+    done = bentpipe("call", str(tmp_path / "P.parquet"), *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 def test_freezes_are_long_gaps():
     even = np.full(100, 1 / 30)
     assert _freezes(even) == 0

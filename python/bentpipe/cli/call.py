@@ -64,39 +64,47 @@ def call(
         bentpipe call P.parquet --for 60s --browser
     """
     from bentpipe.cli.console import print_json, progress, table, warn
+    from bentpipe.cli.flags import renamed
     from bentpipe.errors import UserError
     from bentpipe.execution import calls
     from bentpipe.execution.browser_calls import Picture, call_browsers
+    from bentpipe.experiments.apps import LEAST_CALL_BPS, MOST_CALL_BPS
     from bentpipe.experiments.recovery import split_recoveries
     from bentpipe.profiles.parquet import read_either, read_profile
     from bentpipe.runs.estimates import estimate
     from bentpipe.runs.text import interval, number
     from bentpipe.scenarios.units import parse_rate_bps
 
-    with progress("calling") as advance:
-        if browser:
-            if seeds != 1:
-                raise UserError("--seeds: the kernel's timing cannot be drawn; expected one call for each path")
-            every = call_browsers(
-                [read_profile(path) for path in paths],
-                duration_s=60.0 if duration is None else duration,
-                picture=Picture(*_size(size), fps, parse_rate_bps(max_rate, "max-rate")),
-                recovery=["none"] if recovery is None else list(split_recoveries(recovery)),
-                offset_s=phase,
-                out=out,
-                on_progress=advance,
-            )
-        else:
-            every = calls.call(
-                [read_either(path) for path in paths],
-                app=f"call:max={max_rate},fps={fps}",
-                duration_s=duration,
-                seeds=seeds,
-                phase_s=phase,
-                recovery=recovery,
-                out=out,
-                on_progress=advance,
-            )
+    max_bps = parse_rate_bps(max_rate, "--max-rate")
+    if not LEAST_CALL_BPS <= max_bps <= MOST_CALL_BPS:
+        raise UserError(f"{max_bps} bit/s", where="--max-rate", expected="30 kbit/s to 1 Gbit/s")
+    try:
+        with progress("calling") as advance:
+            if browser:
+                if seeds != 1:
+                    raise UserError("--seeds: the kernel's timing cannot be drawn; expected one call for each path")
+                every = call_browsers(
+                    [read_profile(path) for path in paths],
+                    duration_s=60.0 if duration is None else duration,
+                    picture=Picture(*_size(size), fps, max_bps),
+                    recovery=["none"] if recovery is None else list(split_recoveries(recovery)),
+                    offset_s=phase,
+                    out=out,
+                    on_progress=advance,
+                )
+            else:
+                every = calls.call(
+                    [read_either(path) for path in paths],
+                    app=f"call:max={max_bps}bit,fps={fps}",
+                    duration_s=duration,
+                    seeds=seeds,
+                    phase_s=phase,
+                    recovery=recovery,
+                    out=out,
+                    on_progress=advance,
+                )
+    except UserError as error:
+        raise renamed(error, {"duration": "--for", "duration_s": "--for"}) from None
     if invalid := sum(not each.valid for each in every):
         warn(f"{invalid} of {len(every)} rows are of Runs that are not valid: this machine was too busy")
     if as_json:

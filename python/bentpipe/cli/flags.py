@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from bentpipe.errors import BentpipeError, UserError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FLAGS = {
     "agreed": "--yes",
@@ -78,6 +82,25 @@ def message(error: BentpipeError) -> str:
     if not isinstance(error, UserError):
         return with_flags(str(error))
     return with_flags(one_line(error.found, place(error.where), error.expected, error.hint))
+
+
+def renamed(error: UserError, names: Mapping[str, str]) -> UserError:
+    """Return the error with the flag of a command whose name for a parameter is its own.
+
+    Example:
+        >>> str(renamed(UserError("0 s", where="duration_s"), {"duration_s": "--for"}))
+        '--for: 0 s'
+    """
+    other = UserError(
+        error.found,
+        where=names.get(error.where, error.where),
+        expected=error.expected,
+        hint=error.hint,
+        code=error.code,
+    )
+    for note in getattr(error, "__notes__", ()):
+        other.add_note(note)
+    return other
 
 
 def place(where: str) -> str:
