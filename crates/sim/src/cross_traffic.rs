@@ -65,6 +65,7 @@ impl Source {
     }
 
     /// How its connections are made.
+    #[must_use]
     pub const fn transports(&self) -> &Transports {
         &self.transports
     }

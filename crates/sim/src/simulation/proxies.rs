@@ -5,6 +5,7 @@ use super::hashes::flow_of_datagram;
 use super::{Simulation, index_u32};
 use crate::connection::{Connection, Owner};
 use crate::error::SimError;
+use crate::proxy::Proxy;
 use crate::transports::Transports;
 use bentpipe_link::{DropCause, Ecn, Outcome, Packet};
 use bentpipe_profile::{Bytes, Direction, Time};
@@ -201,8 +202,7 @@ impl Simulation {
                     own.next += 1;
                 }
                 let on_path = self.connections.iter().flatten().filter(|connection| connection.path as usize == path);
-                let held: Vec<Bytes> =
-                    on_path.filter_map(|connection| connection.proxies.get(satellite)).map(|proxy| proxy.held()).collect();
+                let held: Vec<Bytes> = on_path.filter_map(|connection| connection.proxies.get(satellite)).map(Proxy::held).collect();
                 let data = Bytes(held.iter().map(|bytes| bytes.0).sum());
                 let (span, bytes) = proxies.plan.options.move_time(held.len() as u64, data);
                 own.until = self.now + span;

@@ -129,8 +129,12 @@ impl Simulation {
             }
         }
         if let Some(proxies) = &proxies {
-            flows.iter_mut().for_each(|flow| flow.transports.proxy_count = proxies.on_path(flow.path() as usize));
-            sources.iter_mut().for_each(|source| source.set_proxies(proxies.on_path(source.transports().path as usize)));
+            for flow in &mut flows {
+                flow.transports.proxy_count = proxies.on_path(flow.path() as usize);
+            }
+            for source in &mut sources {
+                source.set_proxies(proxies.on_path(source.transports().path as usize));
+            }
         }
         let mut outcomes = Vec::new();
         network.run_until(start, &mut outcomes); // apply routes and events from before the run
