@@ -78,6 +78,8 @@ pub struct AckPolicy {
     compressed_until: Time,
     /// An ACK is due when the application reads (`tcp_cleanup_rbuf`).
     ack_on_read: bool,
+    /// The application may read much later, so that such an ACK must not wait for it alone.
+    reads_by_hand: bool,
     /// Next byte expected, and the out-of-order segments received since it last advanced.
     out_of_order: (u64, u32),
     /// Data was sent soon after data had arrived (`inet_csk_in_pingpong_mode`).
@@ -98,6 +100,7 @@ impl AckPolicy {
             compressed: 0,
             compressed_until: Time::MAX,
             ack_on_read: false,
+            reads_by_hand: false,
             out_of_order: (0, 0),
             is_interactive: false,
         }
@@ -126,7 +129,7 @@ impl AckPolicy {
         if segment.has_hole {
             return self.compress(now, segment.next, rtt) || (self.ack_on_read && segment.all_read);
         }
-        if self.ack_on_read { segment.all_read } else { self.delay(now, rtt) }
+        if self.ack_on_read && !self.reads_by_hand { segment.all_read } else { self.delay(now, rtt) }
     }
 
     /// Adapt the ACK delay to the spacing of the segments.
@@ -183,6 +186,11 @@ impl AckPolicy {
     /// Record that this end sent data (`tcp_event_data_sent`).
     pub fn on_data_sent(&mut self, now: Time) {
         self.is_interactive |= now.since(self.last_arrival) < self.ato;
+    }
+
+    /// Prepare for an application that may read much later than data arrive.
+    pub const fn read_by_hand(&mut self) {
+        self.reads_by_hand = true;
     }
 
     /// Whether an ACK is due as soon as the application reads.

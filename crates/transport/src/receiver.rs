@@ -142,6 +142,7 @@ impl Receiver {
     /// Let the application choose from now on when and how much it reads: what it leaves fills the receive window.
     pub const fn read_by_hand(&mut self) {
         self.reads_by_hand = true;
+        self.policy.read_by_hand();
     }
 
     /// Let the application read `bytes` of those that have arrived in order. Returns the acknowledgement that waited for it, or one that at least doubles the
