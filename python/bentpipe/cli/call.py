@@ -68,7 +68,7 @@ def call(
     from bentpipe.errors import UserError
     from bentpipe.execution import calls
     from bentpipe.execution.browser_calls import Picture, call_browsers
-    from bentpipe.experiments.apps import LEAST_CALL_BPS, MOST_CALL_BPS
+    from bentpipe.experiments.apps import check_call_rate
     from bentpipe.experiments.recovery import split_recoveries
     from bentpipe.profiles.parquet import read_either, read_profile
     from bentpipe.runs.estimates import estimate
@@ -76,8 +76,7 @@ def call(
     from bentpipe.scenarios.units import parse_rate_bps
 
     max_bps = parse_rate_bps(max_rate, "--max-rate")
-    if not LEAST_CALL_BPS <= max_bps <= MOST_CALL_BPS:
-        raise UserError(f"{max_bps} bit/s", where="--max-rate", expected="30 kbit/s to 1 Gbit/s")
+    check_call_rate(max_bps, "--max-rate")
     try:
         with progress("calling") as advance:
             if browser:

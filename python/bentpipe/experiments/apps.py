@@ -91,8 +91,10 @@ class WebApp(Record):
     """Time between two loads [ns]."""
 
 
-LEAST_CALL_BPS, MOST_CALL_BPS = 30_000, 10**9
-"""Lowest and highest rate of a call's video [bit/s]."""
+def check_call_rate(bps: int, where: str, name: str = "") -> None:
+    """Check a rate of a call's video [bit/s]. Raises `UserError`; ``name``: what it says before the rate."""
+    if not 30_000 <= bps <= 10**9:
+        raise UserError(f"{name}{bps} bit/s", where=where, expected="30 kbit/s to 1 Gbit/s")
 
 
 class CallApp(Record):
@@ -309,9 +311,8 @@ def _call(options: dict[str, str], where: str) -> Call:
         )
     if not (fps.isascii() and fps.isdigit() and 1 <= int(fps[:4]) <= 240):
         raise UserError(f"fps is {shown(fps)}", where=where, expected="a whole number from 1 to 240")
-    low = next((name for name, value in rates.items() if not LEAST_CALL_BPS <= value <= MOST_CALL_BPS), None)
-    if low is not None:
-        raise UserError(f"{low[:-4]} is {rates[low]} bit/s", where=where, expected="30 kbit/s to 1 Gbit/s")
+    for name, value in rates.items():
+        check_call_rate(value, where, f"{name.removesuffix('_bps')} is ")
     return Call(call=CallApp(**rates, fps=int(fps[:4]), both_ways=ways == "2", holds_rtt=hold == "rtt"))
 
 

@@ -48,8 +48,8 @@ impl Plan {
     /// # Errors
     /// A network that carries packets or has stops already.
     pub fn set_stops(&self, network: &mut Network) -> Result<(), NetworkError> {
-        let with_proxies = self.paths.iter().enumerate().filter(|(_, path)| path.proxies() > 0);
-        with_proxies.into_iter().try_for_each(|(number, path)| network.set_stops(number, &path.places))
+        let mut with_proxies = self.paths.iter().enumerate().filter(|(_, path)| path.proxies() > 0);
+        with_proxies.try_for_each(|(number, path)| network.set_stops(number, &path.places))
     }
 }
 

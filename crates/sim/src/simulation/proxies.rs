@@ -19,6 +19,8 @@ pub(super) struct Proxies {
     plan: Plan,
     /// For each path.
     moves: Vec<Move>,
+    /// When a proxy's state leaves or arrives next; `Time::MAX`: never.
+    wake: Time,
     overhead: Arc<Overhead>,
 }
 
@@ -37,7 +39,9 @@ impl Proxies {
     pub(super) fn new(plan: Plan, start: Time, overhead: Arc<Overhead>) -> Self {
         let skip = |moves: &[Time]| moves.iter().take_while(|at| **at <= start).count();
         let moves = plan.paths.iter().map(|path| Move { next: skip(&path.moves), until: Time::MAX, held: Vec::new() });
-        Self { moves: moves.collect(), plan, overhead }
+        let mut proxies = Self { moves: moves.collect(), plan, wake: Time::MAX, overhead };
+        proxies.update_wake();
+        proxies
     }
 
     /// Return the number of proxies on a path.
@@ -46,10 +50,14 @@ impl Proxies {
     }
 
     /// Return when a proxy's state leaves or arrives next.
-    pub(super) fn wake_at(&self) -> Time {
+    pub(super) const fn wake_at(&self) -> Time {
+        self.wake
+    }
+
+    fn update_wake(&mut self) {
         let paths = self.moves.iter().zip(&self.plan.paths);
         let times = paths.map(|(own, path)| own.until.min(path.moves.get(own.next).copied().unwrap_or(Time::MAX)));
-        times.min().unwrap_or(Time::MAX)
+        self.wake = times.min().unwrap_or(Time::MAX);
     }
 
     /// Whether the state of this proxy is on its way.
@@ -190,7 +198,8 @@ impl Simulation {
 
     /// Let the state of satellites' proxies leave at handovers, and arrive.
     pub(super) fn move_proxies(&mut self) -> Result<(), Box<SimError>> {
-        let paths = self.proxies.as_ref().map_or(0, |proxies| proxies.moves.len());
+        let due = self.proxies.as_ref().filter(|proxies| proxies.wake <= self.now);
+        let paths = due.map_or(0, |proxies| proxies.moves.len());
         for path in 0..paths {
             let Some(proxies) = &mut self.proxies else { break };
             let Some(satellite) = proxies.plan.paths[path].satellite else { continue };
@@ -202,17 +211,20 @@ impl Simulation {
                     own.next += 1;
                 }
                 let on_path = self.connections.iter().flatten().filter(|connection| connection.path as usize == path);
-                let held: Vec<Bytes> = on_path.filter_map(|connection| connection.proxies.get(satellite)).map(Proxy::held).collect();
-                let data = Bytes(held.iter().map(|bytes| bytes.0).sum());
-                let (span, bytes) = proxies.plan.options.move_time(held.len() as u64, data);
+                let held = on_path.filter_map(|connection| connection.proxies.get(satellite)).map(Proxy::held);
+                let (count, data) = held.fold((0, 0), |(count, data), held| (count + 1, data + held.0));
+                let (span, bytes) = proxies.plan.options.move_time(count, Bytes(data));
                 own.until = self.now + span;
                 proxies.overhead.migrated_bytes.add(bytes.0);
-                proxies.overhead.migrated.add(held.len() as u64);
+                proxies.overhead.migrated.add(count);
             } else if own.until <= self.now {
                 own.until = Time::MAX;
                 let (held, restarts) = (std::mem::take(&mut own.held), proxies.plan.options.restart);
                 self.arrive(path, satellite, held, restarts)?;
             }
+        }
+        if let Some(proxies) = &mut self.proxies {
+            proxies.update_wake();
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ fn state_moves_at_a_handover_and_the_next_satellite_begins_anew() {
 
 #[test]
 fn a_proxy_reads_no_more_than_the_next_side_takes() {
-    // Behind the satellite's 20 Mbit/s the way down has 2 Mbit/s more to wait: the proxy must not hold seconds of data.
+    // The server's side has no limit, the satellite 20 Mbit/s. A proxy that read all that arrives would hold 11 s of data.
     let path = handover_path(20, 0);
     let data = run(&path, &AppSpec::Bulk, "mpep", &[]);
     let flow = &data.summary.flows[0];
