@@ -132,6 +132,16 @@ impl Link {
         ends.run(1 - direction, now, &mut self.chains, &mut out);
     }
 
+    /// Accept a packet that has crossed `direction` in another process, by the element at the far end. Passes packets of hosts that leave the link to `out`.
+    pub(crate) fn arrive(&mut self, direction: usize, now: Time, mut packet: Packet, mut out: impl FnMut(usize, Port, Packet)) {
+        let Some(ends) = &mut self.ends else { return out(direction, Port::Far, packet) };
+        if packet.role != Role::Control {
+            ends.inside[direction].enter(&mut packet);
+        }
+        ends.cross(direction, Port::Far, packet, &mut out);
+        ends.run(1 - direction, now, &mut self.chains, &mut out);
+    }
+
     /// Pass an event to the elements of one direction and to the end at its beginning.
     pub fn on_event(&mut self, direction: usize, event: &PathEvent) {
         self.chains[direction].on_event(event);

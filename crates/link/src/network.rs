@@ -10,6 +10,7 @@
 //! packet's link. If the path has left that link, the packet continues over the rest of the old route. Module `changes` applies route changes and events.
 
 mod ahead;
+mod arrivals;
 mod build;
 mod changes;
 mod path;
@@ -187,6 +188,15 @@ impl Network {
         if !self.is_ahead() {
             self.reschedule(unit);
         }
+        self.pass_on(&mut exits, out);
+        self.exits = exits;
+        if self.is_ahead() {
+            self.run_ahead(first);
+        }
+    }
+
+    /// Pass on packets that have left links, each with its unit and port.
+    fn pass_on(&mut self, exits: &mut Vec<(u32, Port, Packet)>, out: &mut Vec<(Outcome, Packet)>) {
         for (unit, port, mut packet) in exits.drain(..) {
             if packet.role != Role::Host && matches!(port, Port::Drop(_) | Port::Migration) {
                 // It came from an end behind this queue.
@@ -217,10 +227,6 @@ impl Network {
                     out.push((Outcome::Dropped(cause), packet));
                 }
             }
-        }
-        self.exits = exits;
-        if self.is_ahead() {
-            self.run_ahead(first);
         }
     }
 
