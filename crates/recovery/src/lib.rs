@@ -12,6 +12,7 @@
 //! | [`satguard`] | `SatGuard`: hop sequence numbers, handover-aware migration, order keeping |
 //! | [`tambur`] | `Tambur`: a streaming code at the hosts |
 //! | [`serial`] | numbers of 16 bits on the wire, of 64 bits in memory |
+//! | [`links`] | the links that can lose packets |
 //! | [`wire`] | the IPv6 option that carries them |
 //! | [`overhead`] | counters of what recovery costs |
 //! | [`marking`] | the flows that a scheme protects |
@@ -21,7 +22,7 @@ extern crate bentpipe_profile;
 #[macro_use]
 pub mod registry;
 
-mod links;
+pub mod links;
 pub mod marking;
 pub mod overhead;
 pub mod serial;

@@ -18,7 +18,8 @@ pub(crate) fn handovers(path: &Path) -> impl Iterator<Item = Change<'_>> {
 }
 
 /// Return the links that can lose packets: by random loss, or by a handover of one of their paths.
-pub(crate) fn lossy_links(spec: &NetworkSpec) -> BTreeSet<usize> {
+#[must_use]
+pub fn lossy_links(spec: &NetworkSpec) -> BTreeSet<usize> {
     let has_loss = |side: &bentpipe_profile::HopDirection| side.loss.as_ref().is_some_and(|loss| loss.max() > 0);
     let links = spec.topology().links.iter().enumerate();
     let random = links.filter(|(_, link)| Direction::BOTH.iter().any(|&d| has_loss(link.hop.side(d)))).map(|(number, _)| number);
@@ -31,4 +32,12 @@ pub(crate) fn lossy_links(spec: &NetworkSpec) -> BTreeSet<usize> {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option
 pub(crate) fn kilobytes(kb: f64) -> Bytes {
     Bytes((kb * 1e3) as u64)
+}
+
+/// Return the pairs of links, old and next, between which a handover takes a path.
+#[must_use]
+pub fn handed_over(spec: &NetworkSpec) -> BTreeSet<(usize, usize)> {
+    let link = |path: &Path, hop: usize| path.hops[hop].link;
+    let changes = |path| handovers(path).map(move |change| (link(path, change.event.hop), link(path, change.to_hop)));
+    spec.paths().iter().flat_map(changes).collect()
 }

@@ -30,13 +30,62 @@ pub struct Handover {
 }
 
 /// What the old upstream end tells the next one.
-#[derive(Clone, Copy, Debug)]
-enum Message<P> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<P> {
+    /// A copy, with its number.
     Copy(u64, P),
-    /// Numbers that were acknowledged.
+    /// Numbers that were acknowledged, first and last.
     Acknowledged(u64, u64),
     /// The copy was lost: it follows under another number, or was given up.
     Withdrawn(u64),
+}
+
+/// The copies that the next upstream end has.
+#[derive(Debug)]
+pub struct Arrivals<P> {
+    copies: BTreeMap<u64, P>,
+    is_attached: bool,
+}
+
+impl<P> Default for Arrivals<P> {
+    fn default() -> Self {
+        Self { copies: BTreeMap::new(), is_attached: false }
+    }
+}
+
+impl<P> Arrivals<P> {
+    /// Process a message. Returns the packet to retransmit at once: a copy that arrives after the link is up.
+    pub fn receive(&mut self, message: Message<P>) -> Option<P> {
+        match message {
+            Message::Copy(_, packet) if self.is_attached => return Some(packet),
+            Message::Copy(number, packet) => drop(self.copies.insert(number, packet)),
+            Message::Acknowledged(first, last) => {
+                let mut later = self.copies.split_off(&first);
+                let mut beyond = last.checked_add(1).map(|end| later.split_off(&end)).unwrap_or_default();
+                self.copies.append(&mut beyond);
+            }
+            Message::Withdrawn(number) => drop(self.copies.remove(&number)),
+        }
+        None
+    }
+
+    /// The link is up. Returns the packets to retransmit, in the order of their numbers.
+    pub fn attach(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.is_attached = true;
+        std::mem::take(&mut self.copies).into_values()
+    }
+
+    /// Return whether the link is up.
+    #[must_use]
+    pub const fn is_attached(&self) -> bool {
+        self.is_attached
+    }
+
+    /// Return how many copies wait for the link.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.copies.len()
+    }
 }
 
 /// The migration of one path's copies: the messages on their way, and the copies that the next upstream end has.
@@ -46,15 +95,14 @@ pub struct Transfer<P> {
     pub handover: Handover,
     link_free: Time,
     in_flight: VecDeque<(Time, Message<P>)>,
-    copies: BTreeMap<u64, P>,
-    is_attached: bool,
+    arrivals: Arrivals<P>,
 }
 
 impl<P> Transfer<P> {
     /// Begin a migration.
     #[must_use]
-    pub const fn new(handover: Handover) -> Self {
-        Self { handover, link_free: Time::ZERO, in_flight: VecDeque::new(), copies: BTreeMap::new(), is_attached: false }
+    pub fn new(handover: Handover) -> Self {
+        Self { handover, link_free: Time::ZERO, in_flight: VecDeque::new(), arrivals: Arrivals::default() }
     }
 
     /// Send a copy at `now`.
@@ -78,6 +126,12 @@ impl<P> Transfer<P> {
         self.in_flight.push_back((self.link_free + self.handover.delay, message));
     }
 
+    /// Return whether a copy is on its way.
+    #[must_use]
+    pub fn is_in_flight(&self, number: u64) -> bool {
+        self.in_flight.iter().any(|(_, message)| matches!(message, Message::Copy(copied, _) if *copied == number))
+    }
+
     /// Process what happens at the next upstream end until `now`. Returns the packets that it retransmits, with their time.
     pub fn advance(&mut self, now: Time) -> Vec<(Time, P)> {
         let mut out = Vec::new();
@@ -85,50 +139,48 @@ impl<P> Transfer<P> {
             if self.in_flight.front().is_some_and(|(arrival, _)| *arrival <= at)
                 && let Some((_, message)) = self.in_flight.pop_front()
             {
-                match message {
-                    Message::Copy(_, packet) if self.is_attached => out.push((at, packet)),
-                    Message::Copy(number, packet) => drop(self.copies.insert(number, packet)),
-                    Message::Acknowledged(first, last) => {
-                        let mut later = self.copies.split_off(&first);
-                        let mut beyond = later.split_off(&(last + 1));
-                        self.copies.append(&mut beyond);
-                    }
-                    Message::Withdrawn(number) => drop(self.copies.remove(&number)),
-                }
+                out.extend(self.arrivals.receive(message).map(|packet| (at, packet)));
             } else {
-                self.is_attached = true;
-                out.extend(std::mem::take(&mut self.copies).into_values().map(|packet| (at, packet)));
+                out.extend(self.arrivals.attach().map(|packet| (at, packet)));
             }
         }
         out
+    }
+
+    /// Remove the messages that are due at another node by `now`: that node processes them ([`Arrivals`]).
+    pub fn deliver(&mut self, now: Time) -> Vec<Message<P>> {
+        let due = self.in_flight.iter().take_while(|(at, _)| *at <= now).count();
+        if self.handover.attach <= now {
+            self.arrivals.is_attached = true;
+        }
+        self.in_flight.drain(..due).map(|(_, message)| message).collect()
     }
 
     /// Return when to call [`Transfer::advance`]. A message that arrives when the link comes up counts before it.
     #[must_use]
     pub fn wake_at(&self) -> Option<Time> {
         let message = self.in_flight.front().map(|(at, _)| *at);
-        let attach = (!self.is_attached).then_some(self.handover.attach);
+        let attach = (!self.arrivals.is_attached).then_some(self.handover.attach);
         [message, attach].into_iter().flatten().min()
     }
 
     /// Cut the migration short: the next end is gone. Returns every packet that it had or would have had.
     pub fn cut(&mut self) -> Vec<P> {
-        let copies = std::mem::take(&mut self.copies).into_values();
+        let copies = self.arrivals.attach();
         let in_flight = std::mem::take(&mut self.in_flight).into_iter();
-        self.is_attached = true;
         copies.chain(in_flight.filter_map(|(_, message)| if let Message::Copy(_, packet) = message { Some(packet) } else { None })).collect()
     }
 
     /// Return whether nothing is left to do once the path has left the link.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_attached && self.in_flight.is_empty()
+        self.arrivals.is_attached && self.in_flight.is_empty()
     }
 
     /// Return the number of packets that wait for the next link or are on their way.
     #[must_use]
     pub fn packets(&self) -> usize {
-        self.copies.len() + self.in_flight.iter().filter(|(_, message)| matches!(message, Message::Copy(..))).count()
+        self.arrivals.waiting() + self.in_flight.iter().filter(|(_, message)| matches!(message, Message::Copy(..))).count()
     }
 }
 

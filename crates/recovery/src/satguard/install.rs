@@ -47,13 +47,48 @@ fn megabits(mbps: f64) -> Rate {
 }
 
 /// Return the RTTs of a path's hops with recovery, for packets of one direction.
-fn hop_rtt(spec: &NetworkSpec, path: &Path, links: &BTreeSet<usize>, direction: Direction, options: &Options) -> HopRtt {
+pub(super) fn hop_rtts(spec: &NetworkSpec, path: &Path, links: &BTreeSet<usize>, direction: Direction, options: &Options) -> HopRtt {
     let timer = |&hop: &usize| {
         let PathHop { link, reversed } = path.hops[hop];
         let (hop, forward) = (&spec.topology().links[link].hop, if reversed { direction.reverse() } else { direction });
         links.contains(&link).then(|| BeamTimer::new(hop.side(forward).clone(), hop.side(forward.reverse()).clone(), options.ack_delay))
     };
     HopRtt::Routes(path.routes.iter().map(|route| (route.at_ns, route.hops.iter().filter_map(timer).collect())).collect())
+}
+
+/// Return the end of a link at the start of a direction. `slack`: added to its timers.
+pub(super) fn link_end(
+    spec: &NetworkSpec,
+    link: usize,
+    direction: Direction,
+    options: &Options,
+    marked: &Marked,
+    slack: Nanos,
+    overhead: &Arc<Overhead>,
+) -> LinkEnd {
+    let hop = &spec.topology().links[link].hop;
+    let detection = match (options.detection, &hop.shared_id) {
+        (DetectionChoice::Gaps, _) | (DetectionChoice::Auto, None) => Detection::Gaps,
+        (DetectionChoice::Timer, _) | (DetectionChoice::Auto, Some(_)) => Detection::BeamTimer,
+    };
+    #[allow(clippy::cast_possible_truncation)] // at most 16
+    let limits = Limits { detection, tries: options.tries as u16, buffer: kilobytes(options.buffer_kb) };
+    let config = Config { limits, ack_delay: options.ack_delay, marked: marked.clone(), slack };
+    let (forward, back) = (hop.side(direction).clone(), hop.side(direction.reverse()).clone());
+    let timer = BeamTimer::new(forward, back, options.ack_delay);
+    LinkEnd::new(config, timer, cache(spec, link, direction, options), Arc::clone(overhead))
+}
+
+/// Return ingress and egress of one direction of a path.
+pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, marked: &Marked, overhead: &Arc<Overhead>) -> [Box<dyn Element>; 2] {
+    // Packets that were lost before a handover arrive over the new link: after the gap and a crossing of that link.
+    let mut gap = |event: &Event| {
+        let attach = event.at_ns + event.interruption_ns;
+        (event.at_ns, attach + rtt.at(attach))
+    };
+    let gaps: Vec<_> = handovers(path).map(|change| gap(change.event)).collect();
+    let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps));
+    [Box::new(Ingress::new(marked.clone(), Arc::clone(overhead))), Box::new(Egress::new(reorder, marked.clone(), Arc::clone(overhead)))]
 }
 
 /// Put the elements into a network.
@@ -64,18 +99,8 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, mar
     let overhead = Arc::new(Overhead::default());
     let links = lossy_links(spec);
     for &number in &links {
-        let hop = &spec.topology().links[number].hop;
-        let detection = match (options.detection, &hop.shared_id) {
-            (DetectionChoice::Gaps, _) | (DetectionChoice::Auto, None) => Detection::Gaps,
-            (DetectionChoice::Timer, _) | (DetectionChoice::Auto, Some(_)) => Detection::BeamTimer,
-        };
-        #[allow(clippy::cast_possible_truncation)] // at most 16
-        let limits = Limits { detection, tries: options.tries as u16, buffer: kilobytes(options.buffer_kb) };
-        let config = Config { limits, ack_delay: options.ack_delay, marked: marked.clone() };
         let end = |direction: Direction| -> Box<dyn Element> {
-            let (forward, back) = (hop.side(direction).clone(), hop.side(direction.reverse()).clone());
-            let timer = BeamTimer::new(forward, back, options.ack_delay);
-            Box::new(LinkEnd::new(config.clone(), timer, cache(spec, number, direction, options), Arc::clone(&overhead)))
+            Box::new(link_end(spec, number, direction, options, marked, Nanos::ZERO, &overhead))
         };
         network.set_ends(number, Direction::BOTH.map(end))?;
     }
@@ -84,19 +109,8 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, mar
     }
     for (number, path) in spec.paths().iter().enumerate() {
         for direction in Direction::BOTH {
-            let mut rtt = hop_rtt(spec, path, &links, direction, options);
-            // Packets that were lost before a handover arrive over the new link: after the gap and a crossing of that link.
-            let mut gap = |event: &Event| {
-                let attach = event.at_ns + event.interruption_ns;
-                (event.at_ns, attach + rtt.at(attach))
-            };
-            let gaps: Vec<_> = handovers(path).map(|change| gap(change.event)).collect();
-            let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps));
-            let ends: [Box<dyn Element>; 2] = [
-                Box::new(Ingress::new(marked.clone(), Arc::clone(&overhead))),
-                Box::new(Egress::new(reorder, marked.clone(), Arc::clone(&overhead))),
-            ];
-            network.set_path_ends(number, direction, ends)?;
+            let rtt = hop_rtts(spec, path, &links, direction, options);
+            network.set_path_ends(number, direction, path_ends(path, rtt, options, marked, &overhead))?;
         }
     }
     Ok(overhead)

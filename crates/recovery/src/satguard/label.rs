@@ -31,6 +31,20 @@ pub const fn set_tries(packet: &mut Packet, tries: u16) {
     packet.header[HSEQ] = tries;
 }
 
+/// Stands where a waiting packet has its transmissions: its copy has gone to the next node.
+const MIGRATED: u16 = u16::MAX;
+
+/// Mark a packet whose copy has gone to the next node.
+pub const fn set_migrated(packet: &mut Packet) {
+    packet.header[HSEQ] = MIGRATED;
+}
+
+/// Return whether the packet's copy has gone to the next node.
+#[must_use]
+pub const fn is_migrated(packet: &Packet) -> bool {
+    packet.header[HSEQ] == MIGRATED
+}
+
 /// Return the acknowledgement of a packet.
 pub const fn hack(packet: &Packet) -> Run {
     Run { first: packet.header[FIRST], last: packet.header[LAST] }

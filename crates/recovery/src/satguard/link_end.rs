@@ -1,8 +1,9 @@
 //! One end of a link: the upstream end of one direction and the downstream end of the other, as an element.
 
 use super::downstream::Downstream;
-use super::handover::{Handover, Transfer};
+use super::handover::{Handover, Message, Transfer};
 use super::label;
+use super::notices::{Notice, Notices};
 use super::timer::BeamTimer;
 use super::upstream::{Acknowledged, Detection, Limits, Lost, Upstream, on_wire};
 use crate::marking::Marked;
@@ -23,6 +24,8 @@ pub struct Config {
     pub ack_delay: Nanos,
     /// The protected flows.
     pub marked: Marked,
+    /// Added to each timer: how late real nodes may be.
+    pub slack: Nanos,
 }
 
 /// A link end (see the module). Unmarked flows pass it untouched.
@@ -40,6 +43,8 @@ pub struct LinkEnd {
     left: Vec<Scope>,
     out: VecDeque<(Port, Packet)>,
     overhead: Arc<Overhead>,
+    /// What its node has to know, if it is one of several processes.
+    notices: Option<Notices>,
 }
 
 impl LinkEnd {
@@ -58,12 +63,30 @@ impl LinkEnd {
             left: Vec::new(),
             out: VecDeque::new(),
             overhead,
+            notices: None,
         }
+    }
+
+    /// Pass the messages of migrations to other nodes, and what happens to kept packets, to `notices`.
+    #[must_use]
+    pub fn at_node(self, notices: Notices) -> Self {
+        Self { notices: Some(notices), ..self }
+    }
+
+    fn notify(&self, notice: Notice) {
+        if let Some(notices) = &self.notices {
+            notices.push(notice);
+        }
+    }
+
+    /// Return whether another process runs the next upstream end of a handover.
+    const fn is_remote(&self, handover: &Handover) -> bool {
+        self.notices.is_some() && handover.rate.is_some()
     }
 
     /// Return the longest wait for an acknowledgement. Where gaps show losses, the timer only finds those at the end of a burst, and may be late.
     fn timeout(&mut self, now: Time) -> Nanos {
-        let threshold = self.timer.threshold(now);
+        let threshold = self.timer.threshold(now) + self.config.slack;
         if self.config.limits.detection == Detection::Gaps { Nanos(2 * threshold.0) } else { threshold }
     }
 
@@ -76,6 +99,7 @@ impl LinkEnd {
             let mut packet = Packet { at, role: Role::Host, ..packet };
             let has_left = self.left.iter().any(|scope| scope.concerns(&packet));
             if is_final || has_left {
+                self.notify(Notice::Freed(packet.body));
                 self.overhead.given_up.add(1);
                 self.out.push_back((Port::Drop(if has_left { DropCause::Event } else { DropCause::Loss }), packet));
             } else {
@@ -101,6 +125,16 @@ impl LinkEnd {
     /// Pass on what the next links retransmit.
     fn advance_transfers(&mut self, now: Time) {
         for transfer in &mut self.transfers {
+            if let Some(notices) = self.notices.as_ref().filter(|_| transfer.handover.rate.is_some()) {
+                let handover = transfer.handover;
+                for message in transfer.deliver(now) {
+                    notices.push(Notice::Migrates(handover, message));
+                    if let (Message::Copy(_, packet), true) = (message, handover.at <= now) {
+                        notices.push(Notice::Freed(packet.body));
+                    }
+                }
+                continue;
+            }
             for (at, packet) in transfer.advance(now) {
                 self.overhead.migrated.add(1);
                 self.out.push_back((Port::Onward, Packet { at, ..packet }));
@@ -112,15 +146,34 @@ impl LinkEnd {
     /// Paths leave the link: the next link recovers their copies.
     fn leave(&mut self, at: Time, scope: &Scope) {
         let paths: Vec<u32> = self.transfers.iter().filter(|transfer| transfer.handover.at == at).map(|transfer| transfer.handover.path).collect();
+        if self.transfers.iter().any(|transfer| transfer.handover.at == at && self.is_remote(&transfer.handover)) {
+            self.hand_over(at, scope, &paths);
+        }
         self.upstream.forget(|packet| scope.concerns(packet) && paths.contains(&packet.path));
         // An earlier migration of the same path that is not over: the link that it leads to is gone.
-        for transfer in self.transfers.iter_mut().filter(|transfer| transfer.handover.at < at && paths.contains(&transfer.handover.path)) {
+        let is_node = self.notices.is_some();
+        let here = |handover: &Handover| !(is_node && handover.rate.is_some());
+        for transfer in self.transfers.iter_mut().filter(|transfer| transfer.handover.at < at && here(&transfer.handover) && paths.contains(&transfer.handover.path)) {
             for packet in transfer.cut() {
                 self.overhead.given_up.add(1);
                 self.out.push_back((Port::Drop(DropCause::Event), Packet { at, role: Role::Host, ..packet }));
             }
         }
         self.left.push(scope.clone());
+    }
+}
+
+impl LinkEnd {
+    /// The packets of paths that leave the link go on at another node, which has their copies.
+    fn hand_over(&mut self, at: Time, scope: &Scope, paths: &[u32]) {
+        for (number, packet) in self.upstream.kept().filter(|(_, packet)| scope.concerns(packet) && paths.contains(&packet.path)) {
+            let mut packet = Packet { at, role: Role::Host, ..*packet };
+            label::set_migrated(&mut packet);
+            if !self.transfers.iter().any(|transfer| transfer.is_in_flight(number)) {
+                self.notify(Notice::Freed(packet.body));
+            }
+            self.out.push_back((Port::Onward, packet));
+        }
     }
 }
 
@@ -137,13 +190,16 @@ impl Element for LinkEnd {
     fn push(&mut self, port: Port, mut packet: Packet) {
         let at = packet.at;
         if port == Port::Near {
+            let is_copy = self.notices.is_some() && label::is_migrated(&packet);
             if packet.role == Role::Host {
                 label::set_tries(&mut packet, 0);
             }
-            return self.out.push_back((Port::Far, packet));
+            return self.out.push_back((if is_copy { Port::Ahead } else { Port::Far }, packet));
         }
         if packet.role == Role::Control || self.config.marked.includes(packet.flow) {
-            if let Some(Acknowledged { run, lost }) = self.upstream.acknowledge(label::hack(&packet)) {
+            let notices = self.notices.as_ref();
+            let freed = |packet: Packet| notices.into_iter().for_each(|notices| notices.push(Notice::Freed(packet.body)));
+            if let Some(Acknowledged { run, lost }) = self.upstream.acknowledge_with(label::hack(&packet), freed) {
                 self.transfers.iter_mut().for_each(|transfer| transfer.acknowledged(at, run));
                 self.recover(at, lost);
             }
@@ -177,8 +233,10 @@ impl Element for LinkEnd {
         packet.role = Role::Host;
         let Some(number) = self.upstream.send(packet.at, *packet, u32::from(packet.bytes), tries, timeout) else {
             self.overhead.unprotected.add(1);
+            self.notify(Notice::Freed(packet.body));
             return;
         };
+        self.notify(Notice::Kept(packet.body));
         self.overhead.protected.add(1);
         self.overhead.peak_buffer_bytes.raise(self.upstream.bytes());
         label::set_hseq(packet, on_wire(number));

@@ -12,6 +12,7 @@
 //! | [`timer`] | the timer of a beam |
 //! | `link_end`, `path_end`, `label` | these machines as elements of the simulator |
 //! | `install` | their place in a network |
+//! | [`node`], [`notices`] | their place in a node that is a process of its own, and what they tell it |
 
 pub mod downstream;
 pub mod handover;
@@ -19,6 +20,8 @@ pub mod hold;
 mod install;
 mod label;
 mod link_end;
+pub mod node;
+pub mod notices;
 pub mod order;
 mod path_end;
 #[cfg(test)]

@@ -108,6 +108,11 @@ impl<P> Upstream<P> {
 
     /// Process an acknowledgement: free the copies in the run, and return those that a gap shows to be lost. `None`: the run is empty or was never sent.
     pub fn acknowledge(&mut self, run: Run) -> Option<Acknowledged<P>> {
+        self.acknowledge_with(run, drop)
+    }
+
+    /// As [`Upstream::acknowledge`], and pass each freed copy to `freed`.
+    pub fn acknowledge_with(&mut self, run: Run, mut freed: impl FnMut(P)) -> Option<Acknowledged<P>> {
         let last = expand(run.last, self.next - 1);
         if run.is_empty() || last >= self.next {
             return None;
@@ -115,7 +120,7 @@ impl<P> Upstream<P> {
         let first = (last + 1).saturating_sub(run.len());
         self.acknowledged = self.acknowledged.max(last + 1);
         while let Some(number) = self.kept.range(first..=last).next().map(|(&number, _)| number) {
-            self.take(number);
+            self.take(number).into_iter().for_each(|kept| freed(kept.packet));
         }
         let mut lost = Vec::new();
         if self.limits.detection == Detection::Gaps {
