@@ -24,6 +24,18 @@ impl Clock {
         Self { anchor_ns: monotonic_ns() + lead.0, base }
     }
 
+    /// Creates a clock that reads `base` until the machine's clock reads `anchor_ns`, and then advances.
+    #[must_use]
+    pub const fn at(anchor_ns: u64, base: Time) -> Self {
+        Self { anchor_ns, base }
+    }
+
+    /// The machine's clock at the start ([`monotonic_ns`]).
+    #[must_use]
+    pub const fn anchor_ns(&self) -> u64 {
+        self.anchor_ns
+    }
+
     /// The Profile time at the start.
     #[must_use]
     pub const fn base(&self) -> Time {

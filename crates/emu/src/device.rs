@@ -14,7 +14,7 @@ use crate::veth::{DropCounter, Received, Veth};
 use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice, checksum};
 
 /// Room for a TUN device's virtio header in front of each packet.
 const HEADROOM: usize = HEADER;
@@ -228,6 +228,12 @@ impl Device {
         Some(buffer_with_headroom(bytes, packet.len(), true)) // made by the relay or the gateway
     }
 
+    /// As [`Device::wrap`], for a packet that has crossed nodes: its checksum may be wrong.
+    pub fn wrap_unchecked(&mut self, packet: &[u8]) -> Option<Buffer> {
+        let Buffer { bytes, length, .. } = self.wrap(packet)?;
+        Some(buffer_with_headroom(bytes, length, has_valid_checksum(packet)))
+    }
+
     /// Writes a packet to the kernel. False: the kernel rejected it (malformed, or the device is down).
     ///
     /// # Errors
@@ -285,6 +291,24 @@ fn buffer_with_headroom(mut bytes: Vec<u8>, length: usize, is_checksum_computed:
     bytes[..HEADROOM].fill(0);
     bytes[0] = if is_checksum_computed { CHECKED } else { 0 };
     Buffer { bytes, length, is_checksum_computed }
+}
+
+/// Whether a TCP or UDP packet in one piece has a valid transport checksum.
+fn has_valid_checksum(packet: &[u8]) -> bool {
+    let (protocol, addresses, payload) = match packet {
+        [first, ..] if first >> 4 == 4 && packet.len() >= 20 && matches!([packet[6] & 0x3f, packet[7]], [0, 0]) => {
+            (packet[9], &packet[12..20], packet.get(usize::from(first & 15) * 4..).unwrap_or_default())
+        }
+        [first, ..] if first >> 4 == 6 && packet.len() >= 40 => (packet[6], &packet[8..40], &packet[40..]),
+        _ => return false,
+    };
+    let is_absent = protocol == 17 && payload.get(6..8) == Some(&[0, 0]);
+    if !matches!(protocol, 6 | 17) || payload.len() < 8 || is_absent {
+        return false;
+    }
+    let [high, low] = u16::try_from(payload.len()).unwrap_or_default().to_be_bytes();
+    let pseudo = !checksum(&[addresses, &[0, protocol, high, low]].concat(), 0);
+    !checksum(payload, u64::from(pseudo)) == 0xffff
 }
 
 fn tun(name: &str) -> io::Result<SyncDevice> {

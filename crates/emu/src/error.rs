@@ -99,6 +99,22 @@ pub enum EmuError {
     /// The parent's request is malformed.
     #[error("the emulation's specification: {0}")]
     Spec(String),
+    /// The Profile or the request cannot be run on nodes.
+    #[error("--nodes: {problem}; expected {expected}")]
+    Nodes {
+        /// What is wrong.
+        problem: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A node's process ended, or failed.
+    #[error("node {node}: {reason}")]
+    Node {
+        /// Its name.
+        node: String,
+        /// The reason.
+        reason: String,
+    },
     /// The Profile does not make a network.
     #[error(transparent)]
     Network(#[from] bentpipe_link::NetworkError),
@@ -135,11 +151,16 @@ impl EmuError {
             | Self::Capture { .. }
             | Self::DeviceGone { .. }
             | Self::Network(_)
+            | Self::Nodes { .. }
             | Self::Recovery(_)
             | Self::Profile(_) => "user",
-            Self::Interface { .. } | Self::Flow { .. } | Self::Internal(_) | Self::Spec(_) | Self::System { .. } | Self::Orphaned => {
-                "emulator"
-            }
+            Self::Interface { .. }
+            | Self::Node { .. }
+            | Self::Flow { .. }
+            | Self::Internal(_)
+            | Self::Spec(_)
+            | Self::System { .. }
+            | Self::Orphaned => "emulator",
         }
     }
 }

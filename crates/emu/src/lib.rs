@@ -20,6 +20,7 @@
 //! | [`descriptors`] | the limit of file descriptors |
 //! | [`capture`] | packets at both ends of the path, as pcapng |
 //! | [`result`], [`observation`] | the outcome of each flow |
+//! | [`nodes`] | terminal, satellites and ground station as processes that exchange real packets |
 //! | [`spec`], [`messages`] | the request from the parent process, and the messages to it |
 //! | [`session`] | one emulation from start to end |
 
@@ -47,6 +48,7 @@ pub mod lateness;
 pub mod messages;
 pub mod names;
 pub mod netlink;
+pub mod nodes;
 pub mod observation;
 pub mod offload;
 pub mod packets;

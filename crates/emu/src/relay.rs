@@ -12,6 +12,7 @@ mod ends;
 pub mod recovery;
 mod report;
 
+pub(crate) use ends::PathEnds;
 pub use report::{RelayEvent, RelayReport};
 
 use crate::capture::Tap;
@@ -32,7 +33,6 @@ use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::run::{Links, NoRoute};
 use bentpipe_profile::{Direction, Nanos, Profile, Streams, Time};
-use ends::PathEnds;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use recovery::PathRecovery;
 use std::os::fd::AsFd;

@@ -74,9 +74,17 @@ impl Ring {
     /// # Errors
     /// The kernel's error.
     pub fn map(socket: &OwnedFd, largest: usize) -> Result<Self, Errno> {
+        Self::map_bytes(socket, largest, RING)
+    }
+
+    /// As [`Ring::map`], with `memory_bytes` of memory, rounded down to whole blocks.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn map_bytes(socket: &OwnedFd, largest: usize, memory_bytes: usize) -> Result<Self, Errno> {
         let frame_bytes = (FRONT + largest).next_multiple_of(16); // TPACKET_ALIGNMENT
         let frames_per_block = BLOCK / frame_bytes;
-        let blocks = RING / BLOCK;
+        let blocks = (memory_bytes / BLOCK).max(1);
         let frames = frames_per_block * blocks;
         let number = |n: usize| u32::try_from(n).map_err(|_| Errno::EINVAL);
         let request = tpacket_req {
@@ -87,8 +95,8 @@ impl Ring {
         };
         setsockopt(socket, Version, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
         setsockopt(socket, ReceiveRing, &request)?;
-        let length = NonZeroUsize::new(RING).ok_or(Errno::EINVAL)?;
-        // SAFETY: a new mapping, at an address of the kernel's choice, of the `RING` bytes that the socket just got.
+        let length = NonZeroUsize::new(blocks * BLOCK).ok_or(Errno::EINVAL)?;
+        // SAFETY: a new mapping, at an address of the kernel's choice, of the `blocks` blocks that the socket just got.
         let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, socket.as_fd(), 0)? };
         Ok(Self { memory, length, frame_bytes, frames_per_block, frames, next: 0 })
     }

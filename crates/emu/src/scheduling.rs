@@ -178,9 +178,18 @@ fn realtime() -> bool {
         .is_ok_and(|lowest| set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(lowest), policy).is_ok())
 }
 
+/// Processor time of the process [ns].
+pub fn processor_time() -> Result<u64, EmuError> {
+    time_of(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// Processor time of the calling thread [ns].
 fn thread_time() -> Result<u64, EmuError> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_err(system("time of the thread"))?;
+    time_of(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn time_of(clock: ClockId) -> Result<u64, EmuError> {
+    let time = clock_gettime(clock).map_err(system("time of the thread"))?;
     Ok(u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0))
 }
 

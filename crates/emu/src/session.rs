@@ -11,6 +11,7 @@ mod setup;
 use crate::error::EmuError;
 use crate::isolation::Privilege;
 use crate::messages::MessageWriter;
+use crate::nodes::bridge::NodeHandle;
 use crate::race::Plugins;
 use crate::spec::Workload;
 use context::{Event, watch_pipe};
@@ -20,11 +21,12 @@ use std::path::Path;
 
 /// Runs one emulation and returns the exit status. `control` carries the specification and stays open while the parent lives; `supervisor` stays
 /// open while the process lives that made the namespaces; messages go to `report`. Applications that are not in the registry come from `plugins`.
+/// `nodes`: processes that are the path; none: the path is a thread of this process.
 #[must_use]
-pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: File, plugins: &dyn Plugins) -> i32 {
+pub fn run(privilege: Privilege, mut control: File, supervisor: File, report: File, plugins: &dyn Plugins, nodes: Vec<NodeHandle>) -> i32 {
     let Ok(mut messages) = MessageWriter::new(report) else { return 1 }; // no channel for an error
-    let outcome =
-        prepare(privilege, &mut control, supervisor).and_then(|prepared| emulate(prepared, privilege, control, &mut messages, plugins));
+    let outcome = prepare(privilege, &mut control, supervisor, nodes)
+        .and_then(|prepared| emulate(prepared, privilege, control, &mut messages, plugins));
     if let Err(error) = &outcome {
         messages.error(error);
     }

@@ -126,10 +126,7 @@ impl Veth {
 
     /// Opens the packet socket, while the host's end is down, so that it misses no packet.
     fn open(largest: usize, offload_refused: Option<String>) -> Result<Self, Errno> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
-        setsockopt(&socket, VirtioHeader, &1)?;
-        setsockopt(&socket, IgnoreOutgoing, &1)?;
+        let socket = packet_socket()?;
         let ring = Ring::map(&socket, usize::from(ETHERNET) + largest)?;
         // The interface's own address has no protocol, so `bind` keeps the socket's.
         let far =
@@ -181,7 +178,7 @@ impl Veth {
     /// # Errors
     /// [`EmuError::System`].
     pub fn overflow(&self) -> Result<DropCounter, EmuError> {
-        self.socket.try_clone().map(DropCounter).map_err(system("descriptor of the packet socket"))
+        DropCounter::of(&self.socket)
     }
 }
 
@@ -191,10 +188,24 @@ impl AsFd for Veth {
     }
 }
 
+/// Opens a packet socket whose frames have virtio headers, and that does not receive its own frames.
+pub(crate) fn packet_socket() -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
+    setsockopt(&socket, VirtioHeader, &1)?;
+    setsockopt(&socket, IgnoreOutgoing, &1)?;
+    Ok(socket)
+}
+
 /// Counter of packets that did not fit a device's ring.
 pub struct DropCounter(OwnedFd);
 
 impl DropCounter {
+    /// The counter of a packet socket.
+    pub(crate) fn of(socket: &OwnedFd) -> Result<Self, EmuError> {
+        socket.try_clone().map(Self).map_err(system("descriptor of the packet socket"))
+    }
+
     /// Packets dropped since the last call.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(logs::table_rows, module)?)?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::emulate_node, module)?)?;
+    module.add_function(wrap_pyfunction!(emu::node_names, module)?)?;
     module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;
     module.add_function(wrap_pyfunction!(emu::summarise_emulation, module)?)?;
     module.add_class::<orbit::PySatellites>()?;

@@ -34,6 +34,7 @@ FLAGS = {
     "method": "--method",
     "most_inflation": "--max-rtt-inflation",
     "mtu": "--mtu",
+    "nodes": "--nodes",
     "offset_s": "--offset",
     "on": "--on",
     "on_kernel": "--on-kernel",

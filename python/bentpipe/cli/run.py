@@ -114,6 +114,14 @@ Recovery = Annotated[
         show_default=False,
     ),
 ]
+Nodes = Annotated[
+    bool,
+    typer.Option(
+        "--nodes",
+        help="Make terminal, satellites and ground station processes of their own that exchange real packets. They do "
+        "not repeat the Profile.",
+    ),
+]
 Capture = Annotated[
     bool,
     typer.Option(
@@ -145,6 +153,7 @@ def run(
     allow_local: AllowLocal = False,
     aqm: Aqm = None,
     recovery: Recovery = None,
+    nodes: Nodes = False,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
     live: Live = False,
@@ -197,6 +206,7 @@ def run(
             internet="none" if no_internet else "any" if allow_local else "public",
             queues=aqm or [],
             recovery=recovery,
+            nodes=nodes,
             capture=capture,
             listen_within_s=listen_within,
             on_rows=on_rows,
@@ -220,6 +230,7 @@ def shell(
     allow_local: AllowLocal = False,
     aqm: Aqm = None,
     recovery: Recovery = None,
+    nodes: Nodes = False,
     capture: Capture = False,
     listen_within: ListenWithin = 10.0,
     *,
@@ -251,6 +262,7 @@ def shell(
         allow_local=allow_local,
         aqm=aqm,
         recovery=recovery,
+        nodes=nodes,
         capture=capture,
         listen_within=listen_within,
         **vars(made),

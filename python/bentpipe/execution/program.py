@@ -15,7 +15,7 @@ from bentpipe.errors import StoreError, UserError
 from bentpipe.execution import captures, plan
 from bentpipe.execution.emulation.engine import emulate
 from bentpipe.execution.emulation.result import EmulationResult
-from bentpipe.execution.emulation.spec import EmulationError, Spec
+from bentpipe.execution.emulation.spec import DISSECTOR, EmulationError, Spec
 from bentpipe.execution.rows import RowThread, RunRows
 from bentpipe.experiments.experiment import Experiment, ProfileRef
 from bentpipe.experiments.recovery import parse_path_recovery
@@ -69,6 +69,7 @@ def run_program(
     internet: Internet = "public",
     queues: Sequence[str] = (),
     recovery: str | None = None,
+    nodes: bool = False,
     capture: bool = False,
     listen_within_s: float = 10.0,
     on_rows: OnRows | None = None,
@@ -94,7 +95,11 @@ def run_program(
         queues: Queue disciplines that replace the Profile's own, in the syntax of `bentpipe.profiles.queues`.
         recovery: Loss recovery on the path: a scheme of `bentpipe recovery` that acts inside the network, with its
             tunables. The Run records it and its overhead.
-        capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`.
+        nodes: The path is processes of their own that exchange real packets: terminal, satellites and ground station.
+            They do not repeat the Profile: `at_end` ``loop`` holds its last values.
+        capture: Store the packets at both ends in the Run, as `client.pcapng` and `server.pcapng`; with `nodes` the
+            frames that each node sends, as `terminal.pcap`, `ground.pcap` and `satellite*.pcap`, and `nodes.lua`, which
+            Wireshark reads them with.
         listen_within_s: Longest wait for the server to listen [s].
         on_rows: Called with the rows of the Run while it goes on, as lines of JSON (`bentpipe.runs.rows`), in a thread
             of its own. If it falls far behind, rows are dropped and a row says how many; an exception from it is raised
@@ -130,6 +135,7 @@ def run_program(
         internet=internet,
         queues=tuple(parse_queue(text) for text in queues),
         recovery=None if recovery is None else parse_path_recovery(recovery),
+        nodes=nodes,
         listen_within_s=listen_within_s,
     )
     with contextlib.ExitStack() as stack:
@@ -154,6 +160,9 @@ def run_program(
                     (folder / FILE).write_bytes(parsed.document)
             store_profiles([base], out, fresh=True)
             run = _store_run(out, base, drawn, spec, emulated, start_unix_ns, parsed, queues)
+            if spec.nodes and capture:
+                with store.storing(folder):
+                    shutil.copy(DISSECTOR, folder)
             captures.move_into(folder, run)
         except (StoreError, EmulationError) as error:
             raise type(error)(f"{error}{_exit_note(folder, emulated)}") from error

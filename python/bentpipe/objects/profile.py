@@ -359,6 +359,7 @@ class Profile(ProfileView):
         internet: Literal["public", "any", "none"] = "public",
         queue: str | Sequence[str] = (),
         recovery: str | None = None,
+        nodes: bool = False,
         capture: bool = False,
         listen_within: DurationLike = 10.0,
         on_row: Callable[[Row], object] | None = None,
@@ -381,7 +382,9 @@ class Profile(ProfileView):
             internet: What the program reaches beside the server: public addresses, ``any``, or ``none``.
             queue: Queue discipline that replaces the Profile's own, as in `Experiment`.
             recovery: Loss recovery on the path: a scheme of `recovery_schemes` inside the network, with its tunables.
-            capture: Store the packets of both ends in the Run, as pcapng.
+            nodes: Make terminal, satellites and ground station processes of their own that exchange real packets. They
+                do not repeat the Profile.
+            capture: Store the packets of both ends in the Run, as pcapng; with `nodes`, each node's frames as pcap.
             listen_within: Longest wait for the server to listen.
             on_row: Called with each row of the Run while it goes on (`bentpipe.runs.rows`), in a thread of its own; if
                 it falls far behind, rows are dropped and a `DroppedRow` says how many.
@@ -412,6 +415,7 @@ class Profile(ProfileView):
             internet=arguments.choice(internet, "internet", ("public", "any", "none")),
             queues=arguments.texts(queue, "queue"),
             recovery=arguments.optional_text(recovery, "recovery"),
+            nodes=nodes,
             capture=capture,
             listen_within_s=arguments.seconds(listen_within, "listen_within"),
             on_rows=arguments.row_callback(on_row, "on_row"),

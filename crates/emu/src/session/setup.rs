@@ -17,10 +17,11 @@ use crate::host::Host;
 use crate::isolation::{Privilege, set_up_init};
 use crate::messages::{MessageWriter, Stopped};
 use crate::names::name_server;
+use crate::nodes::bridge::{Bridge, NodeHandle};
 use crate::programs::{ChildReaper, ExitReason};
 use crate::race::SharedItems;
-use crate::relay::Relay;
 use crate::relay::recovery::PathRecovery;
+use crate::relay::{Relay, RelayEvent, RelayReport};
 use crate::sampler::Sampler;
 use crate::server::{self, Processes};
 use crate::spec::{Workload, read_spec};
@@ -31,7 +32,7 @@ use bentpipe_profile::{Nanos, Streams, Time};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::path::Path;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
@@ -44,10 +45,27 @@ const UDP_ONLY_WAIT: Duration = Duration::from_millis(300);
 /// Time for the path and the flows of a race to set up before its start, so that flows start on time. Chosen here: up to 4 ms were measured.
 const LEAD: Nanos = Nanos::from_millis(20);
 
+/// The path between the hosts.
+pub enum Path {
+    /// A thread of this process.
+    Relay(Box<Relay>),
+    /// Processes of their own.
+    Nodes(Box<Bridge>),
+}
+
+impl Path {
+    fn run(self, clock: Clock, stop: &AtomicBool, on_event: impl FnMut(RelayEvent)) -> Result<RelayReport, EmuError> {
+        match self {
+            Self::Relay(relay) => relay.run(clock, stop, on_event),
+            Self::Nodes(bridge) => bridge.run(clock, stop, on_event),
+        }
+    }
+}
+
 /// Both hosts and the relay, before the path starts.
 pub struct Prepared {
     pub context: Context,
-    pub relay: Relay,
+    pub path: Path,
     pub files: Option<Files>,
     pub events: Sender<Event>,
 }
@@ -56,10 +74,12 @@ pub struct Prepared {
 ///
 /// # Errors
 /// A namespace, device, setting or file that the kernel refuses; a wrong specification.
-pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Result<Prepared, EmuError> {
+pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File, nodes: Vec<NodeHandle>) -> Result<Prepared, EmuError> {
     set_up_init(privilege)?;
     descriptors::raise_limit();
-    let (spec, profile) = read_spec(control)?;
+    let mut request = Tee { from: control, copy: Vec::new() };
+    let (spec, profile) = read_spec(&mut request)?;
+    let request = request.copy;
     let (events, events_rx) = channel();
     // Without the process that made the namespaces, the exit status would reach no one.
     watch_pipe(supervisor, |_| {})?;
@@ -96,16 +116,17 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
     };
     // Indexed by the direction in which the host behind the device sends.
     let devices = [client_device, server_device];
-    let relay = Relay::new(
-        Arc::clone(&profile),
-        &spec.role,
-        (PathRecovery::new(spec.recovery()), streams),
-        (spec.begin, spec.at_end),
-        devices,
-        gateway,
-        grouping,
-    )?;
-    let files = spec.capture.as_deref().map(Path::new).map(Files::create).transpose()?;
+    let has_nodes = !nodes.is_empty();
+    let path = if has_nodes {
+        Path::Nodes(Box::new(Bridge::new((&spec, &profile), &request, nodes, devices, gateway, grouping)?))
+    } else {
+        let recovery = PathRecovery::new(spec.recovery());
+        let times = (spec.begin, spec.at_end);
+        let relay = Relay::new(Arc::clone(&profile), &spec.role, (recovery, streams), times, devices, gateway, grouping)?;
+        Path::Relay(Box::new(relay))
+    };
+    // Nodes record their frames themselves.
+    let files = spec.capture.as_deref().filter(|_| !has_nodes).map(std::path::Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
     let (watched, ended) = (Vec::new(), BTreeMap::new());
     let context = Context {
@@ -122,12 +143,12 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File) -> Re
         ended,
         stop_reason: None,
     };
-    Ok(Prepared { context, relay, files, events })
+    Ok(Prepared { context, path, files, events })
 }
 
 impl Prepared {
     /// Starts the server and waits until it listens. The path has not started: packets sent now wait in the device.
-    pub fn start_server(&mut self, line: &OsStr, log: Option<&Path>) -> Result<Server, EmuError> {
+    pub fn start_server(&mut self, line: &OsStr, log: Option<&std::path::Path>) -> Result<Server, EmuError> {
         let failed = |reason: String| EmuError::Server { program: line.to_string_lossy().into_owned(), reason };
         let (pid, output) = server::start(&self.context.hosts[1], line, log, &self.context.reaper)?;
         self.context.watched.push(pid);
@@ -165,7 +186,7 @@ impl Prepared {
 
     /// Starts the path and the Profile's clock.
     pub fn begin(self, privilege: Privilege, messages: &mut MessageWriter) -> Result<Session, EmuError> {
-        let Self { context, mut relay, files, events } = self;
+        let Self { context, mut path, files, events } = self;
         let (spec, profile) = (&context.spec, &context.profile);
         let stop_relay = Arc::new(AtomicBool::new(false));
         let lead = if matches!(spec.workload, Workload::Race { .. }) { LEAD } else { Nanos(0) };
@@ -178,7 +199,9 @@ impl Prepared {
             Some(files) => {
                 let anchor = Anchor { unix_ns: u64::try_from(clock_unix_ns).unwrap_or(0), at: start };
                 let (tap, writer) = capture::start(files, Arc::clone(profile), anchor)?;
-                relay.capture(tap);
+                if let Path::Relay(relay) = &mut path {
+                    relay.capture(tap);
+                }
                 Some(writer)
             }
             None => None,
@@ -186,7 +209,7 @@ impl Prepared {
         let stop = Arc::clone(&stop_relay);
         let relay = thread::Builder::new()
             .name("relay".to_owned())
-            .spawn(move || relay.run(clock, &stop, |item| drop(events.send(Event::Relay(item)))))
+            .spawn(move || path.run(clock, &stop, |item| drop(events.send(Event::Relay(item)))))
             .map_err(system("thread of the relay"))?;
         messages.started(&context.hosts, context.addresses, start, clock_unix_ns, privilege);
         match &context.spec.workload {
@@ -195,6 +218,20 @@ impl Prepared {
         }
         let path_events = PendingEvents::new(Events::of_path(&context.profile, start, Time::MAX));
         Ok(Session { context, clock, start, stop_relay, relay, capture, next_sample: start, path_events, items: SharedItems::default() })
+    }
+}
+
+/// Reads from a pipe and keeps a copy.
+struct Tee<'a> {
+    from: &'a mut File,
+    copy: Vec<u8>,
+}
+
+impl Read for Tee<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.from.read(buffer)?;
+        self.copy.extend_from_slice(&buffer[..length]);
+        Ok(length)
     }
 }
 

@@ -74,7 +74,8 @@ def emulate(
     request = spec.to_json(profile)
     result = EmulationResult()
     monitor = MachineMonitor()
-    with _Supervisor(stdout, spec.apps) as supervisor:
+    nodes = _native.node_names(profile) if spec.nodes else []
+    with _Supervisor(stdout, spec.apps, nodes) as supervisor:
         supervisor.send(request, _native.encode_profile(profile))
         processors = ProcessorTime.now()
         for line in supervisor.lines():
@@ -100,15 +101,17 @@ def emulate(
 class _Supervisor:
     """The supervisor's process (`bentpipe.execution.emulation.supervisor`) with its two pipes."""
 
-    def __init__(self, stdout: int | None, apps: Sequence[str]) -> None:
+    def __init__(self, stdout: int | None, apps: Sequence[str], nodes: Sequence[str]) -> None:
         self._stdout = stdout
         self._apps = apps
+        self._nodes = nodes
 
     def __enter__(self) -> _Supervisor:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         module = "bentpipe.execution.emulation.supervisor"
-        command = [sys.executable, "-P", "-m", module, str(control), str(report), json.dumps(list(self._apps))]
+        lists = [json.dumps(list(names)) for names in (self._apps, self._nodes)]
+        command = [sys.executable, "-P", "-m", module, str(control), str(report), *lists]
         # Blocked until the child has handlers: an interpreter that is interrupted while it starts prints a traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.errors import BentpipeError, UserError
@@ -13,7 +14,6 @@ from bentpipe.times import SLOT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from bentpipe._native import Profile
     from bentpipe.experiments.experiment import Host, Recovery
@@ -25,6 +25,9 @@ Internet = Literal["public", "any", "none"]
 
 CAPTURES = ("client.pcapng", "server.pcapng")
 """Files of a capture: each end's packets, with their fate on the path."""
+
+DISSECTOR = Path(__file__).with_name("nodes.lua")
+"""Wireshark's dissector of the frames between nodes. A Run with their capture has a copy."""
 
 MIN_MTU = 576
 """Size that every host accepts (RFC 791) [bytes]."""
@@ -56,6 +59,9 @@ class Spec:
         queues: Queues that replace the Profile's, from `bentpipe.profiles.queues.parse_queue`, for a program; a race's
             are in its Experiment.
         recovery: Loss recovery on the path, for a program; a race's is in its Experiment. None: there is none.
+        nodes: The path is processes of their own, terminal, satellites and ground station, that exchange real packets.
+            They do not repeat the Profile: with `at_end` ``loop`` they hold its last values. A capture then has the
+            frames that each node sends.
         listen_within_s: Timeout for a server to listen [s].
         grace_s: Time between the signal to stop and the end [s].
         sample_step_ns: Interval of `samples` [ns].
@@ -74,6 +80,7 @@ class Spec:
     capture: Path | None = None
     queues: tuple[QueueRule, ...] = ()
     recovery: Recovery | None = None
+    nodes: bool = False
     listen_within_s: float = 10.0
     grace_s: float = 3.0
     sample_step_ns: int = SAMPLE_STEP_NS
@@ -94,7 +101,7 @@ class Spec:
                 "role": self.role,
                 "seed": self.seed,
                 "begin": self._begin(profile),
-                "at_end": self.at_end,
+                "at_end": "hold" if self.nodes and self.at_end == "loop" else self.at_end,
                 "mtu": self.mtu,
                 "sample_step_ns": self.sample_step_ns,
                 "listen_within_ns": round(self.listen_within_s * 1e9),

@@ -1,10 +1,12 @@
 """The supervisor: the process that leaves the machine's namespaces.
 
-``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT APPS`` starts it. The first two are descriptors, the
-last is a JSON list of applications in Python (``FILE.py:CLASS``).
+``python -m bentpipe.execution.emulation.supervisor CONTROL REPORT APPS NODES`` starts it. The first two are
+descriptors, the others JSON lists: applications in Python (``FILE.py:CLASS``), and names of the path's nodes if these
+are processes.
 
 Only a process with one thread can enter a user namespace, so this one loads nothing that starts threads. Its child is
-process 1 of a PID namespace and runs the emulation; when the child ends, the kernel kills all processes inside.
+process 1 of a PID namespace and runs the emulation; when the child ends, the kernel kills all processes inside. Nodes
+are children of process 1, forked while it has one thread.
 """
 
 from __future__ import annotations
@@ -12,12 +14,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError
 from bentpipe.execution.emulation.engine import SIGNALS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ENDS = 2
+"""The first nodes are at the ends of the path: the terminal and the ground station."""
 
 
 def main() -> None:
@@ -49,7 +58,8 @@ def main() -> None:
             pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - not a path
             os.write(report, json.dumps({"type": "process", "pid": pid}).encode() + b"\n")
             apps = _apps(json.loads(sys.argv[3]), report)
-            status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report), apps)
+            nodes = _start_nodes(json.loads(sys.argv[4]), (control, alive, report))
+            status = _native.emulate(user_namespace, _path(control), _path(alive), _path(report), apps, nodes)
         finally:
             os._exit(status)
     os.close(control)
@@ -57,6 +67,36 @@ def main() -> None:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _start_nodes(names: list[str], not_theirs: Sequence[int]) -> list[tuple[int, int, int | None]]:
+    """Start a process for each node; return their PIDs and sockets for messages and, at the ends of the path, packets.
+
+    A node gets no descriptor of the session or of another node, so that a closed socket tells of an ended process.
+    """
+    nodes: list[tuple[int, int, int | None]] = []
+    for number, _ in enumerate(names):
+        control = socket.socketpair()
+        host = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if number < ENDS else None
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                for descriptor in (*not_theirs, *(d for node in nodes for d in node[1:] if d is not None)):
+                    os.close(descriptor)
+                control[0].close()
+                own = None
+                if host is not None:
+                    host[0].close()
+                    own = host[1].detach()
+                status = _native.emulate_node(control[1].detach(), own)
+            finally:
+                os._exit(status)
+        control[1].close()
+        if host is not None:
+            host[1].close()
+        nodes.append((pid, control[0].detach(), host and host[0].detach()))
+    return nodes
 
 
 def _apps(names: list[str], report: int) -> dict[str, Any]:
