@@ -1,9 +1,10 @@
-//! A TCP sender and receiver modelled on Linux; the congestion controllers are in the crate `bentpipe-cc`. Sans I/O: time and random streams
+//! A TCP sender and receiver modelled on Linux, and a model of QUIC; the congestion controllers are in the crate `bentpipe-cc`. Sans I/O: time and random streams
 //! are arguments.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`endpoint`] | the interface between a host and its transports |
+//! | [`quic`] | one end of a QUIC connection with streams |
 //! | [`tcp`] | one end of a connection: a sender and a receiver |
 //! | [`wire`] | segments and acknowledgements, with their size on the wire |
 //! | [`sender`] | the sending end: transmission, acknowledgement processing, loss recovery |
@@ -26,6 +27,7 @@ pub mod host_timing;
 mod min_rtt;
 mod pacing;
 mod prr;
+pub mod quic;
 mod rack;
 mod rate_sampler;
 mod rcvbuf;
@@ -46,6 +48,8 @@ pub mod wire;
 
 pub use config::{ReceiverConfig, SenderConfig};
 pub use endpoint::{Arrival, Endpoint};
+pub use quic::Quic;
+pub use quic::wire::QuicPacket;
 pub use receiver::Receiver;
 pub use sender::Sender;
 pub use stats::{FlowEvent, SenderStats, UndoCause};

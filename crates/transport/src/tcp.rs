@@ -435,7 +435,7 @@ impl Endpoint for Tcp {
 }
 
 /// Records a controller's state and ignores its values.
-struct StateProbe(&'static str);
+pub struct StateProbe(pub &'static str);
 
 impl Probe for StateProbe {
     fn value(&mut self, _name: &'static str, _value: f64) {}
