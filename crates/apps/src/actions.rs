@@ -14,6 +14,8 @@ pub enum Action {
         stream: StreamId,
         /// Congestion controller of this end; `None`: that of the flow.
         controller: Option<ControllerChoice>,
+        /// Its transport.
+        transport: Transport,
     },
     /// Write a message. Bytes that the send buffer has no room for wait in the application.
     Write(StreamId, Message),
@@ -33,6 +35,16 @@ pub enum Action {
     /// Nothing more will be written at either end, except answers to the messages written so far. The flow is complete when all of that has
     /// arrived.
     Finish,
+}
+
+/// Transport of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP: messages one after the other.
+    #[default]
+    Tcp,
+    /// QUIC: a stream for each message, in which its answer travels, too. A loss in one delays no other. It has none of the frequent events.
+    Quic,
 }
 
 /// A congestion controller by name, with the options that differ from its defaults.
@@ -77,9 +89,18 @@ impl Actions {
 
     /// As [`Self::open`], with a congestion controller for this end.
     pub fn open_with(&mut self, controller: Option<ControllerChoice>) -> StreamId {
+        self.open_connection(controller, Transport::Tcp)
+    }
+
+    /// Open a connection over QUIC.
+    pub fn open_quic(&mut self) -> StreamId {
+        self.open_connection(None, Transport::Quic)
+    }
+
+    fn open_connection(&mut self, controller: Option<ControllerChoice>, transport: Transport) -> StreamId {
         let stream = StreamId(self.opened);
         self.opened += 1;
-        self.queue.push(Action::Open { stream, controller });
+        self.queue.push(Action::Open { stream, controller, transport });
         stream
     }
 

@@ -9,7 +9,7 @@
 //! | [`bulk`], [`transfers`], [`paced`] | applications that send |
 //! | [`request`] | requests, one after the other |
 //! | [`call`] | a video call over datagrams: congestion control, retransmissions, jitter buffer |
-//! | [`web`] | a page of objects from several hosts, over HTTP/1.1 or HTTP/2 |
+//! | [`web`] | a page of objects from several hosts, over HTTP/1.1, HTTP/2 or HTTP/3 |
 //! | [`items`], [`timers`], [`misuse`] | parts that every driver needs: items in the tables, the timers of an end, mistakes of an application |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
@@ -32,7 +32,7 @@ pub mod timers;
 pub mod transfers;
 pub mod web;
 
-pub use actions::{Action, Actions, ControllerChoice, Item};
+pub use actions::{Action, Actions, ControllerChoice, Item, Transport};
 pub use app::{App, Event, Interest};
 pub use message::{Datagram, Message, StreamId};
 pub use misuse::{Mistake, Misuse};

@@ -1,8 +1,8 @@
-//! A web page: objects that depend on each other, fetched from several hosts over HTTP/1.1 or HTTP/2.
+//! A web page: objects that depend on each other, fetched from several hosts over HTTP/1.1, HTTP/2 or HTTP/3.
 //!
 //! An object is wanted once the object that leads to it has arrived and its computation is over. HTTP/1.1 takes up to six connections to a host, with one request
-//! at a time on each; HTTP/2 takes one, with all requests at once, which the server answers in order. Every connection begins with a TLS 1.3 handshake of
-//! one RTT behind TCP's. Each load opens new connections and finds nothing in a cache.
+//! at a time on each; HTTP/2 takes one, with all requests at once, which the server answers in order. Each of these begins with a TLS 1.3 handshake of
+//! one RTT behind TCP's. HTTP/3 takes one over QUIC, whose handshake has TLS's in it; each request has a stream of its own. Each load opens new connections and finds nothing in a cache.
 
 use crate::actions::{Actions, Item};
 use crate::app::{App, Event};
@@ -90,7 +90,7 @@ impl Web {
         let soon_free = connections.filter(|connection| connection.open == 0).count();
         let wait = self.waiting.get(&host).map_or(0, VecDeque::len);
         if count < most && soon_free < wait {
-            let stream = actions.open();
+            let stream = if self.http == HttpVersion::Three { actions.open_quic() } else { actions.open() };
             self.connections.insert(stream, Connection { host, is_secure: false, open: 0 });
         }
         self.serve(host, actions);
@@ -112,13 +112,21 @@ impl Web {
         }
     }
 
+    /// Use a connection whose handshake is over.
+    fn secure(&mut self, stream: StreamId, actions: &mut Actions) {
+        if let Some(connection) = self.connections.get_mut(&stream) {
+            connection.is_secure = true;
+            let host = connection.host;
+            self.serve(host, actions);
+        }
+    }
+
     fn arrived(&mut self, now: Time, stream: StreamId, id: u64, first_byte: Time, actions: &mut Actions) {
+        if id >= RESERVED {
+            return self.secure(stream, actions);
+        }
         let Some(connection) = self.connections.get_mut(&stream) else { return };
         let host = connection.host;
-        if id >= RESERVED {
-            connection.is_secure = true;
-            return self.serve(host, actions);
-        }
         connection.open -= 1;
         actions.record(Item { id, first_byte: Some(first_byte), completed: Some(now), ..Item::default() });
         self.missing -= 1;
@@ -145,6 +153,7 @@ impl App for Web {
     fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
         match *event {
             Event::Started | Event::Timer(RESERVED) => self.begin(now, actions),
+            Event::Opened(stream) if self.http == HttpVersion::Three => self.secure(stream, actions),
             Event::Opened(stream) if self.connections.contains_key(&stream) => {
                 actions.write(stream, Message { bytes: CLIENT_HELLO, id: RESERVED, answer_bytes: SERVER_FLIGHT });
             }
@@ -266,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn http_1_takes_six_connections_to_a_host_and_http_2_one() {
+    fn http_1_takes_six_connections_to_a_host_and_later_versions_one() {
         let objects: Vec<_> = (0..20).map(|_| object(0, None, 0)).chain((0..3).map(|_| object(1, None, 0))).collect();
-        for (http, connections, at_once) in [(HttpVersion::One, 9, 9), (HttpVersion::Two, 2, 23)] {
+        for (http, connections, at_once) in [(HttpVersion::One, 9, 9), (HttpVersion::Two, 2, 23), (HttpVersion::Three, 2, 23)] {
             let mut loading = Loading::begin(Web::new(objects.clone(), http, Some(1), Nanos::ZERO));
             let steps = loading.run();
             assert_eq!(loading.most_open, connections);

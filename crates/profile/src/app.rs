@@ -16,6 +16,9 @@ pub enum HttpVersion {
     /// HTTP/2.
     #[serde(rename = "2")]
     Two,
+    /// HTTP/3.
+    #[serde(rename = "3")]
+    Three,
 }
 
 /// An object of a page.

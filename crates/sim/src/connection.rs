@@ -1,5 +1,6 @@
 //! A connection between two hosts: a transport at each end, and what the applications know of it.
 
+use crate::flow::DataEnds;
 use crate::proxy::Proxy;
 use bentpipe_apps::{Event, Interest, Message, StreamId};
 use bentpipe_profile::{Bytes, Direction, Streams, Time};
@@ -61,6 +62,17 @@ impl Connection {
     #[must_use]
     pub fn end_of(&self, flow: usize, flow_end: usize) -> usize {
         usize::from(self.flow_end(0) != Some((flow, flow_end)))
+    }
+
+    /// Return the figures of the ends that send and receive data in the flow's direction.
+    #[must_use]
+    pub fn data_ends(&self) -> DataEnds {
+        let [opening, other] = &self.ends;
+        let (sending, receiving) = match self.owner {
+            Owner::Flow { opener: 1, .. } => (other, opening),
+            _ => (opening, other),
+        };
+        DataEnds { stats: sending.stats(), delivered: receiving.delivered().0, marks: receiving.marks() }
     }
 
     /// Whether both ends have nothing left to send and have closed.

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Owner, Stream};
 use crate::error::SimError;
+use crate::quic::{QuicConnection, View};
 use crate::transports::Transports;
 use bentpipe_apps::timers::Timers;
 use bentpipe_apps::{Actions, App, ControllerChoice, Ends, StreamId};
@@ -11,7 +12,7 @@ use bentpipe_link::stats::DelayHistogram;
 use bentpipe_profile::experiment::{Experiment, FlowSpec};
 use bentpipe_profile::run::FlowFacts;
 use bentpipe_profile::{Direction, Nanos, Profile, Rate, Streams, Time};
-use bentpipe_transport::{SenderStats, Tcp};
+use bentpipe_transport::SenderStats;
 
 /// One end of a flow: its application, with its timers and streams.
 pub struct FlowEnd {
@@ -100,12 +101,23 @@ pub struct FlowTotals {
     pub limited: [Nanos; 3],
 }
 
+/// Figures of the ends of a connection that send and receive data in the flow's direction.
+#[derive(Clone, Copy, Debug)]
+pub struct DataEnds {
+    /// Of the sender; `None`: it never wrote.
+    pub stats: Option<SenderStats>,
+    /// Payload delivered in order.
+    pub delivered: u64,
+    /// Data packets that arrived CE-marked.
+    pub marks: u64,
+}
+
 impl FlowTotals {
-    /// Add a connection whose data end is `sending`.
-    fn add(&mut self, stats: Option<&SenderStats>, receiving: &Tcp) {
-        self.delivered += receiving.delivered().0;
-        self.marks += receiving.marks();
-        if let Some(stats) = stats {
+    /// Add a connection.
+    fn add(&mut self, ends: &DataEnds) {
+        self.delivered += ends.delivered;
+        self.marks += ends.marks;
+        if let Some(stats) = &ends.stats {
             self.retransmits += stats.retransmits;
             self.losses += stats.lost;
             self.timeouts += stats.timeouts;
@@ -186,6 +198,21 @@ impl Flow {
         })
     }
 
+    /// Make a QUIC connection that the end `opener` opens; `flow`: number of this flow.
+    ///
+    /// # Errors
+    /// None: the flow's controller was built already.
+    #[allow(clippy::cast_possible_truncation)] // far fewer than 2^32 connections
+    pub fn connect_quic(&mut self, flow: usize, opener: usize) -> Result<QuicConnection, RegistryError> {
+        let streams = self.transports.streams_of(self.opened);
+        let ends = self.transports.connect_quic(opener, streams)?;
+        let direction = if opener == 0 { self.transports.direction } else { self.transports.direction.reverse() };
+        let id = StreamId(self.ends[opener].opened.len() as u32);
+        self.opened += 1;
+        let views = [View::new(Some(id)), View::default()];
+        Ok(QuicConnection { flow, opener, path: self.transports.path, direction, ends, views })
+    }
+
     /// Record that the flow is complete at `now`, if its applications have finished and nothing is outstanding.
     pub fn complete_if_finished(&mut self, now: Time) {
         if self.is_finishing && self.outstanding == 0 && self.completed.is_none() {
@@ -211,20 +238,18 @@ impl Flow {
     }
 
     /// Keep the totals of a connection that is over.
-    pub fn remember(&mut self, connection: &Connection) {
-        let (sending, receiving) = data_ends(connection);
-        self.past.add(sending.stats().as_ref(), receiving);
+    pub fn remember(&mut self, ends: &DataEnds) {
+        self.past.add(ends);
     }
 
     /// Return the totals and the sums of its `open` connections' sender statistics.
     #[must_use]
-    pub fn totals<'a>(&self, open: impl Iterator<Item = &'a Connection>) -> (FlowTotals, Option<SenderStats>) {
+    pub fn totals(&self, open: impl Iterator<Item = DataEnds>) -> (FlowTotals, Option<SenderStats>) {
         let mut totals = self.past;
         let mut sum: Option<SenderStats> = None;
-        for connection in open {
-            let (sending, receiving) = data_ends(connection);
-            let stats = sending.stats();
-            totals.add(stats.as_ref(), receiving);
+        for ends in open {
+            totals.add(&ends);
+            let stats = ends.stats;
             // RTTs, windows and state are those of the newest connection; what is in flight and the rates add up.
             sum = match (sum, stats) {
                 (Some(before), Some(stats)) => Some(SenderStats {
@@ -242,7 +267,7 @@ impl Flow {
 
     /// Return the figures that the summary needs.
     #[must_use]
-    pub fn facts<'a>(&self, open: impl Iterator<Item = &'a Connection>) -> FlowFacts {
+    pub fn facts(&self, open: impl Iterator<Item = DataEnds>) -> FlowFacts {
         let (totals, _) = self.totals(open);
         FlowFacts {
             start: self.start,
@@ -256,15 +281,6 @@ impl Flow {
             rtt_median_ms: self.rtts.quantile_ms(50, 100),
             rtt_p95_ms: self.rtts.quantile_ms(95, 100),
         }
-    }
-}
-
-/// Return the transports that send and receive data in the flow's direction.
-fn data_ends(connection: &Connection) -> (&Tcp, &Tcp) {
-    let [opening, other] = &connection.ends;
-    match connection.owner {
-        Owner::Flow { opener: 1, .. } => (other, opening),
-        _ => (opening, other),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::SimError;
 use crate::simulation::Simulation;
 use bentpipe_apps::timers::MAX_AT_ONCE;
-use bentpipe_apps::{Action, Actions, ControllerChoice, Event, Mistake, Misuse, StreamId};
+use bentpipe_apps::{Action, Actions, ControllerChoice, Event, Mistake, Misuse, StreamId, Transport};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::Endpoint;
 
@@ -56,10 +56,18 @@ impl Simulation {
     /// Send what the applications wrote, and tell them what follows from it.
     pub(crate) fn flush(&mut self) -> Result<(), Box<SimError>> {
         while let Some((index, end)) = self.touched.pop_front() {
-            self.transmit(index, end);
-            let has_event = |connection: &crate::connection::Connection| connection.streams[end].has_event(&connection.ends[end]);
-            if self.connections[index].as_deref().is_some_and(has_event) {
-                self.run_events(index, end)?;
+            if let Some(connection) = self.quic.open.get(&index) {
+                let has_event = connection.has_event(end);
+                self.transmit_quic(index, end);
+                if has_event {
+                    self.run_quic_events(index, end)?;
+                }
+            } else {
+                self.transmit(index, end);
+                let has_event = |connection: &crate::connection::Connection| connection.streams[end].has_event(&connection.ends[end]);
+                if self.connections[index].as_deref().is_some_and(has_event) {
+                    self.run_events(index, end)?;
+                }
             }
             self.schedule_timer(index);
             self.remove_if_over(index);
@@ -68,7 +76,7 @@ impl Simulation {
     }
 
     /// Time since the start of the run.
-    fn run_time(&self) -> Time {
+    pub(crate) fn run_time(&self) -> Time {
         Time(self.now.since(self.start).0)
     }
 
@@ -86,7 +94,7 @@ impl Simulation {
     }
 
     /// Return the error of a flow whose application asked for something impossible.
-    fn refuse(&self, flow: usize, mistake: Mistake) -> SimError {
+    pub(crate) fn refuse(&self, flow: usize, mistake: Mistake) -> SimError {
         Misuse::new(flow, &self.experiment.flows[flow].app, self.run_time(), mistake).into()
     }
 
@@ -100,7 +108,7 @@ impl Simulation {
     fn apply(&mut self, index: usize, end: usize, actions: &mut Actions) -> Result<(), Box<SimError>> {
         for action in actions.drain() {
             match action {
-                Action::Open { controller, .. } => self.open(index, end, controller.as_ref())?,
+                Action::Open { controller, transport, .. } => self.open(index, end, controller.as_ref(), transport)?,
                 Action::SetTimer { at, timer } => {
                     let flow = &mut self.flows[index];
                     flow.ends[end].timers.set(self.start + Nanos(at.0), timer);
@@ -112,6 +120,10 @@ impl Simulation {
                 Action::Finish => self.flows[index].is_finishing = true,
                 Action::Write(stream, message) => {
                     let number = self.connection_of(index, end, stream)?;
+                    if self.quic.open.contains_key(&number) {
+                        self.write_quic(number, end, stream, message)?;
+                        continue;
+                    }
                     let open = self.connections[number].as_mut().map(|connection| (connection.end_of(index, end), connection));
                     let Some((own, connection)) = open.filter(|(own, connection)| !connection.streams[*own].is_closed) else {
                         return Err(self.refuse(index, Mistake::ClosedStream(stream)).into());
@@ -130,6 +142,12 @@ impl Simulation {
                 }
                 Action::Close(stream) => {
                     let number = self.connection_of(index, end, stream)?;
+                    if let Some(connection) = self.quic.open.get_mut(&number) {
+                        let own = connection.end_of(end);
+                        self.flows[index].outstanding -= connection.close(own);
+                        self.touched.push_back((number, own));
+                        continue;
+                    }
                     let Some(connection) = self.connections[number].as_mut() else { continue }; // it is over
                     let own = connection.end_of(index, end);
                     let flow = &mut self.flows[index];
@@ -148,13 +166,21 @@ impl Simulation {
     }
 
     /// Open a connection. The first one of a flow has the flow's number.
-    fn open(&mut self, flow: usize, end: usize, controller: Option<&ControllerChoice>) -> Result<(), Box<SimError>> {
+    fn open(&mut self, flow: usize, end: usize, controller: Option<&ControllerChoice>, transport: Transport) -> Result<(), Box<SimError>> {
         let index = if self.flows[flow].opened == 0 { flow } else { self.add_slot() };
-        let mut connection = self.flows[flow]
-            .connect(flow, end, self.now, controller)
-            .map_err(|error| SimError::app_controller(flow, &self.experiment.flows[flow].app, error))?;
-        connection.ends[0].open(self.now);
-        self.connections[index] = Some(Box::new(connection));
+        let refusal = |error| SimError::app_controller(flow, &self.experiment.flows[flow].app, error);
+        match transport {
+            Transport::Tcp => {
+                let mut connection = self.flows[flow].connect(flow, end, self.now, controller).map_err(refusal)?;
+                connection.ends[0].open(self.now);
+                self.connections[index] = Some(Box::new(connection));
+            }
+            Transport::Quic => {
+                let mut connection = self.flows[flow].connect_quic(flow, end).map_err(refusal)?;
+                connection.ends[0].open();
+                self.quic.open.insert(index, Box::new(connection));
+            }
+        }
         let before = self.flows[flow].connections.last().copied();
         self.flows[flow].connections.push(index_u32(index));
         self.flows[flow].ends[end].open(index_u32(index));
@@ -168,6 +194,19 @@ impl Simulation {
     /// Remove a connection once both ends have closed and everything is acknowledged. Its packets in the network are then ignored. The newest
     /// connection of a flow stays: samples show it.
     pub(crate) fn remove_if_over(&mut self, index: usize) {
+        if let Some(connection) = self.quic.open.get(&index).filter(|connection| connection.is_over()) {
+            let flow = &mut self.flows[connection.flow];
+            if flow.connections.last() != Some(&index_u32(index)) {
+                flow.remember(&connection.data_ends());
+                flow.connections.retain(|&each| each as usize != index);
+                self.quic.open.remove(&index);
+                self.timer_due[index] = Time::MAX;
+                if index < self.flows.len() {
+                    self.schedule_timer(index); // the slot also has the flow's timers
+                }
+            }
+            return;
+        }
         let Some(connection) = self.connections[index].as_deref().filter(|connection| connection.is_over()) else { return };
         match connection.flow_end(0) {
             Some((flow, _)) => {
@@ -175,7 +214,7 @@ impl Simulation {
                 if flow.connections.last() == Some(&index_u32(index)) {
                     return;
                 }
-                flow.remember(connection);
+                flow.remember(&connection.data_ends());
                 flow.connections.retain(|&each| each as usize != index);
             }
             None => self.record_transfer(index),
@@ -194,6 +233,7 @@ impl Simulation {
             self.transmit(index, 1);
             self.transmit(index, 0);
         }
+        self.wake_quic(index, now);
         self.wake_proxies(index, now)
     }
 }

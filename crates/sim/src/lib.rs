@@ -24,6 +24,7 @@ pub mod output;
 pub mod payloads;
 pub mod pings;
 mod proxy;
+mod quic;
 pub mod simulation;
 pub mod transports;
 

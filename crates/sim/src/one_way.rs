@@ -3,7 +3,7 @@
 
 use bentpipe_link::stats::DelayHistogram;
 use bentpipe_link::{Outcome, Packet};
-use bentpipe_profile::Time;
+use bentpipe_profile::{Nanos, Time};
 use bentpipe_transport::TcpPacket;
 use std::collections::BTreeMap;
 
@@ -49,7 +49,12 @@ impl OneWay {
 
     /// Record that a datagram of a flow, which entered the network at `entered`, arrived at `now`.
     pub fn arrive(&mut self, flow: usize, entered: Time, now: Time) {
-        self.delays[flow].record(now.since(entered));
+        self.record(flow, now.since(entered));
+    }
+
+    /// Record a delay of a flow's data.
+    pub fn record(&mut self, flow: usize, delay: Nanos) {
+        self.delays[flow].record(delay);
     }
 
     /// Record that the receiver computed a packet of a flow's connection from others.

@@ -14,16 +14,18 @@ mod datagrams;
 mod hashes;
 mod pings;
 mod proxies;
+pub(crate) mod quic;
 mod setup;
 
 use self::coding::Coding;
 use self::pings::Pings;
 use self::proxies::Proxies;
+use self::quic::QuicConnections;
 use crate::batches::{Batches, Receiving};
 use crate::connection::{Connection, Owner};
 use crate::cross_traffic::Source;
 use crate::error::SimError;
-use crate::flow::{Flow, FlowTotals};
+use crate::flow::{DataEnds, Flow, FlowTotals};
 use crate::one_way::OneWay;
 use crate::output::Output;
 use crate::payloads::Payloads;
@@ -53,6 +55,8 @@ pub struct Simulation {
     pub(crate) flows: Vec<Flow>,
     /// The first connection of each flow, then all others; `None`: not opened yet, or over.
     pub(crate) connections: Vec<Option<Box<Connection>>>,
+    /// The connections over QUIC, whose places in `connections` are empty.
+    pub(crate) quic: QuicConnections,
     sources: Vec<Source>,
     pings: Pings,
     payloads: Payloads<TcpPacket>,
@@ -221,6 +225,9 @@ impl Simulation {
                 wake = wake.min(at);
             }
         }
+        if let Some(at) = self.quic.wake_at(index) {
+            wake = wake.min(at);
+        }
         self.wake_at(index, wake.max(self.now));
     }
 
@@ -283,6 +290,7 @@ impl Simulation {
         if !self.datagrams.is_empty() {
             self.take_datagrams(&mut outcomes)?;
         }
+        self.take_quic(&mut outcomes)?;
         if let Some(one_way) = &mut self.one_way {
             one_way.leave(&outcomes);
         }
@@ -367,13 +375,13 @@ impl Simulation {
             if let (Some(coding), Owner::Flow { flow, .. }) = (&mut self.coding, connection.owner) {
                 coding.label_tcp(flow, direction == self.flows[flow].direction(), &mut packet, index_u32(index), content);
             }
-            if self.network.send(packet).is_err() {
+            if let Err(packet) = self.network.send(packet) {
                 self.payloads.take(body);
                 if let Some(one_way) = &mut self.one_way {
                     one_way.forget(body);
                 }
                 if let Some(coding) = &mut self.coding {
-                    coding.forget(false, body);
+                    coding.forget(&packet);
                 }
             }
         }
@@ -391,9 +399,12 @@ impl Simulation {
         }
     }
 
-    /// The connections of a flow that are not over, in the order in which they were opened.
-    fn open_connections(&self, flow: &Flow) -> impl Iterator<Item = &Connection> {
-        flow.connections.iter().filter_map(|&index| self.connections[index as usize].as_deref())
+    /// The figures of a flow's connections that are not over, in the order in which they were opened.
+    fn open_connections(&self, flow: &Flow) -> impl Iterator<Item = DataEnds> {
+        flow.connections.iter().filter_map(|&index| {
+            let tcp = self.connections[index as usize].as_deref().map(Connection::data_ends);
+            tcp.or_else(|| self.quic.open.get(&(index as usize)).map(|connection| connection.data_ends()))
+        })
     }
 
     fn record(&mut self, at: Time) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 mod applications;
 mod coding;
 mod proxies;
+mod quic;
 
 fn run(experiment: Experiment, profile: &Arc<Profile>) -> RunData {
     run_in_slices(experiment, profile, Nanos::from_secs(3600))

@@ -13,7 +13,8 @@ use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec, HostTiming};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
 use bentpipe_transport::host_timing::DrawnTimes;
-use bentpipe_transport::{Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
+use bentpipe_transport::quic::Role;
+use bentpipe_transport::{Quic, Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
 
 /// Makes the connections of one flow.
 pub struct Transports {
@@ -109,6 +110,33 @@ impl Transports {
             sending.observe();
         }
         Ok(([opening, accepting], self.path))
+    }
+
+    /// Make both ends of a QUIC connection that the end `opener` opens.
+    ///
+    /// # Errors
+    /// None: [`Self::new`] has built the controller already.
+    pub fn connect_quic(&mut self, opener: usize, streams: Streams) -> Result<[Quic; 2], RegistryError> {
+        let mut make = |end: usize, role| {
+            let config = Quic::sender_config(self.senders[end]);
+            let streams = if end == 0 { streams } else { streams.child("back") };
+            let mut quic = Quic::new(role, config, self.controller_of(end, &config.controller_config(streams))?);
+            quic.stop_at(self.stop);
+            if end == 0 && self.is_observed {
+                quic.observe();
+            }
+            Ok::<_, RegistryError>(quic)
+        };
+        Ok([make(opener, Role::Client)?, make(1 - opener, Role::Server)?])
+    }
+
+    /// Make the flow's controller for one of its ends.
+    fn controller_of(&mut self, end: usize, config: &Config) -> Result<Box<dyn Controller>, RegistryError> {
+        let built = self.build(&self.controller, &self.options, config)?;
+        Ok(match self.trace.take_if(|_| end == 0) {
+            Some(trace) => built.start_recorded(trace, &Header::new(&self.controller, &self.options, config)),
+            None => built.start(),
+        })
     }
 
     /// Make the sender of the end that accepted a connection; `end`: that end of the flow, `streams`: those of the connection.

@@ -64,7 +64,7 @@ def load(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH...", help="Profiles or Networks (Parquet).", show_default=False)
     ],
-    http: Annotated[str, typer.Option(help="Version of HTTP: 1 or 2; with --browser also 3.")] = "2",
+    http: Annotated[str, typer.Option(help="Version of HTTP: 1, 2 or 3.")] = "2",
     browser: Annotated[
         bool,
         typer.Option(

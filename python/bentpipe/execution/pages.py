@@ -82,7 +82,7 @@ def load_page(
         page: A HAR file (`bentpipe.apps.web.har`).
         paths: Profiles and networks.
         schemes: Congestion controllers of both ends, one per Run.
-        http: Version of HTTP: ``1`` or ``2``.
+        http: Version of HTTP: ``1``, ``2`` or ``3``.
         loads: Loads of each Run, one after the other; fewer if the Profile ends before.
         pause: Time between two loads.
         seeds: N stands for the seeds 0 … N−1.

@@ -20,6 +20,9 @@ from bentpipe.scenarios.units import parse_rate_bps, parse_size_bytes, parse_tim
 LEAST_BYTES = 24
 """Size of a message's header, and so of the smallest message."""
 
+HTTP_VERSIONS: dict[str, Literal["1", "2", "3"]] = {"1": "1", "2": "2", "3": "3"}
+"""Versions of HTTP."""
+
 PACED_EVERY = "20ms"
 """Default time between the writes of a paced application: that of the frames of a call's audio."""
 
@@ -83,7 +86,7 @@ class WebApp(Record):
 
     objects: Annotated[Items[WebObject], Field(min_length=1)]
     """The page's objects."""
-    http: Literal["1", "2"]
+    http: Literal["1", "2", "3"]
     """Version of HTTP."""
     loads: Positive | None = None
     """Number of loads; None: until the flow stops."""
@@ -276,8 +279,8 @@ def _web(file: str, options: dict[str, str], where: str) -> Web:
     from bentpipe.apps.web.read import read_page
 
     http = options.pop("http", "2")
-    if http not in ("1", "2"):
-        raise UserError(f"http is {shown(http)}", where=where, expected="1 or 2")
+    if http not in HTTP_VERSIONS:
+        raise UserError(f"http is {shown(http)}", where=where, expected="1, 2 or 3")
     page = read_page(file)
     objects = tuple(
         WebObject(
@@ -292,7 +295,7 @@ def _web(file: str, options: dict[str, str], where: str) -> Web:
     return Web(
         web=WebApp(
             objects=objects,
-            http="1" if http == "1" else "2",
+            http=HTTP_VERSIONS[http],
             loads=_count(options, where),
             pause_ns=parse_time_ns(options.pop("pause", PAUSE), where),
         )

@@ -76,7 +76,7 @@ def load_page(
         page: A HAR file.
         paths: A Profile, a `Network` of a constellation, the file of a Profile, or a list of them.
         schemes: Congestion controllers of both ends.
-        http: Version of HTTP: ``1`` or ``2``; in a browser also ``3``.
+        http: Version of HTTP: ``1``, ``2`` or ``3``.
         loads: Loads of each Run, fewer if the path ends before.
         pause: Time between two loads.
         seeds: N stands for the seeds 0 … N−1.

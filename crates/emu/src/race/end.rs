@@ -4,7 +4,7 @@ use super::stream::{CHUNK, Stream};
 use super::{Failure, Progress};
 use crate::clock::Clock;
 use bentpipe_apps::timers::{MAX_AT_ONCE, Timers};
-use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, Mistake, Misuse, StreamId};
+use bentpipe_apps::{Action, Actions, App, ControllerChoice, Event, Message, Mistake, Misuse, StreamId, Transport};
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::{Nanos, Time};
 use nix::errno::Errno;
@@ -70,6 +70,12 @@ pub struct End {
     chunk: Vec<u8>,
     /// Whether the flow has stopped.
     is_stopped: bool,
+}
+
+/// Return the error of an application that wants what the kernel's races have not.
+fn unsupported(problem: &str) -> Failure {
+    let problem = format!("{problem}; expected none: on the kernel applications have TCP connections alone");
+    Failure::Socket(io::Error::new(ErrorKind::Unsupported, problem))
 }
 
 impl End {
@@ -255,16 +261,16 @@ impl End {
 
     fn apply(&mut self, action: Action) -> Result<(), Failure> {
         match action {
-            Action::Open { stream, controller } => self.open(stream, controller)?,
+            Action::Open { stream, controller, transport: Transport::Tcp } => self.open(stream, controller)?,
+            Action::Open { transport: Transport::Quic, .. } => {
+                return Err(unsupported("the application opens a connection over QUIC"));
+            }
             Action::Write(id, message) => self.write(id, message)?,
             Action::Close(id) => self.close(id)?,
             Action::SetTimer { at, timer } => self.timers.set(at, timer),
             Action::Record(item) => self.setting.progress.record(item),
             Action::Finish => self.setting.progress.finish(),
-            Action::Send(_) => {
-                let problem = "the application sends a datagram; expected none: on the kernel applications have TCP connections alone";
-                return Err(Failure::Socket(io::Error::new(ErrorKind::Unsupported, problem)));
-            }
+            Action::Send(_) => return Err(unsupported("the application sends a datagram")),
         }
         Ok(())
     }

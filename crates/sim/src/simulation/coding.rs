@@ -2,7 +2,7 @@
 //! place in it, and their content is kept until no parity can recover it any more; parities and reports are packets of their own.
 
 use super::Simulation;
-use super::hashes::{CODES, flow_of_datagram};
+use super::hashes::{CODES, DATAGRAMS, QUIC};
 use crate::batches::Receiving;
 use crate::connection::Owner;
 use crate::error::SimError;
@@ -14,7 +14,7 @@ use bentpipe_recovery::overhead::Overhead;
 use bentpipe_recovery::tambur::receiver::Receiver;
 use bentpipe_recovery::tambur::sender::Sender;
 use bentpipe_recovery::tambur::{HEADER_BYTES, Options, Parity, REPORT_BYTES, Report, Symbol};
-use bentpipe_transport::{Arrival, TcpPacket};
+use bentpipe_transport::{Arrival, QuicPacket, TcpPacket};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,6 +25,26 @@ pub(super) enum Content {
     Tcp(u32, TcpPacket),
     /// A datagram, with the time at which it was sent.
     Datagram(Datagram, Time),
+    /// Of a QUIC connection.
+    Quic(usize, QuicPacket),
+}
+
+/// Kind of a packet of data; each has handles of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Tcp,
+    Quic,
+    Datagram,
+}
+
+impl Kind {
+    const fn of(packet: &Packet) -> Self {
+        match packet.flow_hash {
+            0..QUIC => Self::Tcp,
+            QUIC..DATAGRAMS => Self::Quic,
+            DATAGRAMS.. => Self::Datagram,
+        }
+    }
 }
 
 /// A packet of the code's own.
@@ -48,8 +68,8 @@ struct Code {
 /// The codes of all flows: that of flow `f` in its direction is number `2 f`, the one against it `2 f + 1`.
 pub(super) struct Coding {
     codes: Vec<Code>,
-    /// Code and place of each packet of data in the network, by whether it is a datagram and by its handle.
-    inside: BTreeMap<(bool, u32), (usize, Symbol)>,
+    /// Code and place of each packet of data in the network, by its kind and its handle.
+    inside: BTreeMap<(Kind, u32), (usize, Symbol)>,
     own: Payloads<Own>,
     /// When a frame may end or a report may be due, at the earliest.
     wake: Time,
@@ -85,15 +105,15 @@ impl Coding {
         self.overhead.header_bytes.add(u64::from(HEADER_BYTES));
         self.overhead.protected.add(1);
         let symbol = code.sender.on_sent(packet.at, Vec::new());
-        self.inside.insert((matches!(content, Content::Datagram(..)), packet.body), (number, symbol));
+        self.inside.insert((Kind::of(packet), packet.body), (number, symbol));
         code.sent.insert(symbol, content);
         let wake = if code.sender.is_full() { packet.at } else { code.sender.wake_at().unwrap_or(Time::MAX) };
         self.wake = self.wake.min(wake);
     }
 
     /// Forget the handle of a packet that had no route: another packet will have it. The packet itself is lost, and may be recovered.
-    pub(super) fn forget(&mut self, is_datagram: bool, body: u32) {
-        self.inside.remove(&(is_datagram, body));
+    pub(super) fn forget(&mut self, packet: &Packet) {
+        self.inside.remove(&(Kind::of(packet), packet.body));
     }
 
     /// Return when the next frame ends or the next report is due, at the earliest.
@@ -132,7 +152,7 @@ impl Coding {
     }
 
     /// Take in packets that left the network, and remove those of the codes. Returns the packets of data that are recovered.
-    fn take(&mut self, now: Time, outcomes: &mut Vec<(Outcome, Packet)>, is_datagram: impl Fn(&Packet) -> bool) -> Vec<Decoded> {
+    fn take(&mut self, now: Time, outcomes: &mut Vec<(Outcome, Packet)>) -> Vec<Decoded> {
         let mut decoded = Vec::new();
         outcomes.retain(|(outcome, packet)| {
             let number = packet.flow_hash.wrapping_sub(CODES) as usize;
@@ -149,7 +169,7 @@ impl Coding {
                     (Outcome::Dropped(_), _) => return false,
                 }
             } else {
-                match self.inside.remove(&(is_datagram(packet), packet.body)) {
+                match self.inside.remove(&(Kind::of(packet), packet.body)) {
                     Some((number, symbol)) if *outcome == Outcome::Delivered => {
                         (number, self.codes[number].receiver.on_symbol(now, symbol, Vec::new()))
                     }
@@ -179,10 +199,8 @@ impl Simulation {
 
     /// Take the codes' packets out of those that left the network. Returns the packets of data that are recovered.
     pub(super) fn take_coded(&mut self, outcomes: &mut Vec<(Outcome, Packet)>) -> Vec<Decoded> {
-        let flows = self.flows.len();
         let now = self.now;
-        let is_datagram = |packet: &Packet| flow_of_datagram(packet, flows).is_some();
-        self.coding.as_mut().map_or_else(Vec::new, |coding| coding.take(now, outcomes, is_datagram))
+        self.coding.as_mut().map_or_else(Vec::new, |coding| coding.take(now, outcomes))
     }
 
     /// Give recovered packets to the hosts.
@@ -193,6 +211,12 @@ impl Simulation {
                 Content::Datagram(datagram, entered) => {
                     self.receive_datagram(flow, is_forward, entered, datagram)?;
                     self.flush()?;
+                }
+                Content::Quic(connection, packet) => {
+                    let forward = self.flows[flow].direction();
+                    let direction = if is_forward { forward } else { forward.reverse() };
+                    self.receive_quic(connection, direction, packet);
+                    self.answer_quic(connection, direction)?;
                 }
                 Content::Tcp(connection, packet) => {
                     let direction = self.flows[flow].direction();
@@ -230,11 +254,11 @@ mod tests {
         let mut packet = Packet::new(Time::ZERO, 0, Direction::Down, 0, 1500, 7);
         coding.label_tcp(0, true, &mut packet, 0, TcpPacket::Segment(segment(0), None));
         assert_eq!((packet.bytes, coding.inside.len()), (1518, 1));
-        coding.forget(false, 7);
+        coding.forget(&packet);
         // An acknowledgement with the same handle is no packet of data.
         let other = Packet::new(Time::ZERO, 0, Direction::Up, 0, 52, 7);
         let mut outcomes = vec![(Outcome::Delivered, other)];
-        assert!(coding.take(Time(5), &mut outcomes, |_| false).is_empty());
+        assert!(coding.take(Time(5), &mut outcomes).is_empty());
         assert_eq!(outcomes.len(), 1);
         assert_eq!(coding.codes[0].receiver.wake_at(), None, "nothing arrived");
     }

@@ -25,10 +25,10 @@ impl Simulation {
         if let (Some(coding), Some(content)) = (&mut self.coding, content) {
             coding.label(flow, end == 0, &mut packet, content);
         }
-        if self.network.send(packet).is_err() {
+        if let Err(packet) = self.network.send(packet) {
             self.datagrams.take(body);
             if let Some(coding) = &mut self.coding {
-                coding.forget(true, body);
+                coding.forget(&packet);
             }
         }
         self.send_parities();

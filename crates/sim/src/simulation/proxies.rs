@@ -1,7 +1,7 @@
-//! Proxies on the paths ([`bentpipe_recovery::mpep`]): packets leave the network at them. TCP ends there and begins anew, pings pass, and datagrams pass
+//! Proxies on the paths ([`bentpipe_recovery::mpep`]): packets leave the network at them. TCP ends there and begins anew, pings pass, and datagrams and QUIC pass
 //! unless the proxy's state is on its way to the next satellite.
 
-use super::hashes::flow_of_datagram;
+use super::hashes::{connection_of_quic, flow_of_datagram};
 use super::{Simulation, index_u32};
 use crate::connection::{Connection, Owner};
 use crate::error::SimError;
@@ -114,7 +114,7 @@ impl Simulation {
                 if let Some(proxies) = &mut self.proxies {
                     proxies.moves[packet.path as usize].held.push((stop, packet));
                 }
-            } else if is_ping || flow_of_datagram(&packet, self.flows.len()).is_some() {
+            } else if is_ping || flow_of_datagram(&packet, self.flows.len()).is_some() || connection_of_quic(&packet).is_some() {
                 let onward = Packet { at: self.now, ..packet };
                 if let Err(packet) = self.network.send_from(stop, onward) {
                     outcomes.push((Outcome::Dropped(DropCause::NoRoute), packet));
@@ -253,6 +253,7 @@ impl Simulation {
             self.wake_proxies(index, now)?;
             self.schedule_timer(index);
         }
-        self.take_datagrams(&mut lost)
+        self.take_datagrams(&mut lost)?;
+        self.take_quic(&mut lost)
     }
 }

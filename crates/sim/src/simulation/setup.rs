@@ -3,6 +3,7 @@
 use super::coding::Coding;
 use super::pings::Pings;
 use super::proxies::Proxies;
+use super::quic::QuicConnections;
 use super::{AppPlugins, Simulation, index_u32};
 use crate::batches::Batches;
 use crate::cross_traffic::Source;
@@ -152,6 +153,7 @@ impl Simulation {
             connections: (0..flows.len()).map(|_| None).collect(),
             flows,
             sources,
+            quic: QuicConnections::default(),
             touched: VecDeque::new(),
             payloads: Payloads::default(),
             datagrams: Payloads::default(),

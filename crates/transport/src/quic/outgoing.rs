@@ -223,7 +223,9 @@ mod tests {
     #[test]
     fn a_packet_is_filled_with_the_next_streams() {
         let mut streams = Outgoing::new(1 << 20, 1 << 20);
-        [0, 4, 8].into_iter().for_each(|stream| streams.write(stream, 400));
+        for stream in [0, 4, 8] {
+            streams.write(stream, 400);
+        }
         let chunks = packet(&mut streams);
         assert_eq!(chunks.iter().map(|chunk| chunk.0).collect::<Vec<_>>(), [0, 4, 8]);
         assert_eq!(chunks[0].2 + chunks[1].2, 800);
@@ -236,7 +238,9 @@ mod tests {
         streams.write(4, 10_000);
         let mut sent = BTreeMap::new();
         while streams.has_data() {
-            packet(&mut streams).iter().for_each(|&(stream, _, len)| *sent.entry(stream).or_insert(0) += len);
+            for (stream, _, len) in packet(&mut streams) {
+                *sent.entry(stream).or_insert(0) += len;
+            }
         }
         assert_eq!(sent.values().sum::<u32>(), 3000);
         assert!(sent.values().all(|&bytes| bytes <= 2000) && streams.is_blocked());

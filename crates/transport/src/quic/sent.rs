@@ -174,7 +174,9 @@ mod tests {
 
     fn sent(times: &[u64]) -> SentPackets {
         let mut packets = SentPackets::default();
-        times.iter().for_each(|&at| packets.push(packet(ms(at))));
+        for &at in times {
+            packets.push(packet(ms(at)));
+        }
         packets
     }
 

@@ -229,7 +229,7 @@ fn both_ends_are_done_after_one_closes() {
 fn transfer(sizes: &[u64], draws: &[u8]) -> Pair {
     let mut draw = 0;
     let mut path = |_: usize, _: u64, now: Time, _: &QuicPacket| {
-        let byte = if draws.is_empty() || draw > 3000 { 255 } else { draws[draw % draws.len()] };
+        let byte = if draws.is_empty() || now > Time(20_000_000_000) { 255 } else { draws[draw % draws.len()] };
         draw += 1;
         match byte {
             0..30 => vec![],

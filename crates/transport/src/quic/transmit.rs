@@ -49,8 +49,7 @@ impl Quic {
             return None;
         }
         self.probes[0] = self.probes[0].saturating_sub(1);
-        let mut control = Control::default();
-        control.ping = is_probe && !has_data;
+        let control = Control { ping: is_probe && !has_data, ..Control::default() };
         Some(self.packet(now, Space::Handshake, control))
     }
 
@@ -70,9 +69,9 @@ impl Quic {
             return Some(self.packet(now, Space::Data, control));
         }
         if self.received[1].due() <= now {
-            let mut control = Control::default();
-            control.ping = self.counters.silent >= MOST_SILENT;
-            let packet = self.ack_packet(now, control);
+            let control = Control { ping: self.counters.silent >= MOST_SILENT, ..Control::default() };
+            let packet = self.empty_packet(now, Space::Data, control);
+            self.on_sent(now, &packet);
             return Some(packet);
         }
         self.pause(now, has_data || owes, is_open, departure);
@@ -94,7 +93,7 @@ impl Quic {
 
     /// Make a packet with an ACK frame and, in the room that is left, data.
     fn packet(&mut self, now: Time, space: Space, control: Control) -> QuicPacket {
-        let mut packet = self.empty_packet(now, space, control, true);
+        let mut packet = self.empty_packet(now, space, control);
         let outgoing = match space {
             Space::Handshake => &mut self.crypto_out,
             Space::Data => &mut self.outgoing,
@@ -115,12 +114,6 @@ impl Quic {
         packet
     }
 
-    fn ack_packet(&mut self, now: Time, control: Control) -> QuicPacket {
-        let packet = self.empty_packet(now, Space::Data, control, true);
-        self.on_sent(now, &packet);
-        packet
-    }
-
     fn closing_packet(&mut self) -> QuicPacket {
         let space = if self.is_established() { Space::Data } else { Space::Handshake };
         let number = self.sent[space as usize].next();
@@ -129,10 +122,11 @@ impl Quic {
         QuicPacket { space, number, ack: None, chunks: Vec::new(), control: Control::default(), close: true, bytes }
     }
 
-    fn empty_packet(&mut self, now: Time, space: Space, control: Control, acknowledges: bool) -> QuicPacket {
+    /// Make a packet without data; it has an ACK frame if there is something new to acknowledge.
+    fn empty_packet(&mut self, now: Time, space: Space, control: Control) -> QuicPacket {
         let received = &mut self.received[space as usize];
         let size = received.frame_bytes();
-        let ack = if acknowledges && received.has_news() { received.take_frame(now) } else { None };
+        let ack = if received.has_news() { received.take_frame(now) } else { None };
         let bytes = space.header_bytes() + control.bytes() + ack.as_ref().map_or(0, |_| size);
         QuicPacket { space, number: self.sent[space as usize].next(), ack, chunks: Vec::new(), control, close: false, bytes }
     }

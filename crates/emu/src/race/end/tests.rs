@@ -192,7 +192,7 @@ fn streams_that_are_unknown_or_closed_are_refused() {
     assert_eq!(problem_of(&mut end, Action::Write(StreamId(3), message())), unknown);
     let accepted = Action::Close(StreamId(StreamId::ACCEPTED));
     assert!(problem_of(&mut end, accepted).contains("stream 2147483648, which does not exist,"));
-    end.apply(Action::Open { stream: StreamId(0), controller: None }).unwrap();
+    end.apply(Action::Open { stream: StreamId(0), controller: None, transport: Transport::Tcp }).unwrap();
     for _ in 0..2 {
         end.apply(Action::Close(StreamId(0))).unwrap(); // closing twice is allowed
     }
@@ -206,7 +206,7 @@ fn streams_that_are_unknown_or_closed_are_refused() {
 #[test]
 fn a_connection_that_timed_out_swallows_what_is_written() {
     let [(mut end, _), _] = ends([idle(), idle()]);
-    end.apply(Action::Open { stream: StreamId(0), controller: None }).unwrap();
+    end.apply(Action::Open { stream: StreamId(0), controller: None, transport: Transport::Tcp }).unwrap();
     end.streams.clear();
     end.lost.insert(StreamId(0));
     end.apply(Action::Write(StreamId(0), message())).unwrap();
