@@ -130,17 +130,21 @@ def test_published_pages_are_read(name):
 
 
 def test_page_load_times_follow_from_round_trips_and_computation(page):
-    """RTT 100 ms at 1 Gbit/s. HTTP/2: TCP, TLS and the document 300 ms; the script of a new host 350, its image 210."""
+    """RTT 100 ms at 1 Gbit/s. HTTP/2: TCP, TLS and the document 300 ms; the script of a new host 350, its image 210.
+
+    HTTP/3 needs an RTT less for each of the two hosts, but it paces what it sends.
+    """
     path = preset_profile("dumbbell:rate=1gbit,rtt=100ms,queue=100ms", 30.0)
     times = {
         http: [each.plt_ms for each in load_page(page, [path], ["cubic"], http=http, loads=3, phase_s=0.0)]
-        for http in ("1", "2")
+        for http in ("1", "2", "3")
     }
     for each in times.values():
         assert len(each) == 3
         assert max(each) - min(each) < 1
     # Each large response takes some RTTs of slow start more.
     assert 860 < times["2"][0] < 1360
+    assert 60 < times["2"][0] - times["3"][0] < 350
     assert times["1"][0] == pytest.approx(times["2"][0], rel=0.3)
     longer = load_page(page, [preset_profile("dumbbell:rate=1gbit,rtt=200ms,queue=100ms", 30.0)], ["cubic"], loads=1)
     assert longer[0].plt_ms > 1.6 * times["2"][0]
@@ -176,7 +180,7 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     assert raced.returncode == 0, raced.stderr
     for arguments, message in (
         (["web", "load", tmp_path / "none.har", path], "none.har"),
-        (["web", "load", page, path, "--http", "3"], "http is '3'; expected 1 or 2"),
+        (["web", "load", page, path, "--http", "4"], "http is '4'; expected 1, 2 or 3"),
         (["web", "load", path, path], "JSON"),
     ):
         done = bentpipe(*arguments)
@@ -201,3 +205,21 @@ def test_a_page_of_an_experiment_is_checked(page):
             json.dumps({**record.to_dict(), "flows": [{**record.to_dict()["flows"][0], "app": looped}]}),
             [profile.native],
         )
+
+
+def test_http_3_is_simulated_and_its_losses_are_in_the_tables(page, tmp_path):
+    path = tmp_path / "P.parquet"
+    bp.Profile.preset("dumbbell:rate=50mbit,rtt=30ms,loss=0.02", duration=30).write(path)
+    done = bentpipe("web", "load", page, path, "--http", 3, "--loads", 8, "--json")
+    assert done.returncode == 0, done.stderr
+    loads = json.loads(done.stdout)["loads"]
+    assert [each["load"] for each in loads] == list(range(8))
+    assert {each["http"] for each in loads} == {"3"}
+    app = f"web:{page},http=3,n=8"
+    run = bp.Experiment(bp.Profile.read(path), schemes=["cubic"], app=app).simulate()[0]
+    assert (run.applications()["kind"] == "object").sum() == 8 * 4
+    assert run.samples()["losses"].max() > 5
+    assert "recovery_entered" in set(run.events()["kind"])
+    refused = bentpipe("race", path, "--on-kernel", "--app", app, "--cc", "cubic", "-o", tmp_path / "out")
+    assert refused.returncode == 2
+    assert "HTTP/3; expected none, only the simulator has it" in refused.stderr

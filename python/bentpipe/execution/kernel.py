@@ -15,7 +15,7 @@ from bentpipe.execution.emulation.result import EmulationResult
 from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
-from bentpipe.experiments.apps import Call
+from bentpipe.experiments.apps import Call, Web
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.experiments.recovery import check_emulated
 from bentpipe.profiles.presets import preset_profile
@@ -91,6 +91,8 @@ def check(work: Sequence[Work]) -> None:
         simulated = ["cross traffic"] if experiment.cross else []
         simulated += [] if experiment.host_timing == "linux-vm" else [f"host timing {experiment.host_timing}"]
         simulated += ["pings beside the flows"] if experiment.pings else []
+        pages = [flow.app.web.http for flow in experiment.flows if isinstance(flow.app, Web)]
+        simulated += ["HTTP/3"] if "3" in pages else []
         simulated += ["a call"] if any(isinstance(flow.app, Call) for flow in experiment.flows) else []
         if simulated:
             raise UserError(simulated[0], where="on_kernel", expected="none, only the simulator has it")
