@@ -173,6 +173,8 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     keys = {"page", "scheme", "plt_ms", "speed_index_ms", "fcp_ms", "http", "world"}
     assert len(loads) == 3
     assert all(keys <= each.keys() for each in loads)
+    later = bentpipe("web", "load", page, path, "--loads", 2, "--phase", 5, "--json")
+    assert [each["load"] for each in json.loads(later.stdout)["loads"]] == [0, 1]
     assert "page load time [ms]" in bentpipe("web", "load", page, path, "--loads", 2).stdout
     shown = json.loads(bentpipe("web", "show", page, "--json").stdout)
     assert (shown["objects"], shown["depth"]) == (4, 3)
@@ -181,6 +183,7 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     for arguments, message in (
         (["web", "load", tmp_path / "none.har", path], "none.har"),
         (["web", "load", page, path, "--http", "4"], "http is '4'; expected 1, 2 or 3"),
+        (["web", "load", page, path, "--phase", "20"], "phase: 20 s; expected less than 20 s"),
         (["web", "load", path, path], "JSON"),
     ):
         done = bentpipe(*arguments)

@@ -81,8 +81,8 @@ AppOption = Annotated[
     typer.Option(
         "--app",
         help="Application of every flow: bulk, transfers:SIZE[,every=TIME][,n=COUNT], paced:RATE, "
-        "request:SIZE/SIZE[,n=COUNT][,think=TIME], web:PAGE.har[,http=1|2|3][,n=COUNT][,pause=TIME], or a class in Python, "
-        "./FILE.py:CLASS. [default: bulk]",
+        "request:SIZE/SIZE[,n=COUNT][,think=TIME], web:PAGE.har[,http=1|2|3][,n=COUNT][,pause=TIME], "
+        "or a class in Python, ./FILE.py:CLASS. [default: bulk]",
         show_default=False,
     ),
 ]

@@ -98,12 +98,16 @@ def load_page(
         raise UserError(str(page), where="page", expected="a file without a comma in its name")
     if any("+" in scheme for scheme in schemes):
         raise UserError(" ".join(schemes), where="cc", expected="one controller per scheme")
+    shortest_s = min(path.duration_s for path in paths)
+    if phase_s is not None and phase_s >= shortest_s:
+        raise UserError(f"{phase_s:g} s", where="phase", expected=f"less than {shortest_s:g} s, the path's duration")
     result = racing.race(
         paths,
         schemes,
         out=out,
         app=f"web:{page},http={http},n={loads},pause={pause}",
         phase_s=phase_s,
+        duration_s=None if phase_s is None else shortest_s - phase_s,
         seeds=seeds,
         recovery=recovery,
         on_progress=lambda progress: on_progress(progress.share),
