@@ -1,6 +1,6 @@
 //! A connection between two hosts: a transport at each end, and what the applications know of it.
 
-use crate::flow::DataEnds;
+use crate::data_ends::DataEnds;
 use crate::proxy::Proxy;
 use bentpipe_apps::{Event, Interest, Message, StreamId};
 use bentpipe_profile::{Bytes, Direction, Streams, Time};

@@ -1,6 +1,7 @@
 //! A flow: the applications at its two ends, and the connections between them.
 
 use crate::connection::{Connection, Owner, Stream};
+use crate::data_ends::DataEnds;
 use crate::error::SimError;
 use crate::quic::{QuicConnection, View};
 use crate::transports::Transports;
@@ -99,17 +100,6 @@ pub struct FlowTotals {
     pub marks: u64,
     /// Time limited by the congestion window, the receive window, and the sender.
     pub limited: [Nanos; 3],
-}
-
-/// Figures of the ends of a connection that send and receive data in the flow's direction.
-#[derive(Clone, Copy, Debug)]
-pub struct DataEnds {
-    /// Of the sender; `None`: it never wrote.
-    pub stats: Option<SenderStats>,
-    /// Payload delivered in order.
-    pub delivered: u64,
-    /// Data packets that arrived CE-marked.
-    pub marks: u64,
 }
 
 impl FlowTotals {

@@ -6,6 +6,8 @@
 //! | [`batches`] | the packets that arrive at one instant, by endpoint |
 //! | [`flow`] | a flow: the applications at its ends |
 //! | [`connection`] | a connection: its transports, and the events of its streams |
+//! | `quic` | the same over QUIC |
+//! | [`data_ends`] | what a flow's tables need of a connection |
 //! | [`transports`] | how the connections of a flow are made |
 //! | `hosts` | the part of the event loop that runs the applications |
 //! | [`output`] | where its rows go: the tables, and another sink |
@@ -16,6 +18,7 @@
 pub mod batches;
 pub mod connection;
 pub mod cross_traffic;
+pub mod data_ends;
 mod error;
 pub mod flow;
 mod hosts;

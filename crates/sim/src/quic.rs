@@ -1,7 +1,7 @@
 //! A QUIC connection between two hosts, and what the applications know of it: each message has a stream of its own, and an answer is the other
 //! direction of its question's stream (as in RFC 9114 §4.1).
 
-use crate::flow::DataEnds;
+use crate::data_ends::DataEnds;
 use bentpipe_apps::{Event, Message, StreamId};
 use bentpipe_profile::{Direction, Time};
 use bentpipe_transport::Quic;
