@@ -2,8 +2,9 @@
 
 use super::{experiment, flow, handover_path, interrupted_path, outage, run};
 use bentpipe_profile::app::{AppSpec, HttpVersion, WebObject};
-use bentpipe_profile::experiment::{Experiment, FlowSpec};
+use bentpipe_profile::experiment::{Experiment, FlowSpec, RecoverySpec};
 use bentpipe_profile::{Bytes, Direction, Nanos};
+use std::collections::BTreeMap;
 
 fn object(host: u32, bytes: u64, after: Option<usize>) -> WebObject {
     WebObject { host, request_bytes: Bytes(400), response_bytes: Bytes(bytes), after, compute_ns: Nanos(0) }
@@ -65,4 +66,22 @@ fn pages_share_a_path_with_a_bulk_flow_and_survive_an_outage() {
     assert!(data.summary.flows[1].completed_s.is_some());
     let down = data.summary.flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
     assert!(down < 20e6, "{down}");
+}
+
+#[test]
+fn recovery_inside_the_network_takes_packets_of_quic_like_any_others() {
+    let path = handover_path(20, 20_000_000);
+    let [none, satguard, tambur, mpep] = ["none", "satguard", "tambur", "mpep"].map(|scheme| {
+        let recovery = Some(RecoverySpec { scheme: scheme.to_owned(), options: BTreeMap::new() });
+        let data = run(Experiment { recovery, ..of_page(20, 20) }, &path);
+        let flow = data.summary.flows[0].clone();
+        assert!(flow.completed_s.is_some(), "{scheme}: all loads are complete");
+        let [p50, p99] = [flow.owd_p50_ms, flow.owd_p99_ms].map(|ms| ms.expect("data arrived"));
+        assert!((15.0..60.0).contains(&p50) && p50 <= p99, "{scheme}: {p50}, {p99}");
+        (flow.losses, data.summary.recovery.expect("a Run with recovery").overhead)
+    });
+    assert!(satguard.0 < none.0 / 4, "it repairs what QUIC would: {} of {}", satguard.0, none.0);
+    let decoded = tambur.1.iter().find(|(name, _)| *name == "decoded").expect("this counter exists").1;
+    assert!(*decoded > 20, "{decoded}");
+    assert!(mpep.0 > none.0 / 2, "proxies cannot split it: {} of {}", mpep.0, none.0);
 }
