@@ -153,6 +153,12 @@ impl Simulation {
         Ok(until < self.end)
     }
 
+    /// Let no packet pass links ahead of its time.
+    #[cfg(test)]
+    pub(crate) fn pass_one_hop_at_a_time(&mut self) {
+        self.network.record_stages(); // stages have an order of time
+    }
+
     /// Return when a recovery scheme that acts at the hosts or in proxies has work.
     fn scheme_wake_at(&self) -> Time {
         let coding = self.coding.as_ref().map_or(Time::MAX, |coding| coding.wake_at());

@@ -1,6 +1,6 @@
 //! Small whole runs, and properties that hold for every run.
 
-use crate::testing::{experiment, flow, handover_path, interrupted_path, outage};
+use crate::testing::{experiment, flow, handover_path, interrupted_path, outage, side};
 use crate::{RunData, SimError, Simulation};
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_profile::app::AppSpec;
@@ -10,6 +10,7 @@ use bentpipe_profile::{Bytes, Direction, Nanos, NetworkSpec, Profile, QueueDisci
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod ahead;
 mod applications;
 mod coding;
 mod proxies;
