@@ -94,7 +94,7 @@ def test_settings_are_read_as_they_were_written():
     settings = Settings("/tmp/x", 5.0, 640, 360, 30, 1_000_000)
     assert Settings(**json.loads(settings.to_json())) == settings
     assert settings.page("server", "client") == (
-        "http://server:8000/?end=client&width=640&height=360&fps=30&max_bps=1000000"
+        "http://server:8000/?end=client&width=640&height=360&fps=30&max_bps=1000000&lip_sync=1"
     )
 
 

@@ -74,9 +74,12 @@ pub struct CallSpec {
     pub max_bps: u64,
     /// Whether the receiver sends video, too.
     pub both_ways: bool,
-    /// Whether the jitter buffer waits an RTT longer once three frames within a minute were retransmitted, as between browsers over paths with
-    /// bursts of loss.
+    /// Whether late frames may raise the delay of the jitter buffer by an RTT, once three frames within a minute were retransmitted.
     pub holds_rtt: bool,
+    /// Whether repair packets follow the packets of a frame after losses.
+    pub has_fec: bool,
+    /// Time from the capture of a frame until its packets are ready [ns].
+    pub encode_ns: Nanos,
     /// Time to decode a frame [ns].
     pub decode_ns: Nanos,
     /// Time from the decoder to the display [ns].
@@ -84,7 +87,8 @@ pub struct CallSpec {
 }
 
 impl Default for CallSpec {
-    /// 720p as browsers have it: 2.5 Mbit/s at most and 300 kbit/s at the start, libwebrtc's values.
+    /// 720p as browsers have it: 2.5 Mbit/s at most and 300 kbit/s at the start, libwebrtc's values. The times outside of the network and the jitter
+    /// buffer were measured between two Chromiums over a path without delay (docs/guides/calls.md): 30 ms.
     fn default() -> Self {
         Self {
             fps: 30,
@@ -92,8 +96,10 @@ impl Default for CallSpec {
             max_bps: 2_500_000,
             both_ways: true,
             holds_rtt: true,
+            has_fec: true,
+            encode_ns: Nanos::from_millis(5),
             decode_ns: Nanos::from_millis(3),
-            display_ns: Nanos::from_millis(10),
+            display_ns: Nanos::from_millis(22),
         }
     }
 }

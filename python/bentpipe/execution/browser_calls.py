@@ -41,12 +41,14 @@ class Picture:
         height: Height [pixels].
         fps: Frames per second.
         max_bps: Highest rate [bit/s].
+        lip_sync: Whether the receiver delays the picture until its sound is due, as it does with both in one stream.
     """
 
     width: int = 640
     height: int = 360
     fps: int = 30
     max_bps: int = 2_500_000
+    lip_sync: bool = True
 
 
 def call_browsers(

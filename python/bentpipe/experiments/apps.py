@@ -112,10 +112,14 @@ class CallApp(Record):
     both_ways: bool = True
     """Whether the receiver sends video, too."""
     holds_rtt: bool = True
-    """Whether the jitter buffer waits an RTT longer once three frames within a minute were retransmitted."""
+    """Whether late frames may raise the jitter buffer's delay by an RTT, once three in a minute were retransmitted."""
+    has_fec: bool = True
+    """Whether repair packets follow the packets of a frame after losses."""
+    encode_ns: Annotated[int, Field(ge=0, le=10**9)] = 5_000_000
+    """Time from the capture of a frame until its packets are ready [ns]."""
     decode_ns: Annotated[int, Field(ge=0, le=10**9)] = 3_000_000
     """Time to decode a frame [ns]."""
-    display_ns: Annotated[int, Field(ge=0, le=10**9)] = 10_000_000
+    display_ns: Annotated[int, Field(ge=0, le=10**9)] = 22_000_000
     """Time from the decoder to the display [ns]."""
 
 
@@ -304,7 +308,8 @@ def _web(file: str, options: dict[str, str], where: str) -> Web:
 
 def _call(options: dict[str, str], where: str) -> Call:
     rates = {f"{name}_bps": parse_rate_bps(options.pop(name), where) for name in ("start", "max") if name in options}
-    ways, fps, hold = (options.pop(*each) for each in (("ways", "2"), ("fps", "30"), ("hold", "rtt")))
+    defaults = (("ways", "2"), ("fps", "30"), ("hold", "rtt"), ("fec", "on"))
+    ways, fps, hold, fec = (options.pop(*each) for each in defaults)
     _refuse_rest("call", options, where)
     if ways not in ("1", "2"):
         raise UserError(f"ways is {shown(ways)}", where=where, expected="1 (from the sender alone) or 2")
@@ -312,11 +317,14 @@ def _call(options: dict[str, str], where: str) -> Call:
         raise UserError(
             f"hold is {shown(hold)}", where=where, expected="rtt, or jitter without an RTT for retransmissions"
         )
+    if fec not in ("on", "off"):
+        raise UserError(f"fec is {shown(fec)}", where=where, expected="on, or off without repair packets")
     if not (fps.isascii() and fps.isdigit() and 1 <= int(fps[:4]) <= 240):
         raise UserError(f"fps is {shown(fps)}", where=where, expected="a whole number from 1 to 240")
     for name, value in rates.items():
         check_call_rate(value, where, f"{name.removesuffix('_bps')} is ")
-    return Call(call=CallApp(**rates, fps=int(fps[:4]), both_ways=ways == "2", holds_rtt=hold == "rtt"))
+    call = CallApp(**rates, fps=int(fps[:4]), both_ways=ways == "2", holds_rtt=hold == "rtt", has_fec=fec == "on")
+    return Call(call=call)
 
 
 def _size(text: str, where: str) -> int:

@@ -41,6 +41,12 @@ impl Encoder {
         self.wants_key = true;
     }
 
+    /// Return whether the next frame is a key frame.
+    #[must_use]
+    pub const fn wants_key(&self) -> bool {
+        self.wants_key
+    }
+
     /// Encode a frame; `mean_bytes`: size of a frame at the target rate.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // far below 2^32, above 0
     pub fn encode(&mut self, mean_bytes: f64) -> Frame {

@@ -1,6 +1,7 @@
 //! Frames that arrive packet by packet, and which of them can be decoded.
 
 use super::packet::Media;
+use super::repair::Repair;
 use bentpipe_profile::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,7 @@ pub struct Frame {
     /// When it was complete; `None`: it is not.
     pub complete: Option<Time>,
     arrived: BTreeSet<u32>,
+    repairs: Vec<Repair>,
 }
 
 /// The frames that have not been decoded.
@@ -38,19 +40,7 @@ pub struct Frames {
 impl Frames {
     /// Take in a packet; `late`: it was asked for. Returns the frame if this completes it.
     pub fn add(&mut self, now: Time, media: &Media, late: bool) -> Option<&Frame> {
-        if self.next.is_some_and(|next| media.frame < next) {
-            return None;
-        }
-        let frame = self.frames.entry(media.frame).or_insert_with(|| Frame {
-            first_arrival: now,
-            captured: media.captured,
-            is_key: media.is_key,
-            packets: (media.first, media.first.saturating_add(u32::from(media.count))),
-            bytes: 0,
-            was_retransmitted: false,
-            complete: None,
-            arrived: BTreeSet::new(),
-        });
+        let frame = self.frame_of(now, media)?;
         let is_own = (frame.packets.0..frame.packets.1).contains(&media.number);
         if !is_own || !frame.arrived.insert(media.number) {
             return None; // a packet that came twice, or contradicts the others
@@ -60,10 +50,46 @@ impl Frames {
         if frame.arrived.len() == (frame.packets.1 - frame.packets.0) as usize {
             frame.complete = Some(now);
         }
-        if self.frames.len() > MOST_FRAMES {
+        self.frames.get(&media.frame).filter(|frame| frame.complete.is_some())
+    }
+
+    /// Take in a repair packet.
+    pub fn add_repair(&mut self, now: Time, repair: &Repair) {
+        if let Some(frame) = self.frame_of(now, &repair.of).filter(|frame| frame.complete.is_none()) {
+            frame.repairs.push(*repair);
+        }
+    }
+
+    /// Return a packet of a frame that a repair packet gives: the only one that it covers and that has not arrived.
+    #[must_use]
+    pub fn repaired(&self, frame: u32) -> Option<Media> {
+        let frame = self.frames.get(&frame).filter(|frame| frame.complete.is_none())?;
+        frame.repairs.iter().find_map(|repair| {
+            let mut missing = repair.covers().filter(|number| !frame.arrived.contains(number));
+            let number = missing.next()?;
+            missing.next().is_none().then_some(Media { number, ..repair.of })
+        })
+    }
+
+    /// Return the frame that a packet belongs to; `None`: it is decoded, or was given up.
+    fn frame_of(&mut self, now: Time, media: &Media) -> Option<&mut Frame> {
+        if self.next.is_some_and(|next| media.frame < next) {
+            return None;
+        }
+        if self.frames.len() >= MOST_FRAMES && !self.frames.contains_key(&media.frame) {
             self.frames.pop_first();
         }
-        self.frames.get(&media.frame).filter(|frame| frame.complete.is_some())
+        Some(self.frames.entry(media.frame).or_insert_with(|| Frame {
+            first_arrival: now,
+            captured: media.captured,
+            is_key: media.is_key,
+            packets: (media.first, media.first.saturating_add(u32::from(media.count))),
+            bytes: 0,
+            was_retransmitted: false,
+            complete: None,
+            arrived: BTreeSet::new(),
+            repairs: Vec::new(),
+        }))
     }
 
     /// Return the next frame that can be decoded: complete, and the one after the last decoded, or a key frame.

@@ -5,10 +5,12 @@
 //! | [`packet`] | media, feedback, requests for packets and key frames |
 //! | [`encoder`] | sizes of the frames |
 //! | [`sender`] | pacing, retransmission on request, and [`gcc`]; at the start, [`probe`] |
-//! | [`receiver`] | feedback and frames: [`missing`] packets, [`frames`], the [`jitter`] buffer |
+//! | [`receiver`] | feedback and frames: [`missing`] packets, [`frames`], the [`jitter`] buffer and the line of [`arrivals`] |
+//! | [`repair`] | redundancy (FEC), at both |
 //!
-//! Each frame is an item. Left out: sound, changes of resolution, and redundancy (FEC).
+//! Each frame is an item. Left out: sound and changes of resolution.
 
+pub mod arrivals;
 pub mod encoder;
 pub mod frames;
 pub mod gcc;
@@ -17,6 +19,7 @@ pub mod missing;
 pub mod packet;
 pub mod probe;
 pub mod receiver;
+pub mod repair;
 pub mod sender;
 #[cfg(test)]
 mod tests;
@@ -35,6 +38,8 @@ pub const REVERSE: u64 = 1 << 32;
 
 /// Timers of an end.
 const FRAME: u64 = 0;
+/// A frame is encoded.
+const ENCODED: u64 = 5;
 const PACE: u64 = 1;
 const FEEDBACK: u64 = 2;
 const NACK: u64 = 3;
@@ -59,6 +64,7 @@ impl Call {
     fn on_packet(&mut self, now: Time, packet: CallPacket, actions: &mut Actions) {
         match packet {
             CallPacket::Media(media) => self.receiver.on_media(now, &media, actions),
+            CallPacket::Repair(repair) => self.receiver.on_repair(now, &repair, actions),
             CallPacket::Padding(sent_as, _) => self.receiver.on_transmission(now, sent_as, actions),
             CallPacket::Feedback(feedback) => self.with_sender(|sender| sender.on_feedback(now, &feedback, actions)),
             CallPacket::Nack(numbers) => self.with_sender(|sender| sender.on_nack(now, &numbers, actions)),
@@ -77,6 +83,7 @@ impl App for Call {
     fn on_event(&mut self, now: Time, event: &Event, actions: &mut Actions) {
         match event {
             Event::Started | Event::Timer(FRAME) => self.with_sender(|sender| sender.on_frame(now, actions)),
+            Event::Timer(ENCODED) => self.with_sender(|sender| sender.on_encoded(now, actions)),
             Event::Timer(PACE) => self.with_sender(|sender| sender.send_due(now, actions)),
             Event::Timer(FEEDBACK) => self.receiver.send_feedback(now, actions),
             Event::Timer(NACK) => self.receiver.send_nacks(now, actions),

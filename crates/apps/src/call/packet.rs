@@ -1,8 +1,9 @@
-//! The packets of a call: media, feedback on when media packets arrived, requests for lost packets, and requests for a key frame.
+//! The packets of a call: media and their redundancy, feedback on when media packets arrived, requests for lost packets, and requests for a key frame.
 //!
 //! The fields are those of RTP (RFC 3550), of the transport-wide feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01) and of RTCP feedback
 //! (RFC 4585 NACK and PLI). The layout is our own, with longer numbers, since both ends are ours; the sizes on the wire are those of the standards.
 
+use super::repair::{REPAIR_BYTES, Repair};
 use crate::message::Datagram;
 use bentpipe_profile::{Nanos, Time};
 
@@ -60,6 +61,8 @@ pub struct Feedback {
 pub enum CallPacket {
     /// Media.
     Media(Media),
+    /// Redundancy of a frame.
+    Repair(Repair),
     /// Padding of a probe: nothing but a number of transmission, and its size as payload of UDP [bytes].
     Padding(u32, u32),
     /// Arrival times.
@@ -78,13 +81,15 @@ impl CallPacket {
         let bytes = match self {
             Self::Media(media) => {
                 content.push(u8::from(media.is_key));
-                for number in [media.number, media.sent_as, media.frame, media.first] {
-                    content.extend_from_slice(&number.to_be_bytes());
-                }
-                content.extend_from_slice(&media.count.to_be_bytes());
-                content.extend_from_slice(&media.captured.0.to_be_bytes());
-                content.extend_from_slice(&micros(media.rtt).to_be_bytes());
+                write_media(media, &mut content);
                 media.bytes
+            }
+            Self::Repair(repair) => {
+                content.push(6 + u8::from(repair.of.is_key));
+                write_media(&repair.of, &mut content);
+                content.extend_from_slice(&repair.index.to_be_bytes());
+                content.extend_from_slice(&repair.count.to_be_bytes());
+                repair.of.bytes + REPAIR_BYTES
             }
             Self::Feedback(feedback) => {
                 content.push(2);
@@ -123,20 +128,11 @@ impl CallPacket {
     pub fn read(datagram: &Datagram) -> Option<Self> {
         let (kind, mut rest) = datagram.content.split_first()?;
         let packet = match kind {
-            0 | 1 => {
-                let media = Media {
-                    number: u32_of(&mut rest)?,
-                    sent_as: u32_of(&mut rest)?,
-                    frame: u32_of(&mut rest)?,
-                    first: u32_of(&mut rest)?,
-                    count: u16::from_be_bytes(take(&mut rest)?),
-                    is_key: *kind == 1,
-                    captured: Time(u64::from_be_bytes(take(&mut rest)?)),
-                    rtt: Nanos::from_micros(u64::from(u32_of(&mut rest)?)),
-                    bytes: datagram.bytes,
-                };
-                // Its own number is one of its frame's.
-                (media.number.checked_sub(media.first)? < u32::from(media.count)).then_some(Self::Media(media))?
+            0 | 1 => Self::Media(read_media(&mut rest, *kind == 1, datagram.bytes)?),
+            6 | 7 => {
+                let of = read_media(&mut rest, *kind == 7, datagram.bytes.checked_sub(REPAIR_BYTES)?)?;
+                let (index, count) = (u16::from_be_bytes(take(&mut rest)?), u16::from_be_bytes(take(&mut rest)?));
+                (index < count).then_some(Self::Repair(Repair { of, index, count }))?
             }
             2 => {
                 let (first, held) = (u32_of(&mut rest)?, Nanos::from_micros(u64::from(u32_of(&mut rest)?)));
@@ -160,6 +156,31 @@ impl CallPacket {
         };
         rest.is_empty().then_some(packet)
     }
+}
+
+fn write_media(media: &Media, content: &mut Vec<u8>) {
+    for number in [media.number, media.sent_as, media.frame, media.first] {
+        content.extend_from_slice(&number.to_be_bytes());
+    }
+    content.extend_from_slice(&media.count.to_be_bytes());
+    content.extend_from_slice(&media.captured.0.to_be_bytes());
+    content.extend_from_slice(&micros(media.rtt).to_be_bytes());
+}
+
+/// Read a media packet; `None`: it is none, or its number is not one of its frame's.
+fn read_media(rest: &mut &[u8], is_key: bool, bytes: u32) -> Option<Media> {
+    let media = Media {
+        number: u32_of(rest)?,
+        sent_as: u32_of(rest)?,
+        frame: u32_of(rest)?,
+        first: u32_of(rest)?,
+        count: u16::from_be_bytes(take(rest)?),
+        is_key,
+        captured: Time(u64::from_be_bytes(take(rest)?)),
+        rtt: Nanos::from_micros(u64::from(u32_of(rest)?)),
+        bytes,
+    };
+    (media.number.checked_sub(media.first)? < u32::from(media.count)).then_some(media)
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -186,20 +207,25 @@ mod tests {
     use proptest::prelude::*;
 
     fn packets() -> impl Strategy<Value = CallPacket> {
-        let media = (any::<[u32; 4]>(), 1_u16.., any::<bool>(), any::<u64>(), any::<u32>(), 38_u32..1200).prop_map(
-            |([offset, sent_as, frame, first], count, is_key, captured, rtt, bytes)| {
-                let number = first.saturating_add(offset % u32::from(count));
-                let rtt = Nanos::from_micros(u64::from(rtt));
-                CallPacket::Media(Media { number, sent_as, frame, first, count, is_key, captured: Time(captured), rtt, bytes })
-            },
-        );
+        let media = || {
+            (any::<[u32; 4]>(), 1_u16.., any::<bool>(), any::<u64>(), any::<u32>(), 38_u32..1200).prop_map(
+                |([offset, sent_as, frame, first], count, is_key, captured, rtt, bytes)| {
+                    let number = first.saturating_add(offset % u32::from(count));
+                    let rtt = Nanos::from_micros(u64::from(rtt));
+                    Media { number, sent_as, frame, first, count, is_key, captured: Time(captured), rtt, bytes }
+                },
+            )
+        };
+        let repair =
+            (media(), any::<u16>(), 1_u16..).prop_map(|(of, index, count)| CallPacket::Repair(Repair { of, index: index % count, count }));
+        let media = media().prop_map(CallPacket::Media);
         let arrival = proptest::option::of((0..u64::MAX / TICK.0).prop_map(|ticks| Time(ticks * TICK.0)));
         let feedback = (any::<u32>(), any::<u32>(), proptest::collection::vec(arrival, 0..20)).prop_map(|(first, held, arrivals)| {
             CallPacket::Feedback(Feedback { first, held: Nanos::from_micros(u64::from(held)), arrivals })
         });
         let nack = proptest::collection::vec(any::<u32>(), 0..20).prop_map(CallPacket::Nack);
         let padding = any::<(u32, u32)>().prop_map(|(sent_as, bytes)| CallPacket::Padding(sent_as, bytes));
-        prop_oneof![media, feedback, nack, padding, Just(CallPacket::KeyFrameRequest)]
+        prop_oneof![media, repair, feedback, nack, padding, Just(CallPacket::KeyFrameRequest)]
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! The receiving half of an end: it reports arrivals, asks for what is missing, and releases frames from the jitter buffer.
 
 use super::frames::Frames;
-use super::jitter::Jitter;
+use super::jitter::{Jitter, Released};
 use super::missing::{Missing, Shown};
 use super::packet::{CallPacket, Feedback, MOST_REPORTED, Media};
+use super::repair::Repair;
 use super::{FEEDBACK, NACK, RELEASE};
 use crate::actions::{Actions, Item};
 use bentpipe_profile::app::CallSpec;
@@ -52,7 +53,7 @@ impl Receiver {
             missing: Missing::default(),
             nack_set: None,
             frames: Frames::default(),
-            jitter: Jitter::new(decode_and_display, spec.holds_rtt),
+            jitter: Jitter::new(spec.decode_ns, spec.holds_rtt),
             rtt: Nanos::from_millis(100),
             release_set: None,
             last_progress: None,
@@ -66,16 +67,36 @@ impl Receiver {
         self.rtt = media.rtt;
         self.last_progress.get_or_insert(now);
         self.on_transmission(now, media.sent_as, actions);
+        self.take_in(now, media, actions);
+        self.repair(now, media.frame, actions);
+    }
+
+    /// Take in a repair packet.
+    pub fn on_repair(&mut self, now: Time, repair: &Repair, actions: &mut Actions) {
+        self.last_progress.get_or_insert(now);
+        self.on_transmission(now, repair.of.sent_as, actions);
+        self.frames.add_repair(now, repair);
+        self.repair(now, repair.of.frame, actions);
+    }
+
+    fn repair(&mut self, now: Time, frame: u32, actions: &mut Actions) {
+        while let Some(media) = self.frames.repaired(frame) {
+            self.take_in(now, &media, actions);
+        }
+        self.release(now, actions);
+        self.request_key_frame(now, actions);
+    }
+
+    /// Take in a media packet that arrived or was repaired. A repaired one that had been asked for counts as retransmitted, as in libwebrtc.
+    fn take_in(&mut self, now: Time, media: &Media, actions: &mut Actions) {
         let shown = self.missing.on_arrival(now, media.number);
         self.awaits_key |= shown == Shown::TooMany;
         if let Some(frame) = self.frames.add(now, media, shown == Shown::Late) {
-            self.jitter.on_complete(now, frame.captured, frame.bytes, frame.was_retransmitted);
+            self.jitter.on_complete(now, frame.captured, frame.was_retransmitted);
         }
         if shown != Shown::Nothing {
             self.send_nacks(now, actions);
         }
-        self.release(now, actions);
-        self.request_key_frame(now, actions);
     }
 
     /// Take in the arrival of a transmission, for the next feedback.
@@ -128,7 +149,7 @@ impl Receiver {
             self.release_set = None;
         }
         while let Some((number, frame)) = self.frames.decodable() {
-            let due = self.jitter.release_at(now, frame.captured, self.rtt);
+            let due = self.jitter.release_at(now, frame.captured);
             if due > now {
                 if self.release_set.is_none_or(|set| due < set) {
                     self.release_set = Some(due);
@@ -138,7 +159,13 @@ impl Receiver {
             }
             let Some((frame, next_packet)) = self.frames.decode(number) else { return };
             self.missing.forget_before(next_packet);
-            self.jitter.on_release(now, due, frame.captured, self.rtt);
+            let released = Released {
+                captured: frame.captured,
+                complete: frame.complete.unwrap_or(now),
+                bytes: frame.bytes,
+                was_retransmitted: frame.was_retransmitted,
+            };
+            self.jitter.on_release(now, due, released, self.rtt);
             self.last_progress = Some(now);
             self.awaits_key &= !frame.is_key;
             let id = self.first_item + u64::from(number);

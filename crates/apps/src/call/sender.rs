@@ -4,7 +4,8 @@ use super::encoder::Encoder;
 use super::gcc::{Arrived, Gcc};
 use super::packet::{CallPacket, Feedback, MEDIA_HEADER_BYTES, MOST_BYTES, Media};
 use super::probe::{PADDING_BYTES, Probe};
-use super::{FRAME, PACE};
+use super::repair::{Protection, REPAIR_BYTES, Repair, repairs};
+use super::{ENCODED, FRAME, PACE};
 use crate::actions::{Actions, Item};
 use bentpipe_profile::app::CallSpec;
 use bentpipe_profile::rng::Stream;
@@ -13,6 +14,8 @@ use std::collections::VecDeque;
 
 /// The pacer sends at this multiple of the target rate, so that a frame leaves before the next one comes (libwebrtc).
 const PACING: f64 = 2.5;
+/// What the pacer sends at once: what its rate lets through in this time (libwebrtc's `kDefaultBurstInterval`).
+const BURST: Nanos = Nanos::from_millis(40);
 /// What waits in the pacer leaves within this time, at whatever rate that needs (libwebrtc).
 const LONGEST_WAIT_S: f64 = 2.0;
 /// Media packets kept for retransmission.
@@ -33,7 +36,18 @@ struct Kept {
 #[derive(Clone, Copy, Debug)]
 enum Outgoing {
     Media(Media),
+    Repair(Repair),
     Padding,
+}
+
+impl Outgoing {
+    const fn bytes(&self) -> u32 {
+        match self {
+            Self::Media(media) => media.bytes,
+            Self::Repair(repair) => repair.of.bytes + REPAIR_BYTES,
+            Self::Padding => PADDING_BYTES,
+        }
+    }
 }
 
 /// The sending half.
@@ -41,7 +55,12 @@ pub struct Sender {
     encoder: Encoder,
     gcc: Gcc,
     probe: Probe,
+    /// `None`: no redundancy.
+    protection: Option<Protection>,
     max_bps: f64,
+    encode: Nanos,
+    /// Packets of frames that are being encoded, and when each frame is.
+    encoding: VecDeque<(Time, Vec<Outgoing>)>,
     frame_every: Nanos,
     first_item: u64,
     due: Time,
@@ -50,7 +69,7 @@ pub struct Sender {
     next_sent_as: u32,
     /// Packets that wait for the pacer: retransmissions before new ones.
     urgent: VecDeque<u32>,
-    waiting: VecDeque<Media>,
+    waiting: VecDeque<Outgoing>,
     waiting_bytes: u64,
     /// When the pacer may send again.
     free_at: Time,
@@ -71,7 +90,10 @@ impl Sender {
             encoder: Encoder::new(draws),
             gcc: Gcc::new(spec.start_bps as f64),
             probe: Probe::new(spec.start_bps as f64, spec.max_bps as f64),
+            protection: spec.has_fec.then(Protection::default),
             max_bps: spec.max_bps as f64,
+            encode: spec.encode_ns,
+            encoding: VecDeque::new(),
             frame_every: Nanos(1_000_000_000 / u64::from(spec.fps)),
             first_item,
             due: Time::ZERO,
@@ -90,32 +112,41 @@ impl Sender {
         }
     }
 
-    /// Encode the frame that is captured now, and give it to the pacer.
+    /// Encode the frame that is captured now.
     #[allow(clippy::cast_possible_truncation)] // a frame has far fewer packets than 2^16
     pub fn on_frame(&mut self, now: Time, actions: &mut Actions) {
         let captured = if self.frame == 0 { now } else { self.due };
-        let mean_bytes = self.gcc.target_bps().min(self.max_bps) / 8.0 * self.frame_every.as_secs_f64();
-        let frame = self.encoder.encode(mean_bytes);
+        let rtt = self.rtt.unwrap_or(FIRST_RTT);
+        let frame_s = self.frame_every.as_secs_f64();
+        let mean_bytes = |bps: f64| bps / 8.0 * frame_s;
+        let wanted = mean_bytes(self.gcc.target_bps().min(self.max_bps));
+        let is_key = self.encoder.wants_key();
+        let mut share = |is_key| self.protection.as_mut().map_or(0.0, |protection| protection.share(now, rtt, wanted, is_key));
+        // The target is for both; the highest rate is that of the video.
+        let media_bps = (self.gcc.target_bps() * (1.0 - share(false))).min(self.max_bps);
+        let share = share(is_key);
+        let frame = self.encoder.encode(mean_bytes(media_bps));
         let room = MOST_BYTES - MEDIA_HEADER_BYTES;
         let count = frame.bytes.div_ceil(room);
-        let (first, rtt) = (self.next_number, self.rtt.unwrap_or(FIRST_RTT));
-        for index in 0..count {
+        let first = self.next_number;
+        let media = |index: u32| Media {
+            number: first + index,
+            sent_as: 0,
+            frame: self.frame,
+            first,
+            count: count as u16,
+            is_key: frame.is_key,
+            captured,
+            rtt,
             // Packets of a frame have about the same size.
-            let bytes = frame.bytes * (index + 1) / count - frame.bytes * index / count + MEDIA_HEADER_BYTES;
-            let media = Media {
-                number: first + index,
-                sent_as: 0,
-                frame: self.frame,
-                first,
-                count: count as u16,
-                is_key: frame.is_key,
-                captured,
-                rtt,
-                bytes,
-            };
-            self.waiting.push_back(media);
-            self.waiting_bytes += u64::from(bytes);
-        }
+            bytes: frame.bytes * (index + 1) / count - frame.bytes * index / count + MEDIA_HEADER_BYTES,
+        };
+        let redundant = repairs(count as u16, share);
+        let of = Media { number: first, bytes: frame.bytes.div_ceil(count) + MEDIA_HEADER_BYTES, ..media(0) };
+        let repairs = (0..redundant).map(|index| Outgoing::Repair(Repair { of, index, count: redundant }));
+        let packets = (0..count).map(|index| Outgoing::Media(media(index))).chain(repairs).collect();
+        self.encoding.push_back((captured + self.encode, packets));
+        actions.set_timer(captured + self.encode, ENCODED);
         self.next_number += count;
         let id = self.first_item + u64::from(self.frame);
         let kind = if self.first_item == 0 { "frame" } else { "frame-reverse" };
@@ -124,6 +155,15 @@ impl Sender {
         self.frame += 1;
         self.due = captured + self.frame_every;
         actions.set_timer(self.due, FRAME);
+    }
+
+    /// Give the packets of encoded frames to the pacer.
+    pub fn on_encoded(&mut self, now: Time, actions: &mut Actions) {
+        while self.encoding.front().is_some_and(|(at, _)| *at <= now) {
+            let packets = self.encoding.pop_front().map(|(_, packets)| packets).unwrap_or_default();
+            self.waiting_bytes += packets.iter().map(|packet| u64::from(packet.bytes())).sum::<u64>();
+            self.waiting.extend(packets);
+        }
         self.send_due(now, actions);
     }
 
@@ -134,16 +174,22 @@ impl Sender {
         }
         self.probe.begin();
         let paced_bps = (PACING * self.gcc.target_bps()).max(self.waiting_bytes as f64 * 8.0 / LONGEST_WAIT_S);
-        while self.free_at <= now {
+        loop {
             let probed_bps = self.probe.sends_at();
+            let ahead = if probed_bps.is_some() { Nanos::ZERO } else { BURST };
+            if self.free_at > now + ahead {
+                break;
+            }
             let Some(packet) = self.next_packet(now).or_else(|| probed_bps.map(|_| Outgoing::Padding)) else { return };
             let bits = f64::from(self.transmit(now, packet, actions)) * 8.0;
             let pacing_bps = probed_bps.unwrap_or(paced_bps);
             self.free_at = self.free_at.max(now) + Nanos::from_secs_f64(bits / pacing_bps).unwrap_or(Nanos::from_secs(1));
         }
         if self.pace_set.is_none() && (self.probe.sends_at().is_some() || !(self.waiting.is_empty() && self.urgent.is_empty())) {
-            self.pace_set = Some(self.free_at);
-            actions.set_timer(self.free_at, PACE);
+            let ahead = if self.probe.sends_at().is_some() { Nanos::ZERO } else { BURST };
+            let at = Time(self.free_at.0.saturating_sub(ahead.0)).max(now);
+            self.pace_set = Some(at);
+            actions.set_timer(at, PACE);
         }
     }
 
@@ -154,13 +200,15 @@ impl Sender {
                 return Some(Outgoing::Media(kept.media));
             }
         }
-        let media = self.waiting.pop_front()?;
-        self.waiting_bytes -= u64::from(media.bytes);
-        self.kept.push_back(Kept { media, last_sent: now });
-        if self.kept.len() > MOST_KEPT {
-            self.kept.pop_front();
+        let packet = self.waiting.pop_front()?;
+        self.waiting_bytes -= u64::from(packet.bytes());
+        if let Outgoing::Media(media) = packet {
+            self.kept.push_back(Kept { media, last_sent: now });
+            if self.kept.len() > MOST_KEPT {
+                self.kept.pop_front();
+            }
         }
-        Some(Outgoing::Media(media))
+        Some(packet)
     }
 
     fn kept_packet(&mut self, number: u32) -> Option<&mut Kept> {
@@ -172,9 +220,11 @@ impl Sender {
     fn transmit(&mut self, now: Time, packet: Outgoing, actions: &mut Actions) -> u32 {
         let sent_as = self.next_sent_as;
         self.next_sent_as += 1;
-        let (packet, bytes) = match packet {
-            Outgoing::Media(media) => (CallPacket::Media(Media { sent_as, rtt: self.rtt.unwrap_or(FIRST_RTT), ..media }), media.bytes),
-            Outgoing::Padding => (CallPacket::Padding(sent_as, PADDING_BYTES), PADDING_BYTES),
+        let (bytes, rtt) = (packet.bytes(), self.rtt.unwrap_or(FIRST_RTT));
+        let packet = match packet {
+            Outgoing::Media(media) => CallPacket::Media(Media { sent_as, rtt, ..media }),
+            Outgoing::Repair(repair) => CallPacket::Repair(Repair { of: Media { sent_as, rtt, ..repair.of }, ..repair }),
+            Outgoing::Padding => CallPacket::Padding(sent_as, PADDING_BYTES),
         };
         self.probe.on_sent(sent_as);
         self.unreported.push_back((now, bytes));
@@ -206,8 +256,12 @@ impl Sender {
             self.rtt = Some(self.rtt.map_or(rtt, |smoothed| Nanos((smoothed.0 * 7 + rtt.0) / 8)));
         }
         let reported = feedback.arrivals.len();
-        let lost = if reported == 0 { 0.0 } else { feedback.arrivals.iter().filter(|at| at.is_none()).count() as f64 / reported as f64 };
-        self.gcc.on_feedback(now, &arrived, lost, self.rtt.unwrap_or(FIRST_RTT));
+        let lost = feedback.arrivals.iter().filter(|at| at.is_none()).count();
+        if let Some(protection) = &mut self.protection {
+            protection.on_report(now, reported, lost);
+        }
+        let lost_share = if reported == 0 { 0.0 } else { lost as f64 / reported as f64 };
+        self.gcc.on_feedback(now, &arrived, lost_share, self.rtt.unwrap_or(FIRST_RTT));
         if let Some(probed_bps) = probed {
             self.gcc.set_probed(probed_bps);
         }

@@ -41,6 +41,7 @@ class Settings:
         height: Height of the picture [pixels].
         fps: Frames per second.
         max_bps: Highest rate of the video [bit/s].
+        lip_sync: Whether the picture is delayed until its sound is due.
     """
 
     folder: str
@@ -49,6 +50,7 @@ class Settings:
     height: int
     fps: int
     max_bps: int
+    lip_sync: bool = True
 
     def to_json(self) -> str:
         """Return them as an argument of this module."""
@@ -57,7 +59,7 @@ class Settings:
     def page(self, host: str, end: str) -> str:
         """Return the address of the page of an end."""
         sizes = f"width={self.width}&height={self.height}&fps={self.fps}&max_bps={self.max_bps}"
-        return f"http://{host}:{PORT}/?end={end}&{sizes}"
+        return f"http://{host}:{PORT}/?end={end}&{sizes}&lip_sync={self.lip_sync:d}"
 
     def file(self, end: str) -> Path:
         """Return the file of an end."""
