@@ -1,11 +1,12 @@
-"""The claim `calls`: its paths, and its comparison."""
+"""The claims `calls` and `applications`: paths, comparison, and what is stored."""
 
 from dataclasses import replace
 
 import pytest
 
 from bentpipe.execution.calls import CallResult
-from bentpipe.validation import calls
+from bentpipe.validation import applications, calls
+from bentpipe.validation.measured import measured
 
 
 def result(**changed):
@@ -33,14 +34,64 @@ def test_ten_paths_are_long_enough():
     ],
 )
 def test_a_call_is_compared_within_the_tolerances(changed, within):
-    assert [row.within for row in calls.compare("P", result(**changed), result())] == within
+    assert [row.within for row in calls.compare("P", [result(**changed)], [result()])] == within
 
 
 def test_the_larger_tolerance_counts():
-    rows = calls.compare("P", result(delay_mean_ms=480.0), result(delay_mean_ms=400.0))
+    rows = calls.compare("P", [result(delay_mean_ms=480.0)], [result(delay_mean_ms=400.0)])
     assert rows[0].within is True
+
+
+def test_means_of_several_calls_are_compared_and_counted():
+    real = [result(delay_mean_ms=delay) for delay in (40.0, 60.0, 110.0)]
+    rows = calls.compare("P", [result(delay_mean_ms=89.0)], real) + calls.compare(
+        "P", [result(delay_mean_ms=91.0)], real
+    )
+    assert [row.within for row in rows if "delay" in row.quantity] == [True, False]
+    assert rows[0].reference.startswith("70.0 (0–")  # Student's t with three calls
+    assert calls.summary(rows, "mean delay [ms]") == "mean delay [ms]: 1 of 2 within the tolerance"
+
+
+def test_what_is_measured_is_stored_for_its_settings(tmp_path):
+    made = []
+
+    def measure():
+        made.append(len(made))
+        return [{"made": len(made)}]
+
+    file = tmp_path / "calls" / "a.json"
+    assert measured(file, {"seconds": 5}, measure) == measured(file, {"seconds": 5}, measure) == [{"made": 1}]
+    assert measured(file, {"seconds": 6}, measure) == [{"made": 2}]
+    file.write_text("{")
+    assert measured(file, {"seconds": 6}, measure) == [{"made": 3}]
+
+
+@pytest.mark.parametrize(
+    ("real", "within"),
+    [
+        ([(100, 90), (110, 98), (120, 110)], True),  # the same order
+        ([(90, 100), (98, 110), (110, 120)], False),
+        ([(100, 90), (90, 100), (100, 100)], None),  # none
+    ],
+)
+def test_orders_of_schemes_are_compared_where_there_is_one(real, within):
+    def world(pairs):
+        return {scheme: [{"plt_ms": pair[at]} for pair in pairs] for at, scheme in enumerate(applications.SCHEMES)}
+
+    simulated = world([(50, 40), (60, 47), (70, 57)])
+    row = applications.compare("page load time [ms]", "plt_ms", simulated, world(real))
+    assert row.within is within
+    assert row.ours.startswith("60.0 → 48.0: 0.80 (0.7")
+
+
+def test_applications_take_the_mean_over_loads_and_directions():
+    loads = [{"plt_ms": plt_ms, "valid": True} for plt_ms in (500.0, 700.0)]
+    both = [result().to_dict(), result(delay_mean_ms=80.0, freezes=2, valid=False).to_dict()]
+    seen = applications.figures(loads, both)
+    assert (seen["plt_ms"], seen["delay_mean_ms"], seen["freezes"], seen["invalid"]) == (600.0, 70.0, 2, 1)
 
 
 def test_without_a_browser_it_is_skipped(monkeypatch):
     monkeypatch.setattr(calls.shutil, "which", lambda _: None)
     assert "no Chromium" in calls.check(None, lambda _: None).skipped
+    assert "no Chromium" in applications.check(None, lambda _: None).skipped

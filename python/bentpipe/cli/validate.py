@@ -14,11 +14,14 @@ def validate(
         Path | None, typer.Option(help="Folder with measurements. [default: skip the claims that need them]")
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="Shorter: sim-vs-kernel: one short run of each cell; access-model: fewer windows.")
+        bool,
+        typer.Option(
+            help="Shorter: fewer and shorter measurements (sim-vs-kernel, calls, applications, access-model)."
+        ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="sim-vs-kernel: folder for Runs and page. [default: out/sim-vs-kernel]"),
+        typer.Option("-o", "--out", help="sim-vs-kernel, calls, applications: folder. [default: out/NAME]"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -36,7 +36,11 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
     "calls": (
         "calls",
-        "a simulated call against calls between two real browsers, over ten paths: a quarter of an hour",
+        "a simulated call against calls between two real browsers, over ten paths: twenty minutes",
+    ),
+    "applications": (
+        "applications",
+        "pages and calls with and without recovery, in Chromium and in the simulator: the same order; fifteen minutes",
     ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
@@ -47,10 +51,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 }
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
-BY_NAME_ONLY = frozenset({"calls", "sim-vs-kernel"})
+BY_NAME_ONLY = frozenset({"applications", "calls", "sim-vs-kernel"})
 
-#: Claims with a quick version and a folder for their Runs.
-MEASURED_HERE = frozenset({"sim-vs-kernel"})
+#: Claims with a quick version and a folder for what they measure in real time.
+MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel"})
 
 #: Claims with a quick version and without a folder.
 SHORTENED = frozenset({"access-model"})
@@ -62,6 +66,7 @@ NEEDS: Mapping[str, str] = {
     "serving": "data",
     "emulator": "emu",
     "emulator-faults": "emu",
+    "applications": "emu",
     "calls": "emu",
 }
 
@@ -159,10 +164,9 @@ def check(
 def real_time(name: str, *, quick: bool) -> str:
     """Describe in one line how long a claim of `MEASURED_HERE` takes in real time."""
     module = importlib.import_module(f"bentpipe.validation.{CLAIMS[name][0]}")
-    effort = module.effort_of(quick)
-    minutes = effort.kernel_s(effort.first_look()) / 60
+    minutes = module.real_time_s(quick=quick) / 60
     span = f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
     return (
         f"{name}: about {span} on this machine's kernel, in real time and best without other load; "
-        "finished Runs are stored, and the same command continues"
+        "what is measured is stored, and the same command continues"
     )

@@ -172,6 +172,7 @@ impl Jitter {
     }
 
     /// Return when a complete frame leaves the buffer for the decoder.
+    #[must_use]
     pub fn release_at(&self, now: Time, captured: Time) -> Time {
         let expected_ms = self.arrivals.expected_ms(captured).unwrap_or_else(|| now.since(captured).as_millis_f64());
         let since_capture = (expected_ms + self.delay_ms.unwrap_or(0.0) - self.decode_ms - RENDER_MS).max(0.0);

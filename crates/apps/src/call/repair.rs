@@ -74,6 +74,7 @@ impl Protection {
 }
 
 /// Return the number of repair packets after `count` packets, at a share of all packets.
+#[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not above `count`
 pub fn repairs(count: u16, share: f64) -> u16 {
     if share <= 0.0 {

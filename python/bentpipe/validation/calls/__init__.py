@@ -6,25 +6,39 @@ README.md beside this file states the claim and its tests.
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.execution.browser_calls import Picture, call_browsers
 from bentpipe.execution.calls import CallResult, call
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.estimates import estimate
+from bentpipe.runs.text import interval, number
 from bentpipe.times import parse_utc
 from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.measured import measured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bentpipe._native import Profile
 
-CALL_S = 45.0
+OUT = Path("out") / "calls"
+"""Default folder for the calls between browsers; ``--quick`` has its own beside it."""
+CALL_S, CALL_QUICK_S = 30.0, 15.0
 """Duration of a call [s]."""
-PICTURE = Picture(width=640, height=360, fps=30, max_bps=1_000_000)
-"""What both send. A picture of this size leaves a machine of two processors some time."""
+CALLS, CALLS_QUICK = 3, 1
+"""Calls between browsers over each path, and seeds in the simulator."""
+QUICK_PATHS = (0, 4, 6)
+START_S = 8.0
+"""Time until two browsers are up, about [s]."""
+PICTURE = Picture(width=640, height=360, fps=30, max_bps=1_000_000, lip_sync=False)
+"""What both send. A picture of this size leaves a machine of two processors some time. Sound is on the path, but the
+picture does not wait for it, since the simulator has none."""
 TRIES = 2
-"""Calls between browsers over a path, if the first Run is not valid."""
+"""Calls between browsers, if the first Run is not valid."""
 
 DELAY_MS, DELAY_SHARE = 20.0, 0.25
 BUFFER_MS, BUFFER_SHARE = 20.0, 0.25
@@ -59,50 +73,77 @@ def paths() -> list[Profile]:
     return [*(preset_profile(name, duration_s) for name in presets), *made]
 
 
-def check(data: Path | None, on_progress: OnProgress) -> Outcome:
-    """Hold a call over each path in both worlds, and compare; needs no data."""
+def real_time_s(*, quick: bool) -> float:
+    """Return about how long the calls between browsers take [s]."""
+    paths, calls, call_s = (len(QUICK_PATHS), CALLS_QUICK, CALL_QUICK_S) if quick else (10, CALLS, CALL_S)
+    return paths * calls * (call_s + START_S)
+
+
+def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
+    """Hold calls over each path in both worlds, and compare; needs no data."""
     del data
     if shutil.which("chromium") is None:
         return Outcome("calls", skipped="no Chromium on this machine; `apt-get install chromium`")
+    folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
+    calls, call_s = (CALLS_QUICK, CALL_QUICK_S) if quick else (CALLS, CALL_S)
+    every = [path for at, path in enumerate(paths()) if not quick or at in QUICK_PATHS]
     rows: list[Row] = []
     invalid = []
-    every = paths()
-    for number, path in enumerate(every):
-        real = _real(path)
+    for at, path in enumerate(every):
+        real: list[CallResult] = []
+        for repeat in range(calls):
+            settings = {"path": path.name, "seconds": call_s, **vars(PICTURE)}
+            file = folder / f"{at:02}-{repeat}.json"
+            stored = measured(file, settings, partial(_real, path, call_s))
+            real += [CallResult(**each) for each in stored]
+            on_progress((at * calls + repeat + 1) / (len(every) * calls))
         if not all(each.valid for each in real):
             invalid.append(path.name)
         app = f"call:max={PICTURE.max_bps}bit,fps={PICTURE.fps}"
-        simulated = call([path], app=app, duration_s=CALL_S, phase_s=0.0)
-        for ours, theirs in zip(simulated, real, strict=True):
+        simulated = call([path], app=app, duration_s=call_s, phase_s=0.0, seeds=calls)
+        for direction in ("down", "up"):
+            ours, theirs = ([each for each in world if each.direction == direction] for world in (simulated, real))
             rows += compare(path.name, ours, theirs)
-        on_progress((number + 1) / len(every))
-    notes = [f"{len(every)} paths, a call of {CALL_S:g} s over each in both directions, 640 × 360 at most 1 Mbit/s"]
+    notes = [
+        f"{len(every)} paths, {calls} calls of {call_s:g} s over each in both directions, 640 × 360 at most 1 Mbit/s; "
+        "mean, and its 95 % interval"
+    ]
+    notes += [summary(rows, quantity) for quantity in QUANTITIES]
     if invalid:
-        notes.append(f"not valid in {TRIES} tries, on this machine: {', '.join(invalid)}")
+        notes.append(f"a call not valid in {TRIES} tries, on this machine: {', '.join(invalid)}")
     return Outcome("calls", rows, notes)
 
 
-def _real(path: Profile) -> list[CallResult]:
+def _real(path: Profile, call_s: float) -> list[dict[str, Any]]:
     result: list[CallResult] = []
     for _ in range(TRIES):
-        result = call_browsers([path], duration_s=CALL_S, picture=PICTURE, offset_s=0.0)
+        result = call_browsers([path], duration_s=call_s, picture=PICTURE, offset_s=0.0)
         if all(each.valid for each in result):
             break
-    return result
+    return [each.to_dict() for each in result]
 
 
-def compare(name: str, ours: CallResult, theirs: CallResult) -> list[Row]:
-    """Compare one direction of a call in the simulator with that between browsers."""
+QUANTITIES = {
+    "mean delay [ms]": ("delay_mean_ms", DELAY_MS, DELAY_SHARE),
+    "jitter buffer [ms]": ("jitter_buffer_ms", BUFFER_MS, BUFFER_SHARE),
+    "frames per second": ("fps_mean", FPS, 0.0),
+}
+"""Name of a quantity → attribute of `CallResult`, tolerance, and tolerance as a share."""
 
-    def row(quantity: str, own: float, real: float, least: float, share: float) -> Row:
-        tolerance = max(least, share * real)
-        text = f"{least:g} or {share:.0%}" if share else f"{least:g}"
-        return Row(
-            f"{name}, {ours.direction}: {quantity}", f"{own:.1f}", f"{real:.1f}", text, abs(own - real) <= tolerance
-        )
 
-    return [
-        row("mean delay [ms]", ours.delay_mean_ms, theirs.delay_mean_ms, DELAY_MS, DELAY_SHARE),
-        row("jitter buffer [ms]", ours.jitter_buffer_ms, theirs.jitter_buffer_ms, BUFFER_MS, BUFFER_SHARE),
-        row("frames per second", ours.fps_mean, theirs.fps_mean, FPS, 0.0),
-    ]
+def compare(name: str, ours: Sequence[CallResult], theirs: Sequence[CallResult]) -> list[Row]:
+    """Compare one direction of calls in the simulator with that between browsers: the means."""
+    rows = []
+    for quantity, (attribute, least, share) in QUANTITIES.items():
+        own, real = (estimate([getattr(each, attribute) for each in calls]) for calls in (ours, theirs))
+        own_text, real_text = (f"{number(each.mean)} ({interval(each) or f'n = {each.n}'})" for each in (own, real))
+        tolerance = f"{least:g} or {share:.0%}" if share else f"{least:g}"
+        within = abs(own.mean - real.mean) <= max(least, share * real.mean)
+        rows.append(Row(f"{name}, {ours[0].direction}: {quantity}", own_text, real_text, tolerance, within))
+    return rows
+
+
+def summary(rows: Sequence[Row], quantity: str) -> str:
+    """Return how many rows of a quantity are within their tolerance."""
+    of = [row.within for row in rows if row.quantity.endswith(quantity)]
+    return f"{quantity}: {sum(map(bool, of))} of {len(of)} within the tolerance"

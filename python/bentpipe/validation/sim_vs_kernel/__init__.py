@@ -55,6 +55,12 @@ def effort_of(quick: bool) -> Effort:
     return QUICK if quick else FULL
 
 
+def real_time_s(*, quick: bool) -> float:
+    """Return how long the first look takes on the kernel [s]."""
+    effort = effort_of(quick)
+    return effort.kernel_s(effort.first_look())
+
+
 def compare(
     out: Path, effort: Effort, *, data: Path | None = None, on_progress: Callable[[float], None] = lambda _: None
 ) -> Comparison:
