@@ -18,7 +18,7 @@ def test_the_file_names_schemes_that_exist_and_sources():
     file = SatGuard.load()
     assert all(parse_recovery(variant).scheme == "satguard" for variant in file.ablation)
     assert all(published.source for published in file.published.values())
-    assert {recovery for _, recovery in SCHEMES.values()} == {"none", "linkguardian", "tambur", "satguard"}
+    assert {recovery for _, recovery in SCHEMES.values()} == {"none", "linkguardian", "tambur", "mpep", "satguard"}
     assert Plan(file, quick=True).seconds("call") < Plan(file, quick=False).seconds("call")
 
 
@@ -56,7 +56,7 @@ def test_a_small_run_has_every_row_and_statement(tmp_path, monkeypatch):
     assert ours["goodput, mean: SatGuard"] > 500
     assert 29 < ours["frames per second: SatGuard"] < 31
     assert 100 < ours["page load time, mean: SatGuard"] < 5000
-    assert len(result.verdicts) == 18
+    assert len(result.verdicts) == 24
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert set(result.figures) == {"figure-12", "figure-13", "figure-14", "figure-15"}

@@ -1,24 +1,28 @@
 //! The flows that a scheme protects. An operator marks them by Traffic Class (RFC 8200 §7); other flows pass untouched.
 
-use std::collections::BTreeSet;
+use bentpipe_profile::tunables::{Tunable, count};
+
+/// The option of the schemes inside the network that sets it.
+pub(crate) const OPTION: Tunable<u32> = count(
+    "marked_flows",
+    "flows that are protected: the first ones of a Run; 0: all",
+    0,
+    0,
+    65_535,
+    "WWW 2024, §3.1: partial traffic, by Traffic Class",
+);
 
 /// The marked flows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Marked {
-    /// All.
-    #[default]
-    All,
-    /// These, by their index in the statistics ([`bentpipe_link::Packet::flow`]).
-    Flows(BTreeSet<u32>),
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// How many, from the first on, by their index in the statistics ([`bentpipe_link::Packet::flow`]); 0: all.
+    pub first: u32,
 }
 
 impl Marked {
     /// Return whether a flow is marked.
     #[must_use]
-    pub fn includes(&self, flow: u32) -> bool {
-        match self {
-            Self::All => true,
-            Self::Flows(flows) => flows.contains(&flow),
-        }
+    pub const fn includes(self, flow: u32) -> bool {
+        self.first == 0 || flow < self.first
     }
 }

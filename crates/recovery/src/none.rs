@@ -10,5 +10,5 @@ pub const ENTRY: Entry = Entry {
     citation: "",
     at_hosts: false,
     options: &[],
-    install: |_, _, _, _| Ok(Installed::default()),
+    install: |_, _, _| Ok(Installed::default()),
 };

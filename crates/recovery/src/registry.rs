@@ -1,6 +1,5 @@
 //! Registry of the schemes by name. To add one, write a file or folder in this crate with an `ENTRY`, and add its line to `every_scheme!`.
 
-use crate::marking::Marked;
 use crate::mpep::plan::Plan;
 use crate::overhead::Overhead;
 use crate::tambur;
@@ -59,7 +58,7 @@ pub enum AtHosts {
 }
 
 /// Puts a scheme's elements into a network that carries no packets yet.
-pub type Install = fn(&mut Network, &NetworkSpec, &Values, &Marked) -> Result<Installed, NetworkError>;
+pub type Install = fn(&mut Network, &NetworkSpec, &Values) -> Result<Installed, NetworkError>;
 
 /// A registered scheme.
 #[derive(Clone, Copy, Debug)]
@@ -104,15 +103,9 @@ pub fn find(name: &str) -> Result<&'static Entry, SchemeError> {
 ///
 /// # Errors
 /// [`SchemeError`].
-pub fn install(
-    name: &str,
-    given: &OptionValues,
-    network: &mut Network,
-    spec: &NetworkSpec,
-    marked: &Marked,
-) -> Result<Installed, SchemeError> {
+pub fn install(name: &str, given: &OptionValues, network: &mut Network, spec: &NetworkSpec) -> Result<Installed, SchemeError> {
     let entry = find(name)?;
-    Ok((entry.install)(network, spec, &entry.declared().check(given)?, marked)?)
+    Ok((entry.install)(network, spec, &entry.declared().check(given)?)?)
 }
 
 /// An unknown scheme, an option that it does not have or allow, or a network that cannot have it.

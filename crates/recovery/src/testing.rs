@@ -1,6 +1,5 @@
 //! Networks and traffic of the schemes' property tests.
 
-use crate::marking::Marked;
 use crate::overhead::Overhead;
 use crate::registry::install;
 use bentpipe_link::{Network, Outcome, Packet};
@@ -78,7 +77,7 @@ pub fn run(
     late: u64,
 ) -> (Vec<(Outcome, Packet)>, Option<Arc<Overhead>>) {
     let mut network = Network::new(spec, Streams::new(1)).unwrap();
-    let overhead = install(scheme, options, &mut network, spec, &Marked::All).unwrap().overhead;
+    let overhead = install(scheme, options, &mut network, spec).unwrap().overhead;
     let (mut out, mut sends) = (Vec::new(), sends.to_vec());
     sends.sort_unstable();
     for (body, &(at, flow, bytes)) in (0_u32..).zip(&sends) {

@@ -29,6 +29,7 @@ SCHEMES = {
     "satcp": ("satcp", "none"),
     "linkguardian": ("cubic", "linkguardian"),
     "tambur": ("cubic", "tambur"),
+    "mpep": ("cubic", "mpep"),
     "satguard": ("cubic", "satguard"),
 }
 

@@ -94,6 +94,12 @@ impl NodeCore {
         let whole = NetworkSpec::from_profiles(&[profile])?;
         let scheme = match recovery.map(|spec| (spec.scheme.as_str(), &spec.options)) {
             None | Some(("none", _)) => None,
+            Some((_, options)) if options.contains_key("marked_flows") => {
+                return Err(EmuError::Nodes {
+                    problem: "recovery option marked_flows".to_owned(),
+                    expected: "none: nodes protect every flow",
+                });
+            }
             Some(("satguard", options)) => Some(Node::new(whole, options).map_err(SchemeError::from)?),
             Some((other, _)) => {
                 return Err(EmuError::Nodes { problem: format!("recovery scheme {other}"), expected: "satguard or none" });

@@ -6,7 +6,6 @@ use crate::header::tests::udp4;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::experiment::RecoverySpec;
 use bentpipe_profile::*;
-use bentpipe_recovery::marking::Marked;
 use bentpipe_recovery::registry::install;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -144,7 +143,7 @@ fn steady(profile: &Profile, scheme: &str, count: u32) -> World {
 fn simulated(profile: &Profile, scheme: &str, count: u32) -> Vec<(Time, u32)> {
     let spec = NetworkSpec::from_profiles(&[profile]).unwrap();
     let mut network = Network::new(&spec, Streams::new(1)).unwrap();
-    install(scheme, &BTreeMap::new(), &mut network, &spec, &Marked::All).unwrap();
+    install(scheme, &BTreeMap::new(), &mut network, &spec).unwrap();
     let mut out = Vec::new();
     for number in 0..count {
         let at = Time(u64::from(number / 2) * MS);

@@ -5,7 +5,6 @@ use bentpipe_link::Network;
 use bentpipe_profile::experiment::RecoverySpec;
 use bentpipe_profile::run::RecoverySummary;
 use bentpipe_profile::{NetworkSpec, Profile, Streams};
-use bentpipe_recovery::marking::Marked;
 use bentpipe_recovery::overhead::Overhead;
 use bentpipe_recovery::registry::install;
 use std::collections::BTreeMap;
@@ -33,7 +32,7 @@ impl PathRecovery {
         let spec = NetworkSpec::from_profiles(&[profile])?;
         let mut network = Network::new(&spec, streams)?;
         if let Some(RecoverySpec { scheme, options }) = &self.spec {
-            let installed = install(scheme, options, &mut network, &spec, &Marked::All)?;
+            let installed = install(scheme, options, &mut network, &spec)?;
             if installed.hosts.is_some() {
                 return Err(EmuError::Spec(format!("recovery scheme {scheme} changes the transports; only the simulator has it")));
             }

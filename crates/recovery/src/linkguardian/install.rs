@@ -29,7 +29,7 @@ fn copies(loss: f64) -> u32 {
 ///
 /// # Errors
 /// A network that carries packets or has ends already.
-pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, marked: &Marked) -> Result<Arc<Overhead>, NetworkError> {
+pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options) -> Result<Arc<Overhead>, NetworkError> {
     let overhead = Arc::new(Overhead::default());
     let mut beams: BTreeMap<(&str, Direction), Arc<AtomicU64>> = BTreeMap::new();
     for number in lossy_links(spec) {
@@ -51,7 +51,7 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, mar
                 ack_delay: options.ack_delay,
                 timeout_rtts: options.timeout,
                 buffer: kilobytes(options.buffer_kb),
-                marked: marked.clone(),
+                marked: Marked { first: options.marked_flows },
                 port,
             };
             Box::new(LinkEnd::new(config, [timer(forward, back), timer(back, forward)], Arc::clone(&overhead)))

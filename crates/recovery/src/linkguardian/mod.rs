@@ -32,7 +32,7 @@ pub const ENTRY: Entry = Entry {
     citation: "LinkGuardian, SIGCOMM 2023",
     at_hosts: false,
     options: Options::SPECS,
-    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
+    install: |network, spec, values| install::install(network, spec, &Options::read(values)).map(Installed::inside),
 };
 
 choices! {
@@ -56,5 +56,6 @@ options! {
         ack_delay: Nanos = millis("ack_delay_ms", "wait of an acknowledgement for a packet that can carry it", 0.2, 0.0, 100.0, "chosen here, as for satguard"),
         timeout: f64 = number("timeout_rtts", "when a hole is given up, in RTTs of the hop", 2.0, 1.0, 100.0, "7 µs at 100 Gbit/s in the paper, which is over its RTT; scaled here"),
         buffer_kb: f64 = number("buffer_kb", "most bytes of copies at a sender", 3300.0, 1.0, 1_000_000.0, "chosen here, as for satguard").unit("kB"),
+        marked_flows: u32 = crate::marking::OPTION,
     }
 }

@@ -25,7 +25,7 @@ pub const ENTRY: Entry = Entry {
     citation: "Mobile-PEP, ISWCS 2015; SatGuard, WWW 2024, §4.1",
     at_hosts: true,
     options: Options::SPECS,
-    install: |network, spec, values, _| {
+    install: |network, spec, values| {
         let plan = plan::Plan::new(spec, Options::read(values));
         plan.set_stops(network)?;
         Ok(Installed { overhead: Some(Arc::default()), hosts: Some(AtHosts::Mpep(plan)) })

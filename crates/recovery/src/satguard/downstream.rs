@@ -48,8 +48,12 @@ impl Downstream {
         let arrived = match self.run {
             Some((first, last)) if number == last + 1 => (first.max((number + 1).saturating_sub(LONGEST)), number),
             Some((_, last)) if number <= last => {
-                // Out of order: it is acknowledged alone, and the run goes on.
-                self.pending.push_back((number, number));
+                // Out of order: it is acknowledged without the run, which goes on. Numbers follow each other here when the upstream end, which missed
+                // acknowledgements, uses numbers again.
+                match self.pending.back_mut().filter(|pending| self.run != Some(**pending) && pending.1 + 1 == number) {
+                    Some(pending) => *pending = (pending.0.max((number + 1).saturating_sub(LONGEST)), number),
+                    None => self.pending.push_back((number, number)),
+                }
                 return;
             }
             _ => (number, number),
@@ -77,7 +81,9 @@ impl Downstream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::upstream::{Detection, Limits, Upstream, on_wire};
     use super::*;
+    use bentpipe_profile::{Bytes, Nanos, Time};
 
     fn runs(arrivals: &[u16]) -> Vec<(u16, u16)> {
         let mut end = Downstream::default();
@@ -92,6 +98,29 @@ mod tests {
         assert_eq!(runs(&[0, 1, 2]), [(0, 2)]);
         assert_eq!(runs(&[0, 1, 3, 4, 6]), [(0, 1), (3, 4), (6, 6)]);
         assert_eq!(runs(&[0, 2, 1, 3]), [(0, 0), (2, 2), (1, 1), (2, 3)]);
+    }
+
+    /// All acknowledgements of the first numbers are lost, so the upstream end uses them again: the peer still acknowledges them by runs.
+    #[test]
+    fn numbers_that_are_used_again_are_acknowledged_by_runs() {
+        let limits = Limits { detection: Detection::Gaps, tries: 3, buffer: Bytes(100_000_000) };
+        let (mut upstream, mut downstream) = (Upstream::new(limits), Downstream::default());
+        let mut now = Time(0);
+        let send = |upstream: &mut Upstream<()>, now| upstream.send(now, (), 100, 0, Nanos(10));
+        while let Some(number) = send(&mut upstream, now) {
+            downstream.arrive(on_wire(number));
+        }
+        while downstream.is_pending() {
+            downstream.acknowledgement(); // lost
+        }
+        now = Time(1000);
+        upstream.expire(now);
+        for _ in 0..100 {
+            downstream.arrive(on_wire(send(&mut upstream, now).unwrap()));
+        }
+        assert_eq!(upstream.kept().count(), 100);
+        upstream.acknowledge(downstream.acknowledgement()).unwrap();
+        assert_eq!((upstream.kept().count(), downstream.is_pending()), (0, false));
     }
 
     #[test]

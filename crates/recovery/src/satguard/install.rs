@@ -9,7 +9,6 @@ use super::timer::BeamTimer;
 use super::upstream::{Detection, Limits};
 use super::{DetectionChoice, Hold, Options};
 use crate::links::{Change, handovers, kilobytes, lossy_links};
-use crate::marking::Marked;
 use crate::overhead::Overhead;
 use bentpipe_link::{Element, Network, NetworkError};
 use bentpipe_profile::series::Cursor;
@@ -18,27 +17,43 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Return the handovers of the paths whose packets enter a link by its `direction`.
-fn cache(spec: &NetworkSpec, link: usize, direction: Direction, options: &Options) -> Vec<Handover> {
+pub(super) fn cache(spec: &NetworkSpec, link: usize, direction: Direction, options: &Options) -> Vec<Handover> {
     if !options.migration {
         return Vec::new();
     }
     let mut cache = Vec::new();
     for (number, path) in (0..).zip(spec.paths()) {
-        for Change { event, .. } in handovers(path).filter(|change| path.hops[change.event.hop].link == link) {
+        for change in handovers(path).filter(|change| path.hops[change.event.hop].link == link) {
+            let event = change.event;
             let own = if path.hops[event.hop].reversed { direction.reverse() } else { direction };
             let capacity = spec.topology().links[link].hop.side(direction).capacity.as_ref();
             let rate = capacity.map_or(Rate::from_mbps(1000), |rate| Rate(rate.at(&mut Cursor::default(), event.at_ns).max(1)));
             let ahead = rate.time_for(kilobytes(options.buffer_kb));
-            // The upstream end of the direction up is the terminal, which keeps its buffer.
-            let (delay, rate, ahead) = match own {
-                Direction::Up => (Nanos::ZERO, None, Nanos::ZERO),
-                Direction::Down => (options.migration_delay, Some(megabits(options.migration_mbps)), ahead),
+            let (delay, rate, ahead) = if keeps_buffer(spec, path, &change, own) {
+                (Nanos::ZERO, None, Nanos::ZERO)
+            } else {
+                (options.migration_delay, Some(megabits(options.migration_mbps)), ahead)
             };
             let copy_from = Time(event.at_ns.0.saturating_sub(ahead.0));
             cache.push(Handover { copy_from, at: event.at_ns, attach: event.at_ns + event.interruption_ns, path: number, delay, rate });
         }
     }
     cache
+}
+
+/// Return whether one node sends in a direction of the path before and after a handover: the terminal upwards, the ground station downwards.
+fn keeps_buffer(spec: &NetworkSpec, path: &Path, change: &Change<'_>, own: Direction) -> bool {
+    let ends = |hop: usize| {
+        let PathHop { link, reversed } = path.hops[hop];
+        let [near, far] = spec.topology().links[link].ends;
+        if reversed { [far, near] } else { [near, far] }
+    };
+    let (old, next) = (ends(change.event.hop), ends(change.to_hop));
+    // In a bent pipe one hop leads from the terminal to the gateway: its far end stands for the satellite.
+    if old == next {
+        return own == Direction::Up;
+    }
+    old[usize::from(own == Direction::Down)] == next[usize::from(own == Direction::Down)]
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option
@@ -62,7 +77,6 @@ pub(super) fn link_end(
     link: usize,
     direction: Direction,
     options: &Options,
-    marked: &Marked,
     slack: Nanos,
     overhead: &Arc<Overhead>,
 ) -> LinkEnd {
@@ -73,14 +87,14 @@ pub(super) fn link_end(
     };
     #[allow(clippy::cast_possible_truncation)] // at most 16
     let limits = Limits { detection, tries: options.tries as u16, buffer: kilobytes(options.buffer_kb) };
-    let config = Config { limits, ack_delay: options.ack_delay, marked: marked.clone(), slack };
+    let config = Config { limits, ack_delay: options.ack_delay, marked: options.marked(), slack };
     let (forward, back) = (hop.side(direction).clone(), hop.side(direction.reverse()).clone());
     let timer = BeamTimer::new(forward, back, options.ack_delay);
     LinkEnd::new(config, timer, cache(spec, link, direction, options), Arc::clone(overhead))
 }
 
 /// Return ingress and egress of one direction of a path.
-pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, marked: &Marked, overhead: &Arc<Overhead>) -> [Box<dyn Element>; 2] {
+pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, overhead: &Arc<Overhead>) -> [Box<dyn Element>; 2] {
     // Packets that were lost before a handover arrive over the new link: after the gap and a crossing of that link.
     let mut gap = |event: &Event| {
         let attach = event.at_ns + event.interruption_ns;
@@ -88,19 +102,19 @@ pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, marked:
     };
     let gaps: Vec<_> = handovers(path).map(|change| gap(change.event)).collect();
     let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps));
-    [Box::new(Ingress::new(marked.clone(), Arc::clone(overhead))), Box::new(Egress::new(reorder, marked.clone(), Arc::clone(overhead)))]
+    [Box::new(Ingress::new(options.marked(), Arc::clone(overhead))), Box::new(Egress::new(reorder, options.marked(), Arc::clone(overhead)))]
 }
 
 /// Put the elements into a network.
 ///
 /// # Errors
 /// A network that carries packets or has ends already.
-pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, marked: &Marked) -> Result<Arc<Overhead>, NetworkError> {
+pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options) -> Result<Arc<Overhead>, NetworkError> {
     let overhead = Arc::new(Overhead::default());
     let links = lossy_links(spec);
     for &number in &links {
         let end = |direction: Direction| -> Box<dyn Element> {
-            Box::new(link_end(spec, number, direction, options, marked, Nanos::ZERO, &overhead))
+            Box::new(link_end(spec, number, direction, options, Nanos::ZERO, &overhead))
         };
         network.set_ends(number, Direction::BOTH.map(end))?;
     }
@@ -110,7 +124,7 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options, mar
     for (number, path) in spec.paths().iter().enumerate() {
         for direction in Direction::BOTH {
             let rtt = hop_rtts(spec, path, &links, direction, options);
-            network.set_path_ends(number, direction, path_ends(path, rtt, options, marked, &overhead))?;
+            network.set_path_ends(number, direction, path_ends(path, rtt, options, &overhead))?;
         }
     }
     Ok(overhead)

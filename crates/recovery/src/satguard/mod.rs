@@ -29,6 +29,7 @@ mod properties;
 pub mod timer;
 pub mod upstream;
 
+use crate::marking::Marked;
 use crate::registry::{Entry, Installed};
 use bentpipe_profile::Nanos;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number, switch};
@@ -41,7 +42,7 @@ pub const ENTRY: Entry = Entry {
     citation: "SatGuard, WWW 2024",
     at_hosts: false,
     options: Options::SPECS,
-    install: |network, spec, values, marked| install::install(network, spec, &Options::read(values), marked).map(Installed::inside),
+    install: |network, spec, values| install::install(network, spec, &Options::read(values)).map(Installed::inside),
 };
 
 choices! {
@@ -78,5 +79,12 @@ options! {
         migration_mbps: f64 = number("migration_mbps", "rate from the old satellite to the next", 1000.0, 0.1, 1_000_000.0, "WWW 2024, §4.1").unit("Mbit/s"),
         order: bool = switch("order", "the egress of a path restores the order of each flow", true, "WWW 2024, §3.4"),
         hold: Hold = Hold::option("hold", "longest hold of a packet whose predecessor is missing", Hold::Adaptive, "WWW 2024, §3.4"),
+        marked_flows: u32 = crate::marking::OPTION,
+    }
+}
+
+impl Options {
+    const fn marked(&self) -> Marked {
+        Marked { first: self.marked_flows }
     }
 }

@@ -7,7 +7,6 @@ use super::install::{hop_rtts, link_end, path_ends};
 use super::notices::Notices;
 use super::{Options, downstream::Run, label};
 use crate::links::lossy_links;
-use crate::marking::Marked;
 use crate::overhead::Overhead;
 use crate::wire::Fields;
 use bentpipe_link::{Element, Packet, Role};
@@ -43,7 +42,7 @@ impl Node {
     /// Return the element at the start of a link's direction.
     #[must_use]
     pub fn link_end(&self, link: usize, direction: Direction) -> Box<dyn Element> {
-        Box::new(link_end(&self.spec, link, direction, &self.options, &Marked::All, SLACK, &self.overhead).at_node(self.notices.clone()))
+        Box::new(link_end(&self.spec, link, direction, &self.options, SLACK, &self.overhead).at_node(self.notices.clone()))
     }
 
     /// Return ingress and egress of one direction of the first path; `None`: the scheme does not keep order.
@@ -52,7 +51,7 @@ impl Node {
         let links = lossy_links(&self.spec);
         let path = self.spec.paths().first().filter(|_| self.options.order && !links.is_empty())?;
         let rtt = hop_rtts(&self.spec, path, &links, direction, &self.options);
-        Some(path_ends(path, rtt, &self.options, &Marked::All, &self.overhead))
+        Some(path_ends(path, rtt, &self.options, &self.overhead))
     }
 
     /// Return whether packets carry a number in their flow.

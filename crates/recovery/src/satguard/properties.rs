@@ -1,10 +1,12 @@
 //! Properties of the whole scheme in a network.
 
-use crate::marking::Marked;
+use super::install::cache;
+use super::{ENTRY, Options};
 use crate::registry::install;
 use crate::testing::*;
 use bentpipe_link::{DropCause, Network, Outcome, Packet, Role};
 use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::tunables::OptionSet;
 use bentpipe_profile::*;
 use proptest::prelude::*;
 
@@ -65,7 +67,7 @@ fn numbers_wrap_at_line_rate() {
     air.loss = Some(Series::steps("loss", &bursts).unwrap());
     let spec = NetworkSpec::from_profiles(&[&profile(vec![hop("isl", &air)], vec![route(0, &[0])], vec![])]).unwrap();
     let mut network = Network::new(&spec, Streams::new(1)).unwrap();
-    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::All).unwrap().overhead.unwrap();
+    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec).unwrap().overhead.unwrap();
     let mut out = Vec::new();
     for body in 0..100_000_u32 {
         let at = Time(u64::from(body) * 15_000); // 80 % of the capacity
@@ -86,7 +88,7 @@ fn numbers_wrap_at_line_rate() {
 fn other_traffic_passes_untouched() {
     let spec = two_satellites(LOSS_ONE / 10, &[], migrating, false);
     let mut network = Network::new(&spec, Streams::new(1)).unwrap();
-    let overhead = install("satguard", &OptionValues::new(), &mut network, &spec, &Marked::Flows([1].into())).unwrap().overhead.unwrap();
+    let overhead = install("satguard", &[("marked_flows".to_owned(), 1.0.into())].into(), &mut network, &spec).unwrap().overhead.unwrap();
     let mut out = Vec::new();
     for body in 0..2000 {
         let at = Time(u64::from(body) * MS);
@@ -97,8 +99,34 @@ fn other_traffic_passes_untouched() {
         network.run_until(at, &mut out);
     }
     let lost = |flow| out.iter().filter(|(outcome, packet)| packet.flow == flow && *outcome == Outcome::Dropped(DropCause::Loss)).count();
-    assert!(lost(0) > 60 && lost(1) < 10, "{} {}", lost(0), lost(1));
-    assert_eq!((overhead.header_bytes.get(), out.iter().all(|(_, packet)| packet.bytes == 500 || packet.flow == 1)), (16_000, true));
+    assert!(lost(1) > 60 && lost(0) < 20, "{} {}", lost(0), lost(1));
+    assert_eq!((overhead.header_bytes.get(), out.iter().all(|(_, packet)| packet.bytes == 500 || packet.flow == 0)), (16_000, true));
+}
+
+/// At a handover a satellite gives its copies to the next one over the link between them; terminal and ground station keep theirs, in both directions.
+#[test]
+fn places_keep_their_copies_and_satellites_hand_them_over() {
+    let spec = two_satellites(0, &[(500, 50)], migrating, false);
+    let options = Options::read(&ENTRY.declared().check(&OptionValues::new()).unwrap());
+    let migrates = |link: usize, direction: Direction| {
+        let handovers = cache(&spec, link, direction, &options);
+        assert_eq!(handovers.len(), usize::from(link % 2 == 0), "only the first satellite is left");
+        handovers.first().map(|handover| (handover.rate.is_some(), handover.delay > Nanos::ZERO, handover.copy_from < handover.at))
+    };
+    let (user, feeder) = (0, 2);
+    for (link, direction, moves) in
+        [(user, Direction::Up, false), (user, Direction::Down, true), (feeder, Direction::Up, true), (feeder, Direction::Down, false)]
+    {
+        assert_eq!(migrates(link, direction), Some((moves, moves, moves)), "link {link}, {direction:?}");
+    }
+    assert_eq!(migrates(1, Direction::Up), None);
+    // One hop from terminal to gateway: the gateway stands for the satellites.
+    let handover = handover(500 * MS, 50, 0, 1, migrating(1));
+    let hops = vec![hop("a", &side(4, 20, 0)), hop("b", &side(4, 20, 0)), hop("wire", &side(10, 0, 0))];
+    let bent = profile(hops, vec![route(0, &[0, 2]), route(500 * MS, &[1, 2])], vec![handover]);
+    let spec = NetworkSpec::from_profiles(&[&bent]).unwrap();
+    let moves = |direction| cache(&spec, 0, direction, &options)[0].rate.is_some();
+    assert_eq!(Direction::BOTH.map(moves), [false, true]);
 }
 
 fn any_fate() -> impl Strategy<Value = (u8, InFlightFate, OrderFate)> {

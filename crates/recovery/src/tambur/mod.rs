@@ -31,7 +31,7 @@ pub const ENTRY: Entry = Entry {
     citation: "Tambur, NSDI 2023",
     at_hosts: true,
     options: Options::SPECS,
-    install: |_, _, values, _| Ok(Installed { overhead: Some(Arc::default()), hosts: Some(AtHosts::Tambur(Options::read(values))) }),
+    install: |_, _, values| Ok(Installed { overhead: Some(Arc::default()), hosts: Some(AtHosts::Tambur(Options::read(values))) }),
 };
 
 options! {

@@ -248,7 +248,7 @@ mod tests {
         let profile = crate::testing::handover_path(20, 0);
         let spec = bentpipe_profile::NetworkSpec::from_profiles(&[&profile]).unwrap();
         let mut network = bentpipe_link::Network::new(&spec, bentpipe_profile::Streams::new(1)).unwrap();
-        let installed = install("tambur", &OptionValues::new(), &mut network, &spec, &bentpipe_recovery::marking::Marked::All).unwrap();
+        let installed = install("tambur", &OptionValues::new(), &mut network, &spec).unwrap();
         let Some(AtHosts::Tambur(options)) = installed.hosts else { panic!("it acts at the hosts") };
         let mut coding = Coding::new(&options, 1, Arc::default());
         let mut packet = Packet::new(Time::ZERO, 0, Direction::Down, 0, 1500, 7);

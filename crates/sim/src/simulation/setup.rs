@@ -18,7 +18,6 @@ use bentpipe_link::windows::LINK_WINDOW;
 use bentpipe_profile::experiment::Experiment;
 use bentpipe_profile::run::{Events, PendingEvents};
 use bentpipe_profile::{NetworkSpec, Profile, ProfileError, Streams, Time};
-use bentpipe_recovery::marking::Marked;
 use bentpipe_recovery::registry::{AtHosts, Installed, install};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -104,7 +103,7 @@ impl Simulation {
         }
         let mut network = Network::new(spec, Streams::new(experiment.seed))?;
         let installed = match &experiment.recovery {
-            Some(recovery) => install(&recovery.scheme, &recovery.options, &mut network, spec, &Marked::All)?,
+            Some(recovery) => install(&recovery.scheme, &recovery.options, &mut network, spec)?,
             None => Installed::default(),
         };
         let mut flows = experiment
