@@ -231,8 +231,8 @@ def _verdicts(fields: Fields, basis: str) -> list[Verdict]:
 
 def _notes() -> list[str]:
     return [
-        "SaTCP changes TCP alone, so a call with it is one without recovery; M-PEP's proxies pass the datagrams of a call, "
-        "and hold them while connections move to the next satellite",
+        "SaTCP changes TCP alone, so a call with it is one without recovery; M-PEP's proxies pass the datagrams of "
+        "a call, and hold them while connections move to the next satellite",
         "nothing is drawn in the simulator: the Speed Index of figure 14 is missing",
         "the paper's pages are the Alexa top 200, its calls Kurento's; these are one page with the median's bytes and "
         "requests, and libwebrtc's algorithms",
