@@ -93,10 +93,14 @@ impl Chain {
     }
 
     fn update_others_due(&mut self) {
-        let jitter = self.jitter.as_ref().and_then(|jitter| jitter.wake_at());
-        let loss = self.loss.as_ref().and_then(|loss| loss.wake_at());
-        let delay = self.delay.as_ref().and_then(Delay::wake_at);
-        self.others_due = [jitter, loss, delay].into_iter().flatten().min().unwrap_or(Time::MAX);
+        let mut due = self.delay.as_ref().map_or(Time::MAX, Delay::next_at);
+        if let Some(at) = self.jitter.as_ref().and_then(|jitter| jitter.wake_at()) {
+            due = due.min(at);
+        }
+        if let Some(at) = self.loss.as_ref().and_then(|loss| loss.wake_at()) {
+            due = due.min(at);
+        }
+        self.others_due = due;
     }
 
     /// Return whether the chain has a queue.
@@ -193,6 +197,33 @@ impl Chain {
         self.packets -= 1;
         self.update_others_due();
         Some(packet)
+    }
+
+    /// Let a packet that arrives, and that [`Chain::will_send`] allows, pass the link before its time. Returns it as it leaves, if that is before `before`;
+    /// otherwise it waits inside.
+    #[inline]
+    pub(crate) fn pass_ahead(&mut self, packet: Packet, before: Time) -> Option<Packet> {
+        if let (Some(server), Some(delay)) = (&mut self.server, &mut self.delay)
+            && let Some(ends) = server.send_ahead(&packet, before)
+        {
+            let packet = delay.delayed(Packet { at: ends, ..packet });
+            if packet.at < before && self.others_due == Time::MAX {
+                return Some(packet);
+            }
+            self.propagate(packet);
+            return None;
+        }
+        self.push(Port::Near, packet);
+        None
+    }
+
+    /// Keep a packet in propagation that leaves at `packet.at`.
+    pub(crate) fn propagate(&mut self, packet: Packet) {
+        if let Some(delay) = &mut self.delay {
+            self.packets += 1;
+            delay.keep(packet);
+            self.others_due = self.others_due.min(packet.at);
+        }
     }
 
     /// Return whether a packet of `bytes` that arrives at `at`, after all others so far, will be sent, with times that are known when it arrives.

@@ -100,6 +100,13 @@ impl Delay {
         Self { series, due: Due::default(), next_at: Time::MAX, in_flight: VecDeque::new(), dropped: None }
     }
 
+    /// Return when the next packet is due; [`Time::MAX`]: none is.
+    #[inline]
+    #[must_use]
+    pub const fn next_at(&self) -> Time {
+        self.next_at
+    }
+
     /// Return the next packet if it leaves on the far side before `before`.
     #[inline]
     #[must_use]
@@ -110,15 +117,15 @@ impl Delay {
         self.in_flight.front()
     }
 
-    fn update_next_at(&mut self) {
-        let first = self.dropped.as_ref().and_then(|dropped| dropped.packets.front()).or(self.in_flight.front());
-        self.next_at = first.map_or(Time::MAX, |packet| packet.at);
+    /// Return a packet that enters now with the time at which it leaves.
+    #[inline]
+    #[must_use]
+    pub fn delayed(&mut self, packet: Packet) -> Packet {
+        Packet { at: self.due.next(&self.series, &packet), ..packet }
     }
-}
 
-impl Element for Delay {
-    fn push(&mut self, _port: Port, mut packet: Packet) {
-        packet.at = self.due.next(&self.series, &packet);
+    /// Keep a packet until it leaves at `packet.at`.
+    pub fn keep(&mut self, packet: Packet) {
         if self.in_flight.back().is_some_and(|last| last.at > packet.at) {
             // The last packet waits for its path's floor. Other paths do not wait for it.
             let place = self.in_flight.partition_point(|other| other.at <= packet.at);
@@ -127,6 +134,18 @@ impl Element for Delay {
             self.in_flight.push_back(packet);
         }
         self.next_at = self.next_at.min(packet.at);
+    }
+
+    fn update_next_at(&mut self) {
+        let first = self.dropped.as_ref().and_then(|dropped| dropped.packets.front()).or(self.in_flight.front());
+        self.next_at = first.map_or(Time::MAX, |packet| packet.at);
+    }
+}
+
+impl Element for Delay {
+    fn push(&mut self, _port: Port, packet: Packet) {
+        let packet = self.delayed(packet);
+        self.keep(packet);
     }
 
     fn pop(&mut self, now: Time) -> Option<(Port, Packet)> {

@@ -265,7 +265,13 @@ impl Network {
         self.push(unit, port, packet);
     }
 
-    fn push(&mut self, unit: u32, port: Port, packet: Packet) {
+    fn push(&mut self, unit: u32, port: Port, mut packet: Packet) {
+        if port == Port::Near && self.is_ahead() {
+            match self.enter_ahead(unit, packet) {
+                None => return,
+                Some(refused) => packet = refused,
+            }
+        }
         self.links[(unit / 2) as usize].push((unit % 2) as usize, port, packet);
         if self.is_ahead() { self.run_ahead(unit) } else { self.reschedule(unit) }
     }

@@ -28,6 +28,18 @@ impl RateClock {
         self.capacity.as_ref().map(|c| Rate(c.at(&mut self.cursor, at)))
     }
 
+    /// As [`RateClock::finish`], if the transmission ends before `before`. Otherwise `None`, and nothing changes.
+    #[inline]
+    pub fn finish_before(&mut self, start: Time, bytes: u16, before: Time) -> Option<Time> {
+        let (last_end, remainder) = (self.last_end, self.remainder);
+        let end = self.finish(start, bytes);
+        if end >= before {
+            (self.last_end, self.remainder) = (last_end, remainder);
+            return None;
+        }
+        Some(end)
+    }
+
     /// Return when a transmission of `bytes` that begins at `start` ends; `Time::MAX` if the capacity stays zero.
     pub fn finish(&mut self, start: Time, bytes: u16) -> Time {
         let Some(capacity) = &self.capacity else {

@@ -261,6 +261,25 @@ impl Server {
         Some(Packet { at: ends, ..packet })
     }
 
+    /// Transmit a packet at its arrival, ahead of its time, if the transmission ends before `before`, and return when. [`Server::will_send`] has allowed it.
+    /// `None`: it has to be pushed.
+    #[inline]
+    pub fn send_ahead(&mut self, packet: &Packet, before: Time) -> Option<Time> {
+        if self.in_service.is_some() || !self.queue.is_empty() {
+            return None;
+        }
+        let (at, busy_until) = (packet.at, self.ahead.busy_until);
+        let ready = at.max(busy_until);
+        let begins = self.gate.earliest_start(ready.max(self.awaits_until()));
+        let ends = self.clock.finish_before(begins, packet.bytes, before)?;
+        if busy_until > at {
+            self.ahead.take(ready, packet.bytes);
+        }
+        self.ahead.busy_until = ends;
+        self.peak_bytes = self.peak_bytes.max(self.ahead.bytes());
+        Some(ends)
+    }
+
     /// Return whether a packet of `bytes` that arrives at `at`, after all others so far, will be sent and not dropped. `false`: it may be dropped.
     #[inline]
     pub fn will_send(&mut self, at: Time, bytes: u16) -> bool {

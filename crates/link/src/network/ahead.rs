@@ -9,7 +9,6 @@
 //! next change of the network is known.
 
 use super::Network;
-use crate::element::Port;
 use crate::packet::Packet;
 use bentpipe_profile::Time;
 
@@ -41,9 +40,10 @@ impl Network {
             let chain = self.chain_mut(unit);
             chain.transmit_ahead(before);
             while let Some((onward, packet)) = self.pop_ahead(unit, before) {
-                self.enter_ahead(unit, onward, packet);
-                if pending.last() != Some(&onward) {
-                    pending.push(onward);
+                let packet = self.cross_ahead(packet);
+                let stopped = self.carry(onward, packet, before);
+                if pending.last() != Some(&stopped) {
+                    pending.push(stopped);
                 }
             }
             self.reschedule(unit);
@@ -52,19 +52,46 @@ impl Network {
         self.pending = pending;
     }
 
+    /// Let a packet that enters `unit` now pass this and further links in one event, if the unit will send it. Returns it if not.
+    pub(super) fn enter_ahead(&mut self, unit: u32, packet: Packet) -> Option<Packet> {
+        if !self.chain_mut(unit).will_send(packet.at, packet.bytes) {
+            return Some(packet);
+        }
+        let stopped = self.carry(unit, packet, self.horizon());
+        self.run_ahead(stopped);
+        None
+    }
+
+    /// Carry a packet from its arrival at `unit`, which will send it, as far as its times are known before `before`. Returns the unit where it waits.
+    fn carry(&mut self, mut unit: u32, mut packet: Packet, before: Time) -> u32 {
+        while let Some(passed) = self.chain_mut(unit).pass_ahead(packet, before) {
+            let Some(onward) = self.onward(&passed) else {
+                self.chain_mut(unit).propagate(passed);
+                break;
+            };
+            packet = self.cross_ahead(passed);
+            unit = onward;
+        }
+        unit
+    }
+
     /// Remove and return the next packet in propagation if it can enter its next unit before its time, with that unit.
     #[inline]
     fn pop_ahead(&mut self, unit: u32, before: Time) -> Option<(u32, Packet)> {
         let &packet = self.chain(unit).next_before(before)?;
-        let onward = self.paths[packet.path as usize].next_unit(&packet).filter(|&onward| self.solo[onward as usize])?;
-        if !self.chain_mut(onward).will_send(packet.at, packet.bytes) {
-            return None;
-        }
+        let onward = self.onward(&packet)?;
         self.chain_mut(unit).pop_ahead().map(|packet| (onward, packet))
     }
 
-    /// Let a packet that left `unit` enter the next one.
-    fn enter_ahead(&mut self, unit: u32, onward: u32, mut packet: Packet) {
+    /// Return the unit that a packet can enter before its time, once it has crossed its link.
+    #[inline]
+    fn onward(&mut self, packet: &Packet) -> Option<u32> {
+        let onward = self.paths[packet.path as usize].next_unit(packet).filter(|&onward| self.solo[onward as usize])?;
+        self.chain_mut(onward).will_send(packet.at, packet.bytes).then_some(onward)
+    }
+
+    /// Count a packet that has crossed its link, and let it enter the next hop.
+    fn cross_ahead(&mut self, mut packet: Packet) -> Packet {
         let path = &mut self.paths[packet.path as usize];
         let direction = packet.direction as usize;
         let inside = packet.at.since(packet.hop_entered);
@@ -74,8 +101,7 @@ impl Network {
         } else {
             packet.position -= 1;
         }
-        debug_assert_eq!(path.leg_of(&packet).entry[direction], onward, "unit {unit}");
         (packet.hop, packet.hop_entered, packet.marked) = (path.leg_of(&packet).hop, packet.at, None);
-        self.chain_mut(onward).push(Port::Near, packet);
+        packet
     }
 }
