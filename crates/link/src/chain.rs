@@ -27,8 +27,10 @@ pub struct Chain {
     packets: u32,
     /// Whether the link has elements at its ends. Stored here, since packets load this cache line in any case.
     pub(crate) has_ends: bool,
-    /// Whether events interrupt the link or packets migrate to it: these go first, so later arrivals do change when a packet leaves.
-    interruptible: bool,
+    /// Whether events interrupt the link or packets migrate to it.
+    pub(crate) interruptible: bool,
+    /// How many paths that use an interruptible link may have packets that migrate to it: these go first, so later arrivals do change when a packet leaves.
+    pub(crate) unsettled: u32,
     jitter: Option<Box<Jitter>>,
     loss: Option<Box<Loss>>,
     server: Option<Server>,
@@ -68,6 +70,7 @@ impl Chain {
         packets: 0,
         has_ends: false,
         interruptible: false,
+        unsettled: 0,
         jitter: None,
         loss: None,
         server: None,
@@ -170,7 +173,7 @@ impl Chain {
 
     /// Move every packet whose transmission ends before `before` into propagation, ahead of its time ([`Server::pop_ahead`]).
     pub(crate) fn transmit_ahead(&mut self, before: Time) {
-        if self.server_due >= before || self.interruptible || !self.is_plain() {
+        if self.server_due >= before || self.unsettled > 0 || !self.is_plain() {
             return;
         }
         if let (Some(server), Some(delay)) = (&mut self.server, &mut self.delay) {
@@ -228,7 +231,7 @@ impl Chain {
 
     /// Return whether a packet of `bytes` that arrives at `at`, after all others so far, will be sent, with times that are known when it arrives.
     pub(crate) fn will_send(&mut self, at: Time, bytes: u16) -> bool {
-        self.is_plain() && !self.interruptible && self.server.as_mut().is_some_and(|server| server.will_send(at, bytes))
+        self.unsettled == 0 && self.is_plain() && self.server.as_mut().is_some_and(|server| server.will_send(at, bytes))
     }
 
     /// Return when the next packet is due; `None`: no packet is.

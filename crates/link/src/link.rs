@@ -142,6 +142,11 @@ impl Link {
         ends.run(1 - direction, now, &mut self.chains, &mut out);
     }
 
+    /// Iterate over both directions, mutable.
+    pub(crate) fn chains_mut(&mut self) -> impl Iterator<Item = &mut Chain> {
+        self.chains.iter_mut()
+    }
+
     /// Pass an event to the elements of one direction and to the end at its beginning.
     pub fn on_event(&mut self, direction: usize, event: &PathEvent) {
         self.chains[direction].on_event(event);

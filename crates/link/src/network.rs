@@ -48,7 +48,7 @@ pub struct Network {
     queue_links: Vec<usize>,
     /// For each unit, how many crossings use it.
     users: Vec<u32>,
-    /// For each unit, whether all its packets come from the previous hop of one path, and no event strikes it.
+    /// For each unit, whether all its packets are of one hop of one path.
     solo: Vec<bool>,
     /// Before this time the driver reads no statistics (module `ahead`).
     look_ahead: Time,
@@ -99,6 +99,7 @@ impl Network {
             _ if self.links[link].packets() > 0 => ("it carries packets", "ends that are set before packets enter".to_owned()),
             Some(&queue) => {
                 self.links[link].set_ends(elements, queue != link);
+                self.unsettle_for_ever();
                 return Ok(());
             }
         };
@@ -139,6 +140,7 @@ impl Network {
             Direction::Down => route.hops.len() as u16 - 1,
         };
         path.count_entry(&packet);
+        self.settle(packet.path);
         let packet = self.pass_ingress(packet);
         self.enter(packet, Port::Near);
         Ok(())
@@ -224,6 +226,7 @@ impl Network {
                     let stats = &mut path.hops[hop].sides[packet.direction as usize].stats;
                     stats.dropped(cause);
                     stats.marked(packet.flow.min(self.separate_flows), &packet);
+                    self.settle(packet.path);
                     out.push((Outcome::Dropped(cause), packet));
                 }
             }

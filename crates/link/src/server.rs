@@ -244,8 +244,8 @@ impl Server {
 
     /// Return whether times of departure depend on earlier arrivals alone, until the next event.
     #[inline]
-    const fn is_plain(&self) -> bool {
-        self.struck.is_none() && matches!(self.queue, Queue::DropTail(_))
+    fn is_plain(&self) -> bool {
+        matches!(self.queue, Queue::DropTail(_)) && self.struck.as_ref().is_none_or(|struck| struck.is_over())
     }
 
     /// Remove and return the next packet if its transmission ends before `before`, ahead of its time: the caller knows that no event happens until then.

@@ -9,6 +9,8 @@
 //! next change of the network is known.
 
 use super::Network;
+use super::path::{Hop, Path};
+use crate::link::Link;
 use crate::packet::Packet;
 use bentpipe_profile::Time;
 
@@ -17,6 +19,36 @@ impl Network {
     /// order of time. Outcomes still come at their times. Only the order of packets that arrive at one nanosecond over different links may differ.
     pub const fn look_ahead_to(&mut self, until: Time) {
         self.look_ahead = until;
+    }
+
+    /// Keep the record of the links to which packets of a path may migrate, after the path's counts of packets have changed.
+    ///
+    /// Packets that migrate were inside when an event struck their path. Once they have left, packets are served in order of arrival until the next event: the
+    /// links of the current route take what arrives.
+    #[inline]
+    pub(super) fn settle(&mut self, path: u32) {
+        let Path { is_unsettled, .. } = self.paths[path as usize];
+        if self.paths[path as usize].has_older() != is_unsettled {
+            self.count_unsettled(path as usize, !is_unsettled);
+        }
+    }
+
+    #[cold]
+    fn count_unsettled(&mut self, path: usize, is_unsettled: bool) {
+        self.paths[path].is_unsettled = is_unsettled;
+        for unit in self.paths[path].hops.iter().flat_map(Hop::units) {
+            let chain = self.links[(unit / 2) as usize].chain_mut((unit % 2) as usize);
+            if chain.interruptible {
+                chain.unsettled = if is_unsettled { chain.unsettled + 1 } else { chain.unsettled - 1 };
+            }
+        }
+    }
+
+    /// Let no link look ahead that events strike: ends of links may send packets to others at any time.
+    pub(super) fn unsettle_for_ever(&mut self) {
+        for chain in self.links.iter_mut().flat_map(Link::chains_mut).filter(|chain| chain.interruptible) {
+            chain.unsettled += 1;
+        }
     }
 
     /// Return whether packets may be ahead of their time.

@@ -51,10 +51,8 @@ impl Network {
                 users[unit as usize] += 1;
             }
         }
-        let has_events = |unit: usize| interruptible.get(unit / 2).is_none_or(|&is| is);
-        let has_one_source = |(unit, &users): (usize, &u32)| users == 1 && !has_events(unit);
         Ok(Self {
-            solo: users.iter().enumerate().map(has_one_source).collect(),
+            solo: users.iter().map(|&users| users == 1).collect(),
             look_ahead: Time::ZERO,
             pending: Vec::new(),
             changes: Changes::new(spec),

@@ -90,13 +90,15 @@ impl Branches {
 
 impl Network {
     /// Apply the next change.
+    #[allow(clippy::cast_possible_truncation)] // counts were checked in `new`
     pub(super) fn change(&mut self) {
         let Some(&(at, change)) = self.changes.list.get(self.changes.next) else { return };
         self.changes.next += 1;
         match change {
             Change::Route { path } => {
+                self.paths[path as usize].advance_route(at);
+                self.settle(path);
                 let path = path as usize;
-                self.paths[path].advance_route(at);
                 for hop in self.route(path).to_vec() {
                     for direction in Direction::BOTH {
                         self.join(path, usize::from(hop), direction, at);
@@ -105,12 +107,18 @@ impl Network {
             }
             Change::Link { event } => {
                 let event = self.changes.link_events[event as usize].clone();
+                for (path, _) in self.changes.users.get(&event.hop).cloned().unwrap_or_default() {
+                    self.paths[path].note_change(at);
+                    self.settle(path as u32);
+                }
                 for direction in Direction::BOTH {
                     self.strike_link(&event, direction);
                 }
             }
             Change::Path { path, event } => {
                 let event = self.paths[path as usize].events[event as usize].clone();
+                self.paths[path as usize].note_change(at);
+                self.settle(path);
                 for direction in Direction::BOTH {
                     self.apply(path as usize, &event, direction);
                 }

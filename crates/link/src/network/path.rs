@@ -102,10 +102,12 @@ pub(super) struct PathEnd {
 #[repr(C, align(64))]
 pub(super) struct Path {
     pub(super) current: usize,
-    /// Packets inside, and those of them that entered before the last change of routes, at `rerouted`.
+    /// Packets inside, and those of them that entered before the last change of routes or event, at `changed`.
     inside: u32,
     older: u32,
-    rerouted: Time,
+    changed: Time,
+    /// Whether the links that it uses count it as unsettled.
+    pub(super) is_unsettled: bool,
     /// Index of the first leg of the current route.
     first_leg: usize,
     /// The legs of all routes.
@@ -140,7 +142,8 @@ impl Path {
             current: 0,
             inside: 0,
             older: 0,
-            rerouted: Time::ZERO,
+            changed: Time::ZERO,
+            is_unsettled: false,
             first_leg: 0,
             legs: legs.into(),
             hops,
@@ -199,7 +202,7 @@ impl Path {
     #[inline]
     pub(super) const fn count_entry(&mut self, packet: &Packet) {
         self.inside += 1;
-        if packet.entered.0 < self.rerouted.0 {
+        if packet.entered.0 < self.changed.0 {
             self.older += 1; // it goes on from a stop
         }
     }
@@ -208,7 +211,7 @@ impl Path {
     #[inline]
     pub(super) fn count_exit(&mut self, packet: &Packet) {
         self.inside -= 1;
-        if packet.entered < self.rerouted {
+        if packet.entered < self.changed {
             self.older = self.older.saturating_sub(1);
         }
     }
@@ -229,9 +232,20 @@ impl Path {
         }
     }
 
+    /// Note an event or a change of routes: packets that are inside may take another way than later ones.
+    pub(super) const fn note_change(&mut self, at: Time) {
+        (self.older, self.changed) = (self.inside, at);
+    }
+
+    /// Return whether packets are inside that entered before the last change.
+    #[inline]
+    pub(super) const fn has_older(&self) -> bool {
+        self.older > 0
+    }
+
     /// Take the next route at `at`.
     pub(super) fn advance_route(&mut self, at: Time) {
-        (self.older, self.rerouted) = (self.inside, at);
+        self.note_change(at);
         self.current += 1;
         self.first_leg = self.routes[self.current].first_leg;
     }

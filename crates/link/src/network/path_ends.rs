@@ -53,6 +53,8 @@ impl Network {
     pub(super) fn leave(&mut self, packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
         let path = &mut self.paths[packet.path as usize];
         path.count_exit(&packet);
+        self.settle(packet.path);
+        let path = &mut self.paths[packet.path as usize];
         let Some(PathEnd { egress, unit, .. }) = path.end(packet.direction) else {
             out.push((Outcome::Delivered, packet));
             return;

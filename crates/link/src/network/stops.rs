@@ -53,6 +53,7 @@ impl Network {
             Direction::Down => place - 1,
         };
         path.count_entry(&packet);
+        self.settle(packet.path);
         self.enter(packet, Port::Near);
         Ok(())
     }
@@ -60,6 +61,7 @@ impl Network {
     /// Let a packet leave the network at a stop.
     pub(super) fn stop(&mut self, packet: Packet, out: &mut Vec<(Outcome, Packet)>) {
         self.paths[packet.path as usize].count_exit(&packet);
+        self.settle(packet.path);
         out.push((Outcome::Delivered, packet));
     }
 }

@@ -27,6 +27,11 @@ pub struct Struck {
 }
 
 impl Struck {
+    /// Return whether packets are served in order of arrival, until another event or a packet that migrates here.
+    pub fn is_over(&self) -> bool {
+        self.migrated.is_empty() && self.migrating.is_empty() && self.late_fate.is_none() && self.apart.is_none()
+    }
+
     /// Return the fate of an arrival whose path has left this link; `None`: the path uses it.
     pub fn fate_of(&self, packet: &Packet) -> Option<QueueFate> {
         self.apart.as_ref().and_then(|apart| apart.fate(packet.crossing())).or(self.late_fate)
