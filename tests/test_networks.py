@@ -213,6 +213,34 @@ def test_the_commands_make_show_and_take_a_path(tmp_path):
     assert Path(file).exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--gap", "nan"], "'--gap': 'nan' is not a duration; expected a finite number of seconds"),
+        (["--queue", "inf"], "'--queue': 'inf' is not a duration"),
+        (["--gap", "20"], "--gap: 20 s; expected 0 to 5 s"),
+        (["--isl-loss", "nan"], "--isl-loss: nan; expected a probability from 0 to 1"),
+        (["--isl-loss", "1.5"], "--isl-loss: 1.5; expected a probability from 0 to 1"),
+        (["--pairs", "SYD-XXX"], "--pairs: 'SYD-XXX': 'XXX' is no known place; expected two places"),
+        (["--pairs", "38.72/-9.14-0/x"], "--pairs: '38.72/-9.14-0/x'; expected two places"),
+        (["--pairs", "0/0-0/0"], "--pairs: '0/0-0/0' is one place; expected two places"),
+    ],
+)
+def test_an_impossible_value_names_its_option(tmp_path, arguments, problem):
+    pairs = [] if "--pairs" in arguments else ["--pairs", "SYD-NYC"]
+    bad = bentpipe("network", "make", *pairs, *arguments, "--duration", "15", "-o", tmp_path / "N.parquet")
+    assert bad.returncode == 2
+    assert problem in bad.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_pairs_take_coordinates():
+    first, second = parse_pairs("-33.9/-18.4-38.7N/9.1W,0/-20/300-MIA")
+    assert (first.terminal[1].lat_deg, first.terminal[1].lon_deg) == (-33.9, -18.4)
+    assert [first.terminal[0], first.station[0], second.station[0]] == ["33.9S18.4W", "38.7N9.1W", "MIA"]
+    assert second.terminal[1].alt_m == 300
+
+
 def with_metadata(network, change):
     """Return the network with changed metadata, as a foreign file may have it."""
     from bentpipe.profiles.table import network_from_frame, profile_to_frame

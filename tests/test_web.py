@@ -182,8 +182,13 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     assert raced.returncode == 0, raced.stderr
     for arguments, message in (
         (["web", "load", tmp_path / "none.har", path], "none.har"),
-        (["web", "load", page, path, "--http", "4"], "http is '4'; expected 1, 2 or 3"),
-        (["web", "load", page, path, "--phase", "20"], "phase: 20 s; expected less than 20 s"),
+        (["web", "load", page, path, "--http", "4"], "--http: '4'; expected 1, 2 or 3"),
+        (["web", "load", page, path, "--phase", "20"], "--phase: 20 s; expected less than 20 s"),
+        (["web", "load", page, path, "--pause", "nan"], "--pause: 'nan' is not a duration"),
+        (
+            ["web", "load", page, path, "--phase", "19.9"],
+            "was complete over paths of 20 s; expected Profiles that are long enough",
+        ),
         (["web", "load", path, path], "JSON"),
     ):
         done = bentpipe(*arguments)

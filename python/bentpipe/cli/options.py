@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import MISSING
@@ -14,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.times import parse_duration_ns
 
 #: Format of a place, for help texts.
@@ -64,9 +65,13 @@ def duration(text: str | float) -> float:
         (60.0, 60.0, 300.0, 0.01)
     """
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        if not math.isfinite(seconds):
+            raise typer.BadParameter(f"{shown(str(text))} is not a duration; expected a finite number of seconds")
+        return seconds
     try:
         return parse_duration_ns(str(text), "", least_ns=0) / 1e9
     except UserError as error:

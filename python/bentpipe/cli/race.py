@@ -108,9 +108,9 @@ RecoveryOption = Annotated[
     str | None,
     typer.Option(
         "--recovery",
-        help="Loss recovery inside the network, each scheme with Runs of its own: none, satguard, linkguardian, with "
-        "tunables as in satguard:tries=2 (`bentpipe recovery` lists them). Runs then have one-way delays. "
-        "[default: none]",
+        help="Loss recovery inside the network, each scheme with Runs of its own: none, satguard, linkguardian, "
+        "tambur, mpep, with tunables as in satguard:tries=2 (`bentpipe recovery` lists them). Runs then have one-way "
+        "delays. [default: none]",
         show_default=False,
     ),
 ]

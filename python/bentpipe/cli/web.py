@@ -55,7 +55,8 @@ def show(page: Page, as_json: options.AsJson = False) -> None:
     sizes.sort(key=lambda row: -row[2])
     table("", ["host", "objects", "kB"], [[name, count, size // 1000] for name, count, size in sizes])
     if read.left_out:
-        note(f"{read.left_out} entries left out: not fetched over HTTP, or without a response")
+        entries = "1 entry" if read.left_out == 1 else f"{read.left_out} entries"
+        note(f"{entries} left out: not fetched over HTTP, or without a response")
 
 
 @app.command()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.apps.browser.chromium import find_chromium
 from bentpipe.apps.browser.page_server import Settings, write_certificate
 from bentpipe.apps.web.read import read_page
-from bentpipe.errors import BentpipeError, UserError
-from bentpipe.execution.pages import PageLoad
+from bentpipe.errors import BentpipeError
+from bentpipe.execution.pages import PageLoad, check_http
 from bentpipe.execution.program import run_program
 from bentpipe.experiments.recovery import parse_path_recovery, recovery_name
 
@@ -56,8 +56,7 @@ def load_in_browser(
         BentpipeError: The loads failed.
     """
     find_chromium()
-    if http not in ("1", "2", "3"):
-        raise UserError(http, where="http", expected="1, 2 or 3")
+    check_http(http)
     read = read_page(page)
     schemes = [recovery_name(parse_path_recovery(scheme)) for scheme in recovery]
     file = os.fspath(page) if read.name == os.fspath(page) else str(Path(page).absolute())

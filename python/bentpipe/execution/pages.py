@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, shown
 from bentpipe.execution import racing
 from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs.run_record import World
+from bentpipe.times import parse_duration_ns
 
 if TYPE_CHECKING:
     import os
@@ -98,6 +99,8 @@ def load_page(
         raise UserError(str(page), where="page", expected="a file without a comma in its name")
     if any("+" in scheme for scheme in schemes):
         raise UserError(" ".join(schemes), where="cc", expected="one controller per scheme")
+    check_http(http)
+    parse_duration_ns(pause, "pause", least_ns=0)
     shortest_s = min(path.duration_s for path in paths)
     if phase_s is not None and phase_s >= shortest_s:
         raise UserError(f"{phase_s:g} s", where="phase", expected=f"less than {shortest_s:g} s, the path's duration")
@@ -114,8 +117,19 @@ def load_page(
     )
     every = [each for run in result.runs for each in _loads_of(run, Path(page).stem, http)]
     if not every:
-        raise UserError("no load was complete", where="page", expected="Profiles that are long enough for one")
+        raise UserError(
+            f"no load of {shown(Path(page).stem)} was complete over paths of {shortest_s:g} s",
+            where="page",
+            expected="Profiles that are long enough for a load",
+            hint="a longer Profile, or a page with fewer bytes",
+        )
     return every
+
+
+def check_http(http: str) -> None:
+    """Raise `UserError` if there is no such version of HTTP."""
+    if http not in ("1", "2", "3"):
+        raise UserError(shown(http), where="http", expected="1, 2 or 3")
 
 
 def _loads_of(run: Run, page: str, http: str) -> list[PageLoad]:

@@ -172,7 +172,7 @@ def _read(path: str | os.PathLike[str], *kinds: _Kind) -> Profile | Network:
 
 _HINTS = {
     "Network": "`bentpipe network show` it, `bentpipe race` it, or take one path with `bentpipe network path`",
-    "Profile": "`bentpipe profile show` shows it; `bentpipe network make` makes a Network",
+    "Profile": "`bentpipe profile show`, or make a Network by `bentpipe network make`",
 }
 
 

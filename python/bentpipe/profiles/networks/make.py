@@ -39,6 +39,9 @@ _LEAST_QUEUE_BYTES = 15_000
 GAP_S = 0.05
 """How long a place has no link at a handover [s]; the public SatGuard prototype has no route for 50 ms."""
 
+LONGEST_GAP_S = 5.0
+"""Longest gap at a handover [s]: below a slot."""
+
 _SLOTS = {"period_ns": 15 * 10**9, "phase_ns": 12 * 10**9}
 
 
@@ -51,7 +54,9 @@ class Pair:
 
 
 def parse_pairs(text: str, where: str = "pairs") -> list[Pair]:
-    """Parse ``SYD-NYC,london-cape-town``: two names or IATA codes of `bentpipe.sites` each, the terminal first.
+    """Parse ``SYD-NYC,london-cape-town``: two places each, the terminal first.
+
+    A place is a name or an IATA code of `bentpipe.sites`, or ``lat/lon[/alt_m]`` as in ``0/-20-MIA``.
 
     Raises:
         UserError: A place is unknown, a pair has one place, or two pairs are equal.
@@ -59,6 +64,8 @@ def parse_pairs(text: str, where: str = "pairs") -> list[Pair]:
     Example:
         >>> [(pair.terminal[0], pair.station[0]) for pair in parse_pairs("SYD-NYC,london-cape-town")]
         [('SYD', 'NYC'), ('london', 'cape-town')]
+        >>> parse_pairs("-33.9/-18.4-38.7N/9.1W")[0].station[0]
+        '38.7N9.1W'
     """
     pairs = [_parse_pair(part.strip(), where) for part in text.split(",")]
     names = [(pair.terminal[0], pair.station[0]) for pair in pairs]
@@ -90,14 +97,17 @@ def _parse_pair(text: str, where: str) -> Pair:
     halves = [(text[:cut], text[cut + 1 :]) for cut in cuts]
     pairs = [(a, b) for a, b in halves if _known(a) is not None and _known(b) is not None]
     if not pairs:
-        if len(cuts) == 1:  # say which place is unknown
-            [parse_place(half) for half in halves[0]]
+        unknown = next((half for half in halves[0] if _known(half) is None), None) if len(cuts) == 1 else None
         raise UserError(
-            shown(text), where=where, expected="two places of `bentpipe sites`, such as SYD-NYC or london-johannesburg"
+            shown(text) if unknown is None else f"{shown(text)}: {shown(unknown)} is no known place",
+            where=where,
+            expected="two places of `bentpipe sites`, such as SYD-NYC or london-johannesburg, or lat/lon for a place, "
+            "such as 38.72/-9.14-NYC",
         )
-    (terminal, first), (station, second) = ((_name(half), _known(half)) for half in pairs[0])
+    first, second = (_known(half) for half in pairs[0])
     assert first is not None  # they are known
     assert second is not None
+    terminal, station = (_name(half, place) for half, place in zip(pairs[0], (first, second), strict=True))
     if (first.lat_deg, first.lon_deg) == (second.lat_deg, second.lon_deg):
         raise UserError(f"{shown(text)} is one place", where=where, expected="two places")
     return Pair((terminal, first), (station, second))
@@ -105,12 +115,14 @@ def _parse_pair(text: str, where: str) -> Pair:
 
 def _known(text: str) -> Place | None:
     try:
-        return parse_place(text)
+        return parse_place(text.replace("/", ","))
     except UserError:
         return None
 
 
-def _name(text: str) -> str:
+def _name(text: str, place: Place) -> str:
+    if "/" in text:
+        return place.name
     return text.upper() if len(text) == 3 else text.lower()
 
 
@@ -161,6 +173,10 @@ def make_network(
     duration_ns = duration_to_ns(duration_s)
     if not 0 < queue_s <= _LONGEST_QUEUE_S:
         raise UserError(f"{queue_s:g} s", where="queue", expected=f"above 0 s, at most {_LONGEST_QUEUE_S:g} s")
+    if not 0 <= gap_s <= LONGEST_GAP_S:
+        raise UserError(f"{gap_s:g} s", where="gap_s", expected=f"0 to {LONGEST_GAP_S:g} s")
+    if not 0 <= isl_loss <= 1:
+        raise UserError(f"{isl_loss:g}", where="isl_loss", expected="a probability from 0 to 1")
     if not 0 <= seed < 2**64:
         raise UserError(f"{seed}", where="seed", expected="0 to 2^64 - 1")
     policy = DEFAULT_POLICY if policy is None else policy
