@@ -87,6 +87,8 @@ pub struct Quic {
     handshake: Handshake,
     /// Whether the other end's address is validated, and the bytes received and sent until then.
     is_validated: bool,
+    /// Whether the other end is known to have validated this end's address (`PeerCompletedAddressValidation` of RFC 9002).
+    peer_has_validated: bool,
     bytes_received: u64,
     bytes_sent: u64,
     sent: [SentPackets; 2],
@@ -136,6 +138,7 @@ impl Quic {
             role,
             handshake: Handshake::Open,
             is_validated: role == Role::Client,
+            peer_has_validated: role == Role::Server,
             bytes_received: 0,
             bytes_sent: 0,
             sent: [SentPackets::default(), SentPackets::default()],
@@ -268,6 +271,7 @@ impl Quic {
     fn confirm(&mut self) {
         self.handshake = Handshake::Confirmed;
         self.is_validated = true;
+        self.peer_has_validated = true;
         self.sent[0].discard();
         self.received[0].discard();
         self.crypto_out.clear();

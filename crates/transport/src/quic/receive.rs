@@ -3,7 +3,7 @@
 use super::rtt::MAX_ACK_DELAY;
 use super::sent::is_persistent_congestion;
 use super::window::Acked;
-use super::wire::{AckFrame, CRYPTO, QuicPacket, Space};
+use super::wire::{AckFrame, CRYPTO, Chunk, QuicPacket, Space};
 use super::{CLIENT_FINISHED, CLIENT_HELLO, Handshake, Quic, Role, SERVER_FLIGHT};
 use crate::stats::FlowEvent;
 use crate::tcp::StateProbe;
@@ -40,7 +40,9 @@ impl Quic {
 
     fn process(&mut self, now: Time, packet: &QuicPacket) {
         let space = packet.space as usize;
-        self.received[space].on_packet(now, packet.number, packet.is_ack_eliciting());
+        if !self.received[space].on_packet(now, packet.number, packet.is_ack_eliciting()) {
+            return;
+        }
         if packet.close {
             self.is_closed_by_peer = true;
             self.outgoing.clear();
@@ -52,7 +54,7 @@ impl Quic {
         }
         for chunk in &packet.chunks {
             if chunk.stream == CRYPTO {
-                self.crypto_in.on_chunk(now, chunk);
+                self.on_crypto(now, chunk);
             } else if self.incoming.on_chunk(now, chunk) {
                 self.delays.push(now.since(chunk.first_sent));
             }
@@ -68,6 +70,14 @@ impl Quic {
         }
         if packet.space == Space::Handshake {
             self.advance_handshake(now);
+        }
+    }
+
+    fn on_crypto(&mut self, now: Time, chunk: &Chunk) {
+        let had_begun = self.crypto_in.delivered_on(CRYPTO) > 0;
+        self.crypto_in.on_chunk(now, chunk);
+        if self.role == Role::Client && !had_begun && self.crypto_in.delivered_on(CRYPTO) > 0 {
+            self.pto_count = 0; // it answers in Handshake packets, and discards its Initial keys (RFC 9001 §4.9.1, RFC 9002 §6.2.2)
         }
     }
 
@@ -122,6 +132,9 @@ impl Quic {
         self.window.rate.begin();
         let mut packets = 0;
         for (number, packet) in &acked {
+            // The server has read what only the receiver of its packets could send: a Handshake or 1-RTT packet.
+            let has_finished = packet.chunks.iter().any(|chunk| chunk.stream == CRYPTO && chunk.offset >= CLIENT_HELLO);
+            self.peer_has_validated |= space == Space::Data || packet.ack_largest.is_some() || has_finished;
             if packet.is_in_flight && space == Space::Data {
                 packets += 1;
                 #[allow(clippy::cast_possible_truncation)] // 2^32 packets are 5 TB
@@ -134,7 +147,10 @@ impl Quic {
                 self.received[space as usize].forget_below(largest);
             }
         }
-        self.pto_count = 0;
+        // A server may take long to answer in the handshake; the backoff saves it from repeated probes (RFC 9002 §6.2.1).
+        if self.peer_has_validated {
+            self.pto_count = 0;
+        }
         let lost = self.detect_losses(now, space);
         if space == Space::Handshake {
             return;

@@ -1,5 +1,6 @@
 //! Both ends of a connection over a made path.
 
+use super::wire::{AckFrame, Chunk, Control};
 use super::*;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hints::Facts;
@@ -128,6 +129,45 @@ fn a_server_whose_flight_is_lost_waits_for_the_clients_probe() {
     pair.run(10, &mut path, |pair| pair.ends[0].is_established());
     assert!(pair.now.since(Time::ZERO) < Nanos::from_secs(3), "{:?}", pair.now);
     assert!(pair.bytes[1] <= 3 * pair.bytes[0]);
+}
+
+#[test]
+fn a_client_keeps_its_backoff_until_the_server_has_validated_its_address() {
+    // The server's packets are lost but for a bare acknowledgement of the client's first probe, which shows nothing.
+    let mut pair = Pair::new();
+    let mut path = |side: usize, _: u64, now: Time, _: &QuicPacket| if side == 1 { vec![] } else { vec![now + DELAY] };
+    pair.run(10, &mut path, |pair| pair.ends[0].pto_count == 2);
+    let ack = AckFrame { ranges: vec![(1, 1)], delay: Nanos::ZERO };
+    let bare = |ack: AckFrame, chunks: Vec<Chunk>| QuicPacket {
+        space: Space::Handshake,
+        number: if chunks.is_empty() { 7 } else { 8 },
+        ack: Some(ack),
+        chunks,
+        control: Control::default(),
+        close: false,
+        bytes: 100,
+    };
+    pair.ends[0].on_packet(pair.now, bare(ack.clone(), vec![]));
+    assert_eq!(pair.ends[0].pto_count, 2);
+    assert!(pair.ends[0].wake_at().is_some(), "it goes on probing");
+    // The server's flight begins: the client's Initial keys are discarded, and its timer begins anew.
+    let hello = Chunk { stream: CRYPTO, offset: 0, len: 500, fin: false, first_sent: pair.now };
+    pair.ends[0].on_packet(pair.now, bare(ack, vec![hello]));
+    assert_eq!(pair.ends[0].pto_count, 0);
+}
+
+#[test]
+fn a_duplicate_is_neither_processed_nor_acknowledged() {
+    let acks = |copies: usize| {
+        let mut path = |side: usize, _: u64, now: Time, _: &QuicPacket| {
+            (0..if side == 1 { copies } else { 1 }).map(|copy| now + DELAY + Nanos::from_millis(3 * copy as u64)).collect()
+        };
+        let mut pair = Pair::established(&mut path);
+        pair.ends[1].write(0, Bytes(200_000));
+        pair.run(10, &mut path, |pair| pair.complete[0].len() == 1);
+        (pair.sent[0], pair.now, pair.ends[1].stats().cwnd)
+    };
+    assert_eq!(acks(1), acks(3));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is due: losses by their age, probes (PTO), acknowledgements, paced departures.
 
 use super::wire::{CRYPTO, Space};
-use super::{Handshake, Quic, Role};
+use super::{Handshake, Quic};
 use crate::stats::FlowEvent;
 use bentpipe_profile::{Nanos, Time};
 
@@ -39,7 +39,8 @@ impl Quic {
             let sent = &self.sent[space as usize];
             sent.last_ack_eliciting() + Nanos(duration.0.saturating_mul(1 << self.pto_count.min(MOST_DOUBLINGS)))
         };
-        let is_waiting = self.role == Role::Client && self.handshake == Handshake::Open && self.sent[0].next() > 0;
+        // A client probes until the server has validated its address, even with nothing in flight (RFC 9002 §6.2.2.1).
+        let is_waiting = !self.peer_has_validated && self.sent[0].next() > 0;
         let spaces = Space::BOTH.into_iter().filter(|&space| match space {
             Space::Handshake => self.sent[0].in_flight() > 0 || is_waiting,
             Space::Data => self.handshake == Handshake::Confirmed && self.sent[1].in_flight() > 0,
