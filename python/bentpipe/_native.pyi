@@ -129,6 +129,14 @@ def ping(
     bytes: int,  # noqa: A002 - the native module's name
     seed: int,
 ) -> NDArray[np.float64]: ...
+def one_way_delays(
+    profile: Profile,
+    up_s: NDArray[np.float64],
+    down_s: NDArray[np.float64],
+    bytes: int,
+    recovery: str | None,
+    seed: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def ping_replies(
     block: bytes, first_line: int
 ) -> tuple[

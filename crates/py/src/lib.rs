@@ -35,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recovery::recovery_schemes, module)?)?;
     module.add_function(wrap_pyfunction!(recovery::read_recovery_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(sim::ping, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::one_way_delays, module)?)?;
     module.add_function(wrap_pyfunction!(logs::ping_replies, module)?)?;
     module.add_function(wrap_pyfunction!(logs::table_rows, module)?)?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;

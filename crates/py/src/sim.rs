@@ -1,4 +1,4 @@
-//! `bentpipe._native.simulate`, `ping`, `RunData` and `controllers`.
+//! `bentpipe._native.simulate`, `ping`, `one_way_delays`, `RunData` and `controllers`.
 
 use crate::app::AppRegistry;
 use crate::error::{controller_error, user_error};
@@ -10,7 +10,7 @@ use bentpipe_cc::hook_trace::Traces;
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::AppSpec;
-use bentpipe_profile::experiment::Experiment;
+use bentpipe_profile::experiment::{Experiment, RecoverySpec};
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::run::{Column, Row, RunSink};
 use bentpipe_profile::tunables::{Allowed, OptionSpec, Value};
@@ -158,6 +158,25 @@ pub fn ping<'py>(
     let rtts = py.detach(|| bentpipe_sim::ping(&profile.0, &sent, bytes, seed)).map_err(user_error)?;
     let rtt_ms: Vec<f64> = rtts.into_iter().map(|rtt| rtt.map_or(f64::NAN, Nanos::as_millis_f64)).collect();
     Ok(rtt_ms.into_pyarray(py))
+}
+
+/// Return the one-way delays [ms] of datagrams sent upwards and downwards at these times; NaN: lost. `recovery`: a scheme as JSON.
+#[pyfunction]
+pub fn one_way_delays<'py>(
+    py: Python<'py>,
+    profile: &PyProfile,
+    up_s: PyReadonlyArray1<'_, f64>,
+    down_s: PyReadonlyArray1<'_, f64>,
+    bytes: u32,
+    recovery: Option<&str>,
+    seed: u64,
+) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
+    let recovery: Option<RecoverySpec> = recovery.map(serde_json::from_str).transpose().map_err(user_error)?;
+    let [up, down] = [up_s, down_s].map(|sent| sent.as_array().to_vec());
+    let delays =
+        py.detach(|| bentpipe_sim::one_way_delays(&profile.0, [&up, &down], bytes, recovery.as_ref(), seed)).map_err(user_error)?;
+    let [up, down] = delays.map(|delays| delays.into_iter().map(|delay| delay.map_or(f64::NAN, Nanos::as_millis_f64)).collect::<Vec<_>>());
+    Ok((up.into_pyarray(py), down.into_pyarray(py)))
 }
 
 /// Return every congestion controller: name, status, description, source, required path hint, tunables.

@@ -14,6 +14,7 @@
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
 //! | [`pings`] | echo requests over a Profile, without flows |
+//! | [`probes`] | datagrams over a Profile, without flows, with recovery |
 
 pub mod batches;
 pub mod connection;
@@ -26,6 +27,7 @@ mod one_way;
 pub mod output;
 pub mod payloads;
 pub mod pings;
+pub mod probes;
 mod proxy;
 mod quic;
 pub mod simulation;
@@ -40,4 +42,5 @@ mod tests;
 
 pub use error::SimError;
 pub use pings::ping;
+pub use probes::one_way_delays;
 pub use simulation::{AppPlugins, RunData, Simulation};
