@@ -34,6 +34,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
     "emulator": ("emulator", "delay, capacity, loss and handovers as measured by a program inside"),
     "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
+    "nodes": (
+        "nodes",
+        "datagrams through nodes that exchange real packets against the simulator: recovered losses and delays",
+    ),
     "calls": (
         "calls",
         "a simulated call against calls between two real browsers, over ten paths: twenty minutes",
@@ -67,6 +71,7 @@ NEEDS: Mapping[str, str] = {
     "emulator": "emu",
     "emulator-faults": "emu",
     "applications": "emu",
+    "nodes": "emu",
     "calls": "emu",
 }
 

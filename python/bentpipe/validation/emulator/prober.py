@@ -1,4 +1,4 @@
-"""Traffic with the kernel's timestamps and counters: ``python prober.py send|receive|flood|count|stream|drain …``.
+"""Traffic with the kernel's timestamps and counters: ``python prober.py send|receive|exchange|flood|count|stream|drain …``.
 
 Runs inside the two namespaces of an emulation and imports nothing of the emulator: it measures what a program observes.
 """
@@ -92,6 +92,38 @@ def receive(file: str, beside: list[str]) -> None:
         data, controls, _, _ = sock.recvmsg(2048, 64)
         at = next((_nanoseconds(data) for level, kind, data in controls if kind == SO_TIMESTAMPNS), 0)
         rows.extend((struct.unpack_from("!I", data)[0], at, len(data) + HEADERS_BYTES))
+
+
+def exchange(file: str, count: int, every_s: float, size: int, server: str | None) -> None:
+    """Send packets as `send` does and receive the other end's; write the times of both [ns of UTC].
+
+    The end without a `server` waits for the other's first packet, and ends a second after its last one; the other end
+    two seconds later, as its end is the emulation's.
+    """
+    sock = _listener(0 if server else PORT)
+    if server is None:
+        _, _, _, peer = sock.recvmsg(2048)
+        sock.connect(peer)
+    else:
+        sock.connect((socket.gethostbyname(server), PORT))
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)
+    sent: list[int | None] = [None] * count
+    arrived: list[int | None] = [None] * count
+    padding = bytes(size - HEADERS_BYTES - 4)
+    begin = time.monotonic() + 0.05
+    for number in range(count + round((3 if server else 1) / every_s)):
+        time.sleep(max(0.0, begin + number * every_s - time.monotonic()))
+        if number < count:
+            with contextlib.suppress(ConnectionRefusedError):  # the other end may have ended
+                sock.send(struct.pack("!I", number) + padding)
+        _sent(sock, sent)
+        with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+            while True:
+                data, controls, _, _ = sock.recvmsg(2048, 256, socket.MSG_DONTWAIT)
+                at = next((_nanoseconds(data) for _, kind, data in controls if kind == SO_TIMESTAMPNS), None)
+                arrived[struct.unpack_from("!I", data)[0]] = at
+    _write(file, {"sent": sent, "arrived": arrived, "overflowed": _overflowed(sock)})
 
 
 def count(file: str, port: int) -> None:
@@ -204,6 +236,8 @@ if __name__ == "__main__":
         send(rest[0], int(rest[1]), float(rest[2]), int(rest[3]))
     elif mode == "receive":
         receive(rest[0], rest[1:])
+    elif mode == "exchange":
+        exchange(rest[0], int(rest[1]), float(rest[2]), int(rest[3]), (rest[4:] or [None])[0])
     elif mode == "flood":
         flood(float(rest[0]), float(rest[1]), int(rest[2]))
     elif mode == "count":
