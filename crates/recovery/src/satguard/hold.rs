@@ -38,13 +38,21 @@ pub struct HoldLimit {
     gaps: Vec<(Time, Time)>,
     /// The first gap that may not be over.
     next_gap: usize,
+    /// Added to each hold: how late real nodes may be. A recovery that takes exactly as long as the limit is common, as packets leave at grants.
+    slack: Nanos,
 }
 
 impl HoldLimit {
     /// Create a limit. `hop_rtt`: the longest RTT of a hop with recovery. `adapts`: whether it follows the recoveries. `gaps`: begin and end of the gaps of handovers, in order of time.
     #[must_use]
     pub const fn new(hop_rtt: HopRtt, adapts: bool, gaps: Vec<(Time, Time)>) -> Self {
-        Self { hop_rtt, adapts, recovery: None, gaps, next_gap: 0 }
+        Self { hop_rtt, adapts, recovery: None, gaps, next_gap: 0, slack: Nanos::ZERO }
+    }
+
+    /// Add `slack` to each hold.
+    #[must_use]
+    pub fn with_slack(self, slack: Nanos) -> Self {
+        Self { slack, ..self }
     }
 
     /// Record how long a gap in a flow took to be filled.
@@ -71,7 +79,7 @@ impl HoldLimit {
         while self.gaps.get(self.next_gap).is_some_and(|(_, end)| *end <= now) {
             self.next_gap += 1;
         }
-        let mut deadline = now + self.longest(now);
+        let mut deadline = now + self.longest(now) + self.slack;
         for &(begin, end) in &self.gaps[self.next_gap..] {
             if begin > deadline {
                 break;
@@ -104,5 +112,7 @@ mod tests {
         let mut limit = HoldLimit::new(HopRtt::Constant(Nanos(100)), true, gaps);
         let holds: Vec<_> = [600, 800, 1200, 1500, 5050].map(|now| limit.deadline(Time(now)).0 - now).to_vec();
         assert_eq!(holds, [300, 800, 600, 300, 350]);
+        let late = HoldLimit::new(HopRtt::Constant(Nanos(100)), true, vec![]).with_slack(Nanos(7)).deadline(Time(0));
+        assert_eq!(late, Time(307));
     }
 }

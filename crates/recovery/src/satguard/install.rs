@@ -93,15 +93,15 @@ pub(super) fn link_end(
     LinkEnd::new(config, timer, cache(spec, link, direction, options), Arc::clone(overhead))
 }
 
-/// Return ingress and egress of one direction of a path.
-pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, overhead: &Arc<Overhead>) -> [Box<dyn Element>; 2] {
+/// Return ingress and egress of one direction of a path. `slack`: added to each hold.
+pub(super) fn path_ends(path: &Path, mut rtt: HopRtt, options: &Options, slack: Nanos, overhead: &Arc<Overhead>) -> [Box<dyn Element>; 2] {
     // Packets that were lost before a handover arrive over the new link: after the gap and a crossing of that link.
     let mut gap = |event: &Event| {
         let attach = event.at_ns + event.interruption_ns;
         (event.at_ns, attach + rtt.at(attach))
     };
     let gaps: Vec<_> = handovers(path).map(|change| gap(change.event)).collect();
-    let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps));
+    let reorder = Reorder::new(HoldLimit::new(rtt, options.hold == Hold::Adaptive, gaps).with_slack(slack));
     [Box::new(Ingress::new(options.marked(), Arc::clone(overhead))), Box::new(Egress::new(reorder, options.marked(), Arc::clone(overhead)))]
 }
 
@@ -124,7 +124,7 @@ pub fn install(network: &mut Network, spec: &NetworkSpec, options: &Options) -> 
     for (number, path) in spec.paths().iter().enumerate() {
         for direction in Direction::BOTH {
             let rtt = hop_rtts(spec, path, &links, direction, options);
-            network.set_path_ends(number, direction, path_ends(path, rtt, options, &overhead))?;
+            network.set_path_ends(number, direction, path_ends(path, rtt, options, Nanos::ZERO, &overhead))?;
         }
     }
     Ok(overhead)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use super::label::{is_migrated, set_migrated};
 
-/// How late real nodes may be: timers wait this much longer. Chosen here: as late as makes a Run of the emulator invalid.
+/// How late real nodes may be: timers and holds are this much longer. Chosen here: as late as makes a Run of the emulator invalid.
 const SLACK: Nanos = Nanos::from_millis(1);
 
 /// The scheme of a node: which elements stand at its ends of links and paths.
@@ -51,7 +51,7 @@ impl Node {
         let links = lossy_links(&self.spec);
         let path = self.spec.paths().first().filter(|_| self.options.order && !links.is_empty())?;
         let rtt = hop_rtts(&self.spec, path, &links, direction, &self.options);
-        Some(path_ends(path, rtt, &self.options, &self.overhead))
+        Some(path_ends(path, rtt, &self.options, SLACK, &self.overhead))
     }
 
     /// Return whether packets carry a number in their flow.
