@@ -133,7 +133,7 @@ def one_way_delays(
     profile: Profile,
     up_s: NDArray[np.float64],
     down_s: NDArray[np.float64],
-    bytes: int,
+    size_bytes: int,
     recovery: str | None,
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

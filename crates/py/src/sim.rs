@@ -167,14 +167,14 @@ pub fn one_way_delays<'py>(
     profile: &PyProfile,
     up_s: PyReadonlyArray1<'_, f64>,
     down_s: PyReadonlyArray1<'_, f64>,
-    bytes: u32,
+    size_bytes: u32,
     recovery: Option<&str>,
     seed: u64,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
     let recovery: Option<RecoverySpec> = recovery.map(serde_json::from_str).transpose().map_err(user_error)?;
     let [up, down] = [up_s, down_s].map(|sent| sent.as_array().to_vec());
     let delays =
-        py.detach(|| bentpipe_sim::one_way_delays(&profile.0, [&up, &down], bytes, recovery.as_ref(), seed)).map_err(user_error)?;
+        py.detach(|| bentpipe_sim::one_way_delays(&profile.0, [&up, &down], size_bytes, recovery.as_ref(), seed)).map_err(user_error)?;
     let [up, down] = delays.map(|delays| delays.into_iter().map(|delay| delay.map_or(f64::NAN, Nanos::as_millis_f64)).collect::<Vec<_>>());
     Ok((up.into_pyarray(py), down.into_pyarray(py)))
 }

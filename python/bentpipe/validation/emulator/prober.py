@@ -1,4 +1,4 @@
-"""Traffic with the kernel's timestamps and counters: ``python prober.py send|receive|exchange|flood|count|stream|drain …``.
+"""Traffic with the kernel's timestamps and counters: ``prober.py send|receive|exchange|flood|count|stream|drain …``.
 
 Runs inside the two namespaces of an emulation and imports nothing of the emulator: it measures what a program observes.
 """
@@ -113,7 +113,7 @@ def exchange(file: str, count: int, every_s: float, size: int, server: str | Non
     sent: list[int | None] = [None] * count
     arrived: list[int | None] = [None] * count
     padding = bytes(size - HEADERS_BYTES - 4)
-    phases = random.Random(1)  # noqa: S311 - no secret
+    phases = random.Random(1)
     begin = time.monotonic() + 0.05
     for number in range(count + round((3 if server else 1) / every_s)):
         time.sleep(max(0.0, begin + (number + phases.random()) * every_s - time.monotonic()))
@@ -240,7 +240,7 @@ if __name__ == "__main__":
     elif mode == "receive":
         receive(rest[0], rest[1:])
     elif mode == "exchange":
-        exchange(rest[0], int(rest[1]), float(rest[2]), int(rest[3]), (rest[4:] or [None])[0])
+        exchange(rest[0], int(rest[1]), float(rest[2]), int(rest[3]), rest[4] if rest[4:] else None)
     elif mode == "flood":
         flood(float(rest[0]), float(rest[1]), int(rest[2]))
     elif mode == "count":

@@ -58,10 +58,20 @@ def compare(name: str, direction: str, pairs: Mapping[str, Pair]) -> list[Row]:
     def of(scheme: str, world: int, draw: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.concatenate([seconds[scheme, world][second] for second in draw])
 
-    row("recovered share of the losses", "", lambda world, draw: recovered(*(of(s, world, draw) for s in pairs)))
+    def share(world: int, draw: NDArray[np.int64]) -> float:
+        return recovered(of("none", world, draw), of("satguard", world, draw))
+
+    row("recovered share of the losses", "", share)
     for scheme in pairs:
-        row(f"{scheme}: mean delay", " [ms]", lambda w, draw, s=scheme: float(np.nanmean(of(s, w, draw))))
-        row(f"{scheme}: 99th percentile", " [ms]", lambda w, draw, s=scheme: float(np.nanquantile(of(s, w, draw), 0.99)))
+
+        def mean(world: int, draw: NDArray[np.int64], scheme: str = scheme) -> float:
+            return float(np.nanmean(of(scheme, world, draw)))
+
+        def tail(world: int, draw: NDArray[np.int64], scheme: str = scheme) -> float:
+            return float(np.nanquantile(of(scheme, world, draw), 0.99))
+
+        row(f"{scheme}: mean delay", " [ms]", mean)
+        row(f"{scheme}: 99th percentile", " [ms]", tail)
     return rows
 
 
