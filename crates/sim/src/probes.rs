@@ -7,7 +7,7 @@ use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, ProfileError, Str
 use bentpipe_recovery::marking::Marked;
 use bentpipe_recovery::registry::install;
 
-/// Hash of the datagrams' flow: FSeq is counted by it and the direction. Any number but 0, which packets without a flow have.
+/// Hash of the datagrams' flow: `FSeq` is counted by it and the direction. Any number but 0, which packets without a flow have.
 const FLOW_HASH: u32 = 1;
 
 /// Return the one-way delay of each datagram, by direction; `None`: it was lost, or there was no path.
