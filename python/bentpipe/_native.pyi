@@ -136,7 +136,7 @@ def one_way_delays(
     size_bytes: int,
     recovery: str | None,
     seed: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+) -> list[NDArray[np.float64]]: ...
 def ping_replies(
     block: bytes, first_line: int
 ) -> tuple[

@@ -170,13 +170,13 @@ pub fn one_way_delays<'py>(
     size_bytes: u32,
     recovery: Option<&str>,
     seed: u64,
-) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
+) -> PyResult<[Bound<'py, PyArray1<f64>>; 2]> {
     let recovery: Option<RecoverySpec> = recovery.map(serde_json::from_str).transpose().map_err(user_error)?;
     let [up, down] = [up_s, down_s].map(|sent| sent.as_array().to_vec());
     let delays =
         py.detach(|| bentpipe_sim::one_way_delays(&profile.0, [&up, &down], size_bytes, recovery.as_ref(), seed)).map_err(user_error)?;
-    let [up, down] = delays.map(|delays| delays.into_iter().map(|delay| delay.map_or(f64::NAN, Nanos::as_millis_f64)).collect::<Vec<_>>());
-    Ok((up.into_pyarray(py), down.into_pyarray(py)))
+    let in_ms = |delay: Option<Nanos>| delay.map_or(f64::NAN, Nanos::as_millis_f64);
+    Ok(delays.map(|delays| delays.into_iter().map(in_ms).collect::<Vec<_>>().into_pyarray(py)))
 }
 
 /// Return every congestion controller: name, status, description, source, required path hint, tunables.
