@@ -4,7 +4,6 @@ use crate::error::SimError;
 use bentpipe_link::{Network, Outcome, Packet};
 use bentpipe_profile::experiment::RecoverySpec;
 use bentpipe_profile::{Direction, Nanos, NetworkSpec, Profile, ProfileError, Streams, Time};
-use bentpipe_recovery::marking::Marked;
 use bentpipe_recovery::registry::install;
 
 /// Hash of the datagrams' flow: `FSeq` is counted by it and the direction. Any number but 0, which packets without a flow have.
@@ -34,7 +33,7 @@ pub fn one_way_delays(
     let spec = NetworkSpec::from_profiles(&[profile])?;
     let mut network = Network::new(&spec, Streams::new(seed))?;
     if let Some(recovery) = recovery {
-        install(&recovery.scheme, &recovery.options, &mut network, &spec, &Marked::All)?;
+        install(&recovery.scheme, &recovery.options, &mut network, &spec)?;
     }
     let (mut delays, mut outcomes) = (sent_s.map(|sent| vec![None; sent.len()]), Vec::new());
     let mut take = |outcomes: &mut Vec<(Outcome, Packet)>| {
