@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from emulation import bentpipe
@@ -49,3 +50,9 @@ def test_a_page_is_loaded_with_each_version_of_http(path, http):
     assert 60 < row["fcp_ms"] < row["plt_ms"]
     assert row["speed_index_ms"] > 60
     assert row["lcp_ms"] >= row["fcp_ms"]
+    assert row["scheme"] == "none"
+    assert row["cc"] == (
+        "reno" if http == "3" else Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    )
+    assert 120 < row["byte_index_ms"] < row["plt_ms"]
+    assert 120 < row["object_index_ms"] < row["plt_ms"]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from emulation import bentpipe
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.pages import load_page
 from bentpipe.experiments.apps import parse_app
 from bentpipe.profiles import preset_profile
+from bentpipe.runs.store import find_runs
 
 
 def entry(url, begin_ms, took_ms=50, size=10_000, mime="text/html", **more):
@@ -150,11 +152,33 @@ def test_page_load_times_follow_from_round_trips_and_computation(page):
     assert longer[0].plt_ms > 1.6 * times["2"][0]
 
 
+def test_the_indices_of_a_load_are_means_of_its_arrivals(page):
+    path = preset_profile("dumbbell:rate=20mbit,rtt=60ms,queue=100ms", 20.0)
+    loads = load_page(page, [path], ["cubic"], loads=3, phase_s=0.0)
+    app = f"web:{page},http=2,n=3"
+    items = bp.Experiment(bp.Profile(path), schemes=["cubic"], app=app, phase=0).simulate()[0].applications()
+    pages = items.filter(pl.col("kind") == "page")
+    for number, each in enumerate(loads):
+        first = pages["id"][number]
+        own = items.filter((pl.col("kind") == "object") & pl.col("id").is_between(first + 1, first + 4))
+        at_ms = ((own["completed_s"] - pages["start_s"][number]) * 1e3).to_numpy()
+        assert each.object_index_ms == pytest.approx(at_ms.mean())
+        assert each.byte_index_ms == pytest.approx((at_ms * own["bytes"].to_numpy()).sum() / own["bytes"].sum())
+        assert 180 < each.byte_index_ms < each.plt_ms == pytest.approx(at_ms.max())
+
+
 def test_the_same_loads_have_the_same_times(page):
     path = bp.Profile.make(site="louvain", to="london", duration=30, seed=1).native
     first, second = (load_page(page, [path], ["bbr"], loads=4, recovery="none,satguard") for _ in range(2))
     assert first == second
-    assert {each.scheme for each in first} == {"bbr/none", "bbr/satguard"}
+    assert {(each.cc, each.scheme) for each in first} == {("bbr", "none"), ("bbr", "satguard")}
+    assert {each.scheme for each in load_page(page, [path], ["bbr"], loads=1)} == {"none"}
+
+
+def test_loads_begin_at_the_start_of_every_path_with_every_seed(page, tmp_path):
+    paths = [bp.Profile.make(site="louvain", to="london", duration=s, name=f"for-{s}").native for s in (20, 50)]
+    load_page(page, paths, ["cubic"], loads=1, seeds=2, out=tmp_path / "out")
+    assert [run.offset_s for run in find_runs(tmp_path / "out")] == [0] * 4
 
 
 def test_a_page_loads_over_every_path_of_a_network(page):
@@ -172,6 +196,7 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     loads = json.loads(done.stdout)["loads"]
     keys = {"page", "scheme", "plt_ms", "speed_index_ms", "fcp_ms", "http", "world"}
     assert len(loads) == 3
+    assert {(each["scheme"], each["cc"], each["speed_index_ms"]) for each in loads} == {("none", "cubic", None)}
     assert all(keys <= each.keys() for each in loads)
     later = bentpipe("web", "load", page, path, "--loads", 2, "--phase", 5, "--json")
     assert [each["load"] for each in json.loads(later.stdout)["loads"]] == [0, 1]

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import stat
+from collections import Counter
+from itertools import islice
 
 import pytest
 from emulation import bentpipe
@@ -14,7 +16,7 @@ from PIL import Image
 
 from bentpipe.apps.browser.page_loader import flags
 from bentpipe.apps.browser.page_server import Application, Settings, write_certificate
-from bentpipe.apps.browser.replay import HEADER_BYTES, Replay, host_name
+from bentpipe.apps.browser.replay import CHUNK_BYTES, HEADER_BYTES, Replay, host_name
 from bentpipe.apps.browser.speed_index import speed_index_ms
 from bentpipe.apps.web.built_in import median_page
 from bentpipe.apps.web.page import Page, PageObject
@@ -29,15 +31,19 @@ def replay():
     return Replay.of(median_page(), 8443)
 
 
+def content(body):
+    return b"".join(body.chunks())
+
+
 def test_every_object_has_its_size_and_kind(replay):
     page = median_page()
     assert replay.kinds == tuple(each.kind for each in page.objects)
     sizes = [each.response_bytes - HEADER_BYTES for each in page.objects]
-    assert list(map(len, replay.bodies)) == sizes
-    image = Image.open(io.BytesIO(replay.bodies[replay.kinds.index("image")]))
+    assert [each.size for each in replay.bodies] == [len(content(each)) for each in replay.bodies] == sizes
+    image = Image.open(io.BytesIO(content(replay.bodies[replay.kinds.index("image")])))
     image.load()
     assert image.size == (22, 6)
-    text = replay.bodies[0].decode()
+    text = content(replay.bodies[0]).decode()
     assert text.startswith("<!doctype html>")
     graph = json.loads(text.partition("const GRAPH = ")[2].partition(";\n")[0])
     assert [row[2] for row in graph[1:]] == [each.after for each in page.objects[1:]]
@@ -55,7 +61,19 @@ def test_objects_of_any_size_are_never_longer_than_recorded_unless_they_must_be(
     made = Replay.of(Page("p", ("a", "b", "c"), (first, *rest)), 1)
     for each, body in zip(rest, made.bodies[1:], strict=True):
         least = 120 if each.kind == "image" else 0  # an image is at least itself
-        assert len(body) <= max(least, each.response_bytes)
+        assert body.size <= max(least, each.response_bytes)
+
+
+def test_a_page_that_is_larger_than_memory_is_sent_in_parts():
+    first = PageObject("u", 0, 400, 1 << 32, None, 0, "document")
+    rest = [PageObject("u", 0, 400, 1 << 32, 0, 0, kind) for kind in ("style", "image", "other") * 17]
+    made = Replay.of(Page("p", ("a",), (first, *rest)), 1)
+    assert sum(each.size for each in made.bodies) == 52 * ((1 << 32) - HEADER_BYTES)
+    for body in made.bodies[:4]:
+        chunks = Counter(map(len, body.chunks()))
+        assert sum(size * count for size, count in chunks.items()) == body.size
+        assert max(chunks) < 2 * CHUNK_BYTES
+    assert len({id(chunk) for body in made.bodies[2:5] for chunk in islice(body.chunks(), 1, 9)}) <= 2
 
 
 def ask(replay, path, kind="http"):
@@ -65,12 +83,14 @@ def ask(replay, path, kind="http"):
         sent.append(message)
 
     asyncio.run(Application(replay)({"type": kind, "path": path}, None, send))
-    return sent[0]["status"], dict(sent[0]["headers"])[b"content-type"], sent[1]["body"]
+    assert [each.get("more_body", False) for each in sent[1:]] == [True] * (len(sent) - 2) + [False]
+    body = b"".join(each["body"] for each in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"])[b"content-type"], body
 
 
 def test_the_server_has_the_objects_and_nothing_else(replay):
-    assert ask(replay, "/") == (200, b"text/html; charset=utf-8", replay.bodies[0])
-    assert ask(replay, "/7")[2] == replay.bodies[7]
+    assert ask(replay, "/") == (200, b"text/html; charset=utf-8", content(replay.bodies[0]))
+    assert ask(replay, "/7")[2] == content(replay.bodies[7])
     for path in ("/71", "/-1", "/7x", "/../etc/passwd", "/99999999999999"):
         assert ask(replay, path) == (404, b"application/octet-stream", b"")
 
@@ -127,12 +147,17 @@ def test_a_browser_that_is_not_installed_is_one_sentence(path, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"http": "4"}, "http: 4; expected 1, 2 or 3"),
+        ({"http": "4"}, "http: '4'; expected 1, 2 or 3"),
         ({"recovery": ["tambur"]}, "tambur changes the transports"),
         ({"page": "nowhere.har"}, "no such file"),
+        ({"page": "large.har", "http": "3"}, "http: 3 for 219043 MB; expected at most 268 MB, .*; try HTTP 1 or 2"),
     ],
 )
-def test_impossible_loads_are_refused_before_a_browser_starts(monkeypatch, options, message):
+def test_impossible_loads_are_refused_before_a_browser_starts(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    large = {"startedDateTime": "2026-05-10T09:00:00Z", "request": {"url": "https://a.example/"}}
+    large["response"] = {"status": 200, "bodySize": 1 << 32}
+    (tmp_path / "large.har").write_text(json.dumps({"log": {"entries": [large] * 51}}))
     monkeypatch.setattr(browser_pages, "find_chromium", lambda: "chromium")
     path = preset_profile("dumbbell:rate=20mbit,rtt=60ms,queue=100ms", 20.0)
     with pytest.raises(UserError, match=message):

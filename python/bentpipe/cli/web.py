@@ -88,7 +88,7 @@ def load(
         float | None,
         typer.Option(
             parser=options.duration,
-            help="Offset in the path at which the first load begins. [default: drawn from the seed]",
+            help="Offset in the path at which the first load begins. [default: 0; with --browser by the clock]",
             show_default=False,
         ),
     ] = None,
@@ -138,7 +138,7 @@ def load(
                 loads=loads,
                 pause=pause,
                 seeds=seeds,
-                phase_s=phase,
+                phase_s=0.0 if phase is None else phase,
                 recovery=recovery,
                 out=out,
                 on_progress=advance,
@@ -148,18 +148,20 @@ def load(
     if as_json:
         print_json({"loads": [each.to_dict() for each in every]})
         return
-    groups: dict[tuple[str, str, str], list[PageLoad]] = {}
+    groups: dict[tuple[str, ...], list[PageLoad]] = {}
     for each in every:
         where = each.profile if each.path == "path" else f"{each.profile}: {each.path}"
-        groups.setdefault((where, each.scheme, each.http), []).append(each)
+        groups.setdefault((where, each.cc, each.scheme, each.http), []).append(each)
     drawn = {"FCP": "fcp_ms", "LCP": "lcp_ms", "Speed Index": "speed_index_ms"} if browser else {}
     rows = []
     for group, own in groups.items():
         times = [each.plt_ms for each in own]
         mean = estimate(times)
-        cells = [number(mean.mean), interval(mean), number(mean.median), number(max(times))]
+        index = estimate([each.byte_index_ms for each in own])
+        cells = [number(mean.mean), interval(mean), number(mean.median), number(max(times)), number(index.mean)]
         means = [[value for each in own if (value := getattr(each, name)) is not None] for name in drawn.values()]
         cells += [number(estimate(values).mean) if values else "–" for values in means]
         rows.append([*group, *cells, len(times)])
-    heads = ["path", "scheme", "HTTP", "page load time [ms]", "95 % CI", "median", "longest", *drawn, "loads"]
+    times_heads = ["page load time [ms]", "95 % CI", "median", "longest", "Byte Index", *drawn]
+    heads = ["path", "controller", "recovery", "HTTP", *times_heads, "loads"]
     table(f"{page.stem}, {every[0].world}", heads, rows)

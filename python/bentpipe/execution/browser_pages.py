@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.apps.browser.chromium import find_chromium
 from bentpipe.apps.browser.page_server import Settings, write_certificate
 from bentpipe.apps.web.read import read_page
-from bentpipe.errors import BentpipeError
-from bentpipe.execution.pages import PageLoad, check_http
+from bentpipe.errors import BentpipeError, UserError
+from bentpipe.execution.pages import PageLoad, check_http, load_indices
 from bentpipe.execution.program import run_program
 from bentpipe.experiments.recovery import parse_path_recovery, recovery_name
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SERVER, LOADER = "bentpipe.apps.browser.page_server", "bentpipe.apps.browser.page_loader"
 START_S = 60.0
 """Longest time until the server listens [s]."""
+MOST_HTTP_3_BYTES = 256 << 20
+"""Largest page over HTTP/3 [bytes]: the server's QUIC holds it in memory, and sends some 2 MB a second."""
 
 
 def load_in_browser(
@@ -58,6 +60,13 @@ def load_in_browser(
     find_chromium()
     check_http(http)
     read = read_page(page)
+    if http == "3" and read.bytes > MOST_HTTP_3_BYTES:
+        raise UserError(
+            f"3 for {read.bytes / 1e6:.0f} MB",
+            where="http",
+            expected=f"at most {MOST_HTTP_3_BYTES / 1e6:.0f} MB, as the server keeps what it sends over QUIC in memory",
+            hint="HTTP 1 or 2, or a smaller page",
+        )
     schemes = [recovery_name(parse_path_recovery(scheme)) for scheme in recovery]
     file = os.fspath(page) if read.name == os.fspath(page) else str(Path(page).absolute())
     result: list[PageLoad] = []
@@ -76,6 +85,7 @@ def load_in_browser(
                 listen_within_s=START_S,
             )
             seen = _read(settings.result)
+            cc = settings.controller.read_text(encoding="utf-8") if settings.controller.exists() else ""
         if seen["error"]:
             raise BentpipeError(f"{read.name} over {path.name} failed: {seen['error']}")
         wanted = {"1": "http/1.1", "2": "h2", "3": "h3"}[http]
@@ -83,25 +93,34 @@ def load_in_browser(
         if others := sorted({name for each in seen["loads"] for name in each["protocols"]} - {wanted, ""}):
             raise BentpipeError(f"{read.name} over {path.name} was loaded over {', '.join(others)}; expected {wanted}")
         valid = done.emulated.why_invalid is None
-        result += [
-            PageLoad(
-                page=read.name,
-                profile=path.name,
-                path="path",
-                scheme=scheme,
-                seed=0,
-                load=load,
-                plt_ms=each["plt_ms"],
-                http=http,
-                world="emulated",
-                fcp_ms=each["fcp_ms"],
-                lcp_ms=each["lcp_ms"],
-                speed_index_ms=each["speed_index_ms"],
-                failed=each["failed"],
-                valid=valid,
+        for load, each in enumerate(seen["loads"]):
+            arrived = [
+                (at_ms, item.response_bytes)
+                for at_ms, item in zip(each["arrived_ms"], read.objects, strict=True)
+                if at_ms is not None
+            ]
+            byte_index_ms, object_index_ms = load_indices(*zip(*arrived, strict=True))
+            result.append(
+                PageLoad(
+                    page=read.name,
+                    profile=path.name,
+                    path="path",
+                    scheme=scheme,
+                    cc=cc,
+                    seed=0,
+                    load=load,
+                    plt_ms=each["plt_ms"],
+                    byte_index_ms=byte_index_ms,
+                    object_index_ms=object_index_ms,
+                    http=http,
+                    world="emulated",
+                    fcp_ms=each["fcp_ms"],
+                    lcp_ms=each["lcp_ms"],
+                    speed_index_ms=each["speed_index_ms"],
+                    failed=each["failed"],
+                    valid=valid,
+                )
             )
-            for load, each in enumerate(seen["loads"])
-        ]
         on_progress((number + 1) / (len(paths) * len(schemes)))
     return result
 

@@ -80,15 +80,15 @@ def load_page(
         loads: Loads of each Run, fewer if the path ends before.
         pause: Time between two loads.
         seeds: N stands for the seeds 0 … N−1.
-        phase: Offset in the path at which the first load begins; default: drawn from the seed.
+        phase: Offset in the path at which the first load begins; default: 0, in a browser by the machine's clock.
         recovery: Schemes of loss recovery inside the network, as ``race --recovery``.
         browser: Load it in Chromium over emulated Profiles, in real time; the kernel sends, with one seed.
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
-        Columns `page`, `profile`, `path`, `scheme`, `seed`, `load`, `plt_ms` (page load time), `http`, `world`,
-        `failed`, `valid`, and `speed_index_ms`, `fcp_ms` and `lcp_ms`, which are null in the simulator: nothing is
-        drawn.
+        Columns `page`, `profile`, `path`, `scheme` (of loss recovery), `cc` (congestion controller), `seed`, `load`,
+        `plt_ms` (page load time), `byte_index_ms`, `object_index_ms`, `http`, `world`, `failed`, `valid`, and
+        `speed_index_ms`, `fcp_ms` and `lcp_ms`, which are null in the simulator: nothing is drawn.
 
     Raises:
         UserError: The page or a Run is impossible, there is no browser, or no load was complete.
@@ -134,7 +134,7 @@ def load_page(
         loads=arguments.integer(loads, "loads", 1),
         pause=f"{arguments.seconds(pause, 'pause'):g}s",
         seeds=arguments.integer(seeds, "seeds", 1),
-        phase_s=None if phase is None else arguments.seconds(phase, "phase"),
+        phase_s=0.0 if phase is None else arguments.seconds(phase, "phase"),
         recovery=arguments.optional_text(recovery, "recovery"),
         on_progress=arguments.callback(on_progress, "on_progress"),
     )

@@ -2,6 +2,7 @@
 // Loads the objects of GRAPH as they lead to each other: [address, kind, number of the object that leads to it, computation in ms]. An object whose number
 // is that of the document itself is complete when this script runs. `loaded` has the time of the last arrival, once all have arrived.
 window.loaded = null;
+window.arrivals = GRAPH.map(() => null);
 window.largest_ms = null;
 new PerformanceObserver(list => {
   for (const entry of list.getEntries()) window.largest_ms = entry.startTime;
@@ -10,7 +11,8 @@ new PerformanceObserver(list => {
 let missing = GRAPH.length - 1, failed = 0;
 
 function arrived(number, ok) {
-  if (!ok) failed += 1;
+  if (ok) arrivals[number] = performance.now();
+  else failed += 1;
   missing -= 1;
   if (missing === 0) window.loaded = {at_ms: performance.now(), failed};
   follow(number);

@@ -25,6 +25,7 @@ SETTLES_MS = 500
 FIGURES = """() => ({
   plt_ms: loaded.at_ms,
   failed: loaded.failed,
+  arrived_ms: [performance.getEntriesByType("navigation")[0].responseEnd, ...arrivals.slice(1)],
   lcp_ms: largest_ms,
   fcp_ms: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
   origin_ms: performance.timeOrigin,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.apps.browser.replay import TYPES, Replay
+from bentpipe.apps.browser.replay import TYPES, Body, Replay
 from bentpipe.apps.web.read import read_page
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class Settings:
     def result(self) -> Path:
         """The browser's results."""
         return Path(self.folder) / "loads.json"
+
+    @property
+    def controller(self) -> Path:
+        """The name of the server's congestion controller."""
+        return Path(self.folder) / "controller"
 
     @property
     def certificate(self) -> Path:
@@ -119,22 +125,34 @@ class Application:
             return
         number = _number(scope["path"])
         if number is None or number >= len(self.replay.bodies):
-            status, kind, body = 404, "other", b""
+            status, kind, body = 404, "other", Body()
         else:
             status, kind, body = 200, self.replay.kinds[number], self.replay.bodies[number]
         headers = [
             (b"content-type", TYPES[kind].encode()),
-            (b"content-length", str(len(body)).encode()),
+            (b"content-length", str(body.size).encode()),
             (b"access-control-allow-origin", b"*"),
             (b"timing-allow-origin", b"*"),
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        for chunk in body.chunks():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _number(path: str) -> int | None:
     text = path.removeprefix("/") or "0"
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def controller_name(http: str) -> str:
+    """Return the congestion controller of this process: the kernel's, and over HTTP/3 that of its QUIC."""
+    if http == "3":
+        from aioquic.quic.configuration import QuicConfiguration
+
+        return QuicConfiguration().congestion_control_algorithm
+    with socket.socket() as tcp:
+        return tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).partition(b"\0")[0].decode()
 
 
 def serve(settings: Settings) -> None:
@@ -150,6 +168,7 @@ def serve(settings: Settings) -> None:
         config.quic_bind = config.bind
     config.errorlog = None
     replay = Replay.of(read_page(settings.page), PORT)
+    settings.controller.write_text(controller_name(settings.http), encoding="utf-8")
     asyncio.run(hypercorn(Application(replay), config))  # type: ignore[arg-type]
 
 

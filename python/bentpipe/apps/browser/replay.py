@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,12 +30,58 @@ TYPES: Mapping[str, str] = {
 """Media types by kind of object."""
 
 
+CHUNK_BYTES = 256 << 10
+"""Most filler that is sent at once: more than most objects, and little memory."""
+
+_FILLERS: Mapping[bytes, bytes] = {filler: filler * CHUNK_BYTES for filler in (b".", b"\0")}
+"""The filler of all bodies, by its byte."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The content of an object, which may be larger than memory.
+
+    Attributes:
+        begin: How it begins.
+        filler: The byte after that, one of `_FILLERS`.
+        count: How many of them there are.
+        end: How it ends.
+    """
+
+    begin: bytes = b""
+    filler: bytes = b"\0"
+    count: int = 0
+    end: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Its size [bytes]."""
+        return len(self.begin) + self.count + len(self.end)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield it in order; a small one is one chunk.
+
+        Example:
+            >>> list(Body(b"/*", b".", 3, b"*/").chunks())
+            [b'/*...*/']
+        """
+        whole, rest = divmod(self.count, CHUNK_BYTES)
+        filler = _FILLERS[self.filler]
+        if whole == 0:
+            yield self.begin + filler[:rest] + self.end
+            return
+        yield self.begin + filler[:rest]
+        yield from repeat(filler, whole)
+        if self.end:
+            yield self.end
+
+
 @dataclass(frozen=True)
 class Replay:
     """The objects of a page as a server has them: kinds and bodies by number; the first is the document."""
 
     kinds: tuple[str, ...]
-    bodies: tuple[bytes, ...]
+    bodies: tuple[Body, ...]
 
     @staticmethod
     def of(page: Page, port: int) -> Replay:
@@ -60,7 +107,7 @@ def host_name(host: int) -> str:
     return f"h{host}.{DOMAIN}"
 
 
-def _document(graph: list[list[object]], size: int) -> bytes:
+def _document(graph: list[list[object]], size: int) -> Body:
     loader = files(__package__).joinpath("loader.js").read_text(encoding="utf-8")
     # The JSON is inside a script element, which `</` would end.
     names = json.dumps(graph).replace("</", "<\\/")
@@ -69,17 +116,18 @@ def _document(graph: list[list[object]], size: int) -> bytes:
     return _padded(text.encode(), b"<!--", b"-->", size)
 
 
-def _body(kind: str, size: int, number: int) -> bytes:
+def _body(kind: str, size: int, number: int) -> Body:
     if kind == "image":
-        return _image(number).ljust(size, b"\0")  # decoders ignore what follows the image
+        image = _image(number)
+        return Body(image, count=max(0, size - len(image)))  # decoders ignore what follows the image
     if kind in ("style", "script"):
         return _padded(b"", b"/*", b"*/", size)
-    return bytes(size)
+    return Body(count=size)
 
 
-def _padded(text: bytes, opening: bytes, closing: bytes, size: int) -> bytes:
-    filler = size - len(text) - len(opening) - len(closing)
-    return text if filler < 0 else text + opening + b"." * filler + closing
+def _padded(text: bytes, opening: bytes, closing: bytes, size: int) -> Body:
+    count = size - len(text) - len(opening) - len(closing)
+    return Body(text) if count < 0 else Body(text + opening, b".", count, closing)
 
 
 def _image(number: int) -> bytes:
