@@ -1,7 +1,6 @@
 //! Frames that arrive packet by packet, and which of them can be decoded.
 
-use super::packet::Media;
-use super::repair::Repair;
+use super::packet::{Media, Repair};
 use bentpipe_profile::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,6 @@
 //! The fields are those of RTP (RFC 3550), of the transport-wide feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01) and of RTCP feedback
 //! (RFC 4585 NACK and PLI). The layout is our own, with longer numbers, since both ends are ours; the sizes on the wire are those of the standards.
 
-use super::repair::{REPAIR_BYTES, Repair};
 use crate::message::Datagram;
 use bentpipe_profile::{Nanos, Time};
 
@@ -12,6 +11,9 @@ pub const MOST_BYTES: u32 = 1200;
 
 /// What a media packet has before its media: RTP header (12), header extensions (16), authentication tag (10) [bytes].
 pub const MEDIA_HEADER_BYTES: u32 = 38;
+
+/// What a repair packet has beyond the longest packet that it repairs: headers of RED and ULPFEC [bytes].
+pub const REPAIR_BYTES: u32 = 15;
 
 /// Fixed part of an RTCP packet with its authentication tag and index: 12 + 14 [bytes].
 const CONTROL_BYTES: u32 = 26;
@@ -43,6 +45,25 @@ pub struct Media {
     pub rtt: Nanos,
     /// Size: payload of UDP [bytes].
     pub bytes: u32,
+}
+
+/// A repair packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// A media packet of its frame as the frame has them all; its number is the frame's first one.
+    pub of: Media,
+    /// Its place among the repair packets of the frame, and their number.
+    pub index: u16,
+    /// Number of the frame's repair packets.
+    pub count: u16,
+}
+
+impl Repair {
+    /// Return the numbers of the media packets that it repairs.
+    pub fn covers(&self) -> impl Iterator<Item = u32> {
+        let (first, end) = (self.of.first, self.of.first.saturating_add(u32::from(self.of.count)));
+        (first.saturating_add(u32::from(self.index))..end).step_by(usize::from(self.count.max(1)))
+    }
 }
 
 /// When media packets arrived.

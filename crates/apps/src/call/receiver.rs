@@ -3,8 +3,7 @@
 use super::frames::Frames;
 use super::jitter::{Jitter, Released};
 use super::missing::{Missing, Shown};
-use super::packet::{CallPacket, Feedback, MOST_REPORTED, Media};
-use super::repair::Repair;
+use super::packet::{CallPacket, Feedback, MOST_REPORTED, Media, Repair};
 use super::{FEEDBACK, NACK, RELEASE};
 use crate::actions::{Actions, Item};
 use bentpipe_profile::app::CallSpec;

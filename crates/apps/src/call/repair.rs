@@ -5,7 +5,6 @@
 //! frame, n being the number of repair packets (RFC 5109 leaves the masks open; libwebrtc's tables for up to twelve packets spread likewise). Left
 //! out: repair packets over several frames, which libwebrtc makes of frames of less than four packets.
 
-use super::packet::Media;
 use bentpipe_profile::{Nanos, Time};
 use std::collections::VecDeque;
 
@@ -29,8 +28,6 @@ const SHARE_BITS: f64 = 30_000.0;
 const SHARE_POWER: f64 = 0.6;
 /// A key frame has this multiple of the share.
 const KEY_FRAME: f64 = 2.0;
-/// What a repair packet has beyond the longest packet that it repairs: headers of RED and ULPFEC [bytes].
-pub const REPAIR_BYTES: u32 = 15;
 
 /// The sender's decision.
 #[derive(Debug, Default)]
@@ -84,27 +81,9 @@ pub fn repairs(count: u16, share: f64) -> u16 {
     wanted.clamp(1, count.max(1))
 }
 
-/// A repair packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repair {
-    /// A media packet of its frame as the frame has them all; its number is the frame's first one.
-    pub of: Media,
-    /// Its place among the repair packets of the frame, and their number.
-    pub index: u16,
-    /// Number of the frame's repair packets.
-    pub count: u16,
-}
-
-impl Repair {
-    /// Return the numbers of the media packets that it repairs.
-    pub fn covers(&self) -> impl Iterator<Item = u32> {
-        let (first, end) = (self.of.first, self.of.first.saturating_add(u32::from(self.of.count)));
-        (first.saturating_add(u32::from(self.index))..end).step_by(usize::from(self.count.max(1)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::packet::{Media, Repair};
     use super::*;
 
     const RTT: Nanos = Nanos::from_millis(60);

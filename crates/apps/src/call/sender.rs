@@ -2,9 +2,9 @@
 
 use super::encoder::Encoder;
 use super::gcc::{Arrived, Gcc};
-use super::packet::{CallPacket, Feedback, MEDIA_HEADER_BYTES, MOST_BYTES, Media};
+use super::packet::{CallPacket, Feedback, MEDIA_HEADER_BYTES, MOST_BYTES, Media, REPAIR_BYTES, Repair};
 use super::probe::{PADDING_BYTES, Probe};
-use super::repair::{Protection, REPAIR_BYTES, Repair, repairs};
+use super::repair::{Protection, repairs};
 use super::{ENCODED, FRAME, PACE};
 use crate::actions::{Actions, Item};
 use bentpipe_profile::app::CallSpec;

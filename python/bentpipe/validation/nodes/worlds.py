@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe import _native
 from bentpipe.errors import UserError
+from bentpipe.execution.one_way import one_way_delays
 from bentpipe.execution.program import run_program
 from bentpipe.validation.emulator.traffic import KNOWN_SHARE, prober
 
@@ -75,9 +75,8 @@ def emulate(path: Profile, scheme: str) -> tuple[World, str | None]:
 
 def simulate(path: Profile, scheme: str, like: World) -> World:
     """Send datagrams at the times of another world in the simulator."""
-    recovery = json.dumps({"scheme": scheme})
     runs = [
-        _native.one_way_delays(path, like.sent_s["up"], like.sent_s["down"], SIZE_BYTES, recovery, seed)
+        one_way_delays(path, like.sent_s["up"], like.sent_s["down"], size_bytes=SIZE_BYTES, scheme=scheme, seed=seed)
         for seed in range(SEEDS)
     ]
     delays = dict(zip(DIRECTIONS, (np.stack(rows) for rows in zip(*runs, strict=True)), strict=True))
