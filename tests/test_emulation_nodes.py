@@ -116,6 +116,7 @@ def test_an_option_of_others_arrives_untouched(tmp_path, lossy):
 
 
 def test_handovers_migrate_copies_between_satellites_and_wireshark_reads_the_frames(tmp_path):
+    need("ping")
     file = tmp_path / "leo.parquet"
     bp.Profile.make(site="louvain", to="london", duration=60, start="2026-05-10T09:00:00Z").write(file)
     names = node_names(read_profile(file))
@@ -157,6 +158,7 @@ def test_handovers_migrate_copies_between_satellites_and_wireshark_reads_the_fra
 
 
 def test_packets_larger_than_the_path_are_answered(tmp_path):
+    need("ping")
     file = dumbbell_file(tmp_path)
     ping = ["ping", "-4", "-M", "do", "-c", "1", "-W", "2", "-s", "1480", "server"]
     done = bentpipe("run", file, "--nodes", "--recovery", "satguard", "--", "sh", "-c", f"{' '.join(ping)}; exit 0")
