@@ -218,6 +218,7 @@ def test_the_commands_make_show_and_take_a_path(tmp_path):
     [
         (["--gap", "nan"], "'--gap': 'nan' is not a duration; expected a finite number of seconds"),
         (["--queue", "inf"], "'--queue': 'inf' is not a duration"),
+        (["--duration", "1e300"], "--duration: 1e+300 s is too long"),
         (["--gap", "20"], "--gap: 20 s; expected 0 to 5 s"),
         (["--isl-loss", "nan"], "--isl-loss: nan; expected a probability from 0 to 1"),
         (["--isl-loss", "1.5"], "--isl-loss: 1.5; expected a probability from 0 to 1"),
@@ -228,7 +229,7 @@ def test_the_commands_make_show_and_take_a_path(tmp_path):
 )
 def test_an_impossible_value_names_its_option(tmp_path, arguments, problem):
     pairs = [] if "--pairs" in arguments else ["--pairs", "SYD-NYC"]
-    bad = bentpipe("network", "make", *pairs, *arguments, "--duration", "15", "-o", tmp_path / "N.parquet")
+    bad = bentpipe("network", "make", *pairs, "--duration", "15", *arguments, "-o", tmp_path / "N.parquet")
     assert bad.returncode == 2
     assert problem in bad.stderr
     assert not list(tmp_path.iterdir())

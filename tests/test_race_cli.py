@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from bentpipe import demo
+from bentpipe import demo, recovery_schemes
 from bentpipe.cli.made_profile import MadeProfile
 from bentpipe.cli.main import app
 from bentpipe.errors import StoreError, UserError
@@ -372,3 +373,9 @@ def test_options_of_a_made_profile_are_refused_in_one_line(tmp_path, words, mess
     assert done.exit_code == 2
     (line, *_) = done.stderr.splitlines()
     assert message in line
+
+
+def test_the_help_of_recovery_names_every_scheme_of_the_registry():
+    (option,) = [each for each in get_command(app).commands["race"].params if each.name == "recovery"]
+    names = option.help.partition("own: ")[2].partition(", with tunables")[0].split(", ")
+    assert sorted(names) == sorted(entry["name"] for entry in recovery_schemes())

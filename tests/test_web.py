@@ -208,7 +208,9 @@ def test_the_commands_load_and_show_a_page(page, tmp_path):
     for arguments, message in (
         (["web", "load", tmp_path / "none.har", path], "none.har"),
         (["web", "load", page, path, "--http", "4"], "--http: '4'; expected 1, 2 or 3"),
-        (["web", "load", page, path, "--phase", "20"], "--phase: 20 s; expected less than 20 s"),
+        (["web", "load", page, path, "--phase", "20"], "--phase: 20 s; expected 0 to less than 20 s"),
+        (["web", "load", page, path, "--phase=-1"], "--phase: -1 s; expected 0 to less than 20 s"),
+        (["race", path, "--app", "paced:nan", "-o", tmp_path / "x"], "--app: 'nan' is not a number with a unit"),
         (["web", "load", page, path, "--pause", "nan"], "--pause: 'nan' is not a duration"),
         (
             ["web", "load", page, path, "--phase", "19.9"],

@@ -164,6 +164,12 @@ def test_impossible_loads_are_refused_before_a_browser_starts(tmp_path, monkeypa
         browser_pages.load_in_browser(**{"page": "median", "paths": [path], **options})
 
 
+def test_the_phase_of_a_browser_is_named_as_typed(path):
+    done = bentpipe("web", "load", "median", path, "--browser", "--phase", "20")
+    assert done.returncode == 2
+    assert "--phase: 20 s; expected 0 to the Profile's 20 s" in done.stderr
+
+
 def test_controllers_and_seeds_are_the_simulators(path):
     for option in (("--cc", "bbr"), ("--seeds", "3")):
         done = bentpipe("web", "load", "median", path, "--browser", *option)

@@ -19,6 +19,7 @@ FLAGS = {
     "data": "--data",
     "delay": "--delay",
     "direction": "--direction",
+    "duration": "--duration",
     "duration_s": "--duration",
     "every": "--every",
     "flows": "--flows",

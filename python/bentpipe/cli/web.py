@@ -106,6 +106,7 @@ def load(
         bentpipe web load median P.parquet --browser --http 3 --loads 5
     """
     from bentpipe.cli.console import print_json, progress, table, warn
+    from bentpipe.cli.flags import renamed
     from bentpipe.errors import UserError
     from bentpipe.execution.browser_pages import load_in_browser
     from bentpipe.execution.pages import load_page
@@ -115,34 +116,37 @@ def load(
     from bentpipe.runs.estimates import estimate
     from bentpipe.runs.text import interval, number
 
-    with progress("loading the page") as advance:
-        if browser:
-            if seeds != 1 or cc != "cubic":
-                raise UserError("--seeds, --cc: with --browser the kernel sends; expected neither of them")
-            every = load_in_browser(
-                page,
-                [read_profile(path) for path in paths],
-                http=http,
-                loads=loads,
-                recovery=["none"] if recovery is None else split_recoveries(recovery),
-                offset_s=phase,
-                out=out,
-                on_progress=advance,
-            )
-        else:
-            every = load_page(
-                page,
-                [read_either(path) for path in paths],
-                parse_schemes(cc),
-                http=http,
-                loads=loads,
-                pause=pause,
-                seeds=seeds,
-                phase_s=0.0 if phase is None else phase,
-                recovery=recovery,
-                out=out,
-                on_progress=advance,
-            )
+    try:
+        with progress("loading the page") as advance:
+            if browser:
+                if seeds != 1 or cc != "cubic":
+                    raise UserError("--seeds, --cc: with --browser the kernel sends; expected neither of them")
+                every = load_in_browser(
+                    page,
+                    [read_profile(path) for path in paths],
+                    http=http,
+                    loads=loads,
+                    recovery=["none"] if recovery is None else split_recoveries(recovery),
+                    offset_s=phase,
+                    out=out,
+                    on_progress=advance,
+                )
+            else:
+                every = load_page(
+                    page,
+                    [read_either(path) for path in paths],
+                    parse_schemes(cc),
+                    http=http,
+                    loads=loads,
+                    pause=pause,
+                    seeds=seeds,
+                    phase_s=0.0 if phase is None else phase,
+                    recovery=recovery,
+                    out=out,
+                    on_progress=advance,
+                )
+    except UserError as error:
+        raise renamed(error, {"offset_s": "--phase"}) from None
     if invalid := sum(not each.valid for each in every):
         warn(f"{invalid} of {len(every)} loads are of Runs that are not valid: this machine was too busy")
     if as_json:

@@ -108,8 +108,9 @@ def load_page(
     check_http(http)
     parse_duration_ns(pause, "pause", least_ns=0)
     shortest_s = min(path.duration_s for path in paths)
-    if phase_s >= shortest_s:
-        raise UserError(f"{phase_s:g} s", where="phase", expected=f"less than {shortest_s:g} s, the path's duration")
+    if not 0 <= phase_s < shortest_s:
+        expected = f"0 to less than {shortest_s:g} s, the path's duration"
+        raise UserError(f"{phase_s:g} s", where="phase", expected=expected)
     result = racing.race(
         paths,
         schemes,

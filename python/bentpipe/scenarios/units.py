@@ -74,10 +74,10 @@ def parse_probability(text: str, where: str) -> float:
     """Read a probability such as ``0.001``, ``1e-3`` or ``0.1%``: 0 to 1; otherwise as `parse_rate_bps`."""
     match = _PROBABILITY.match(text)
     if match is None:
-        raise UserError(f"{where}: {shown(text)} is not a probability; expected for example 0.001, 1e-3 or 0.1%")
+        raise UserError(f"{shown(text)} is not a probability", where=where, expected="for example 0.001, 1e-3 or 0.1%")
     value = Fraction(match[1]) / (100 if match[2] else 1)
     if value > 1:
-        raise UserError(f"{where}: {shown(text)} is out of range; expected 0 to 1")
+        raise UserError(f"{shown(text)} is out of range", where=where, expected="0 to 1")
     return float(value)
 
 
@@ -96,27 +96,27 @@ def parse_queue(text: str, where: str) -> QueueLimit:
             "packets", Fraction(_whole(amount, MAX_QUEUE_COUNT, text, where, "1packets to 1000000packets"))
         )
     if not 0 < amount <= MAX_QUEUE_COUNT:
-        raise UserError(f"{where}: {shown(text)} is out of range; expected above 0bdp to 1000000bdp")
+        raise UserError(f"{shown(text)} is out of range", where=where, expected="above 0bdp to 1000000bdp")
     return QueueLimit("bdp", amount)
 
 
 def _split(text: str, where: str, units: dict[str, int], expected: str) -> tuple[Fraction, str]:
     match = _QUANTITY.match(text.strip().lower())
     if match is None:
-        raise UserError(f"{where}: {shown(text)} is not a number with a unit; expected {expected}")
+        raise UserError(f"{shown(text)} is not a number with a unit", where=where, expected=expected)
     if match[2] not in units:
         known = ", ".join(units)
         raise UserError(
-            f"{where}: unknown unit {shown(match[2])}{did_you_mean(match[2], units)} ({known}); expected {expected}"
+            f"unknown unit {shown(match[2])}{did_you_mean(match[2], units)} ({known})", where=where, expected=expected
         )
     return Fraction(match[1]), match[2]
 
 
 def _whole(value: Fraction, high: int, text: str, where: str, expected: str) -> int:
     if not 1 <= value <= high:
-        raise UserError(f"{where}: {shown(text)} is out of range; expected {expected}")
+        raise UserError(f"{shown(text)} is out of range", where=where, expected=expected)
     if value.denominator != 1:
         raise UserError(
-            f"{where}: {shown(text)} is finer than the smallest unit; expected a whole number of it, {expected}"
+            f"{shown(text)} is finer than the smallest unit", where=where, expected=f"a whole number of it, {expected}"
         )
     return int(value)
