@@ -101,7 +101,7 @@ def test_the_same_arguments_give_the_same_network_and_a_seed_other_losses(networ
     ("options", "message"),
     [
         ({"pairs": "SYD"}, "two places"),
-        ({"pairs": "SYD-XXX"}, "'XXX'"),
+        ({"pairs": "SYD-QQQ"}, "'QQQ'"),
         ({"pairs": "SYD-SYD"}, "is one place"),
         ({"pairs": "SYD-NYC,SYD-NYC"}, "SYD-NYC is given twice"),
         ({"policy": "far"}, "policy: 'far'"),
@@ -222,7 +222,7 @@ def test_the_commands_make_show_and_take_a_path(tmp_path):
         (["--gap", "20"], "--gap: 20 s; expected 0 to 5 s"),
         (["--isl-loss", "nan"], "--isl-loss: nan; expected a probability from 0 to 1"),
         (["--isl-loss", "1.5"], "--isl-loss: 1.5; expected a probability from 0 to 1"),
-        (["--pairs", "SYD-XXX"], "--pairs: 'SYD-XXX': 'XXX' is no known place; expected two places"),
+        (["--pairs", "SYD-QQQ"], "--pairs: 'SYD-QQQ': 'QQQ' is no known place; expected two places"),
         (["--pairs", "38.72/-9.14-0/x"], "--pairs: '38.72/-9.14-0/x'; expected two places"),
         (["--pairs", "0/0-0/0"], "--pairs: '0/0-0/0' is one place; expected two places"),
     ],

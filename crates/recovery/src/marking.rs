@@ -9,7 +9,7 @@ pub(crate) const OPTION: Tunable<u32> = count(
     0,
     0,
     65_535,
-    "WWW 2024, §3.1: partial traffic, by Traffic Class",
+    "WWW 2024, §3.5: partial traffic processing",
 );
 
 /// The marked flows.

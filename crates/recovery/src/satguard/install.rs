@@ -53,7 +53,8 @@ fn keeps_buffer(spec: &NetworkSpec, path: &Path, change: &Change<'_>, own: Direc
     if old == next {
         return own == Direction::Up;
     }
-    old[usize::from(own == Direction::Down)] == next[usize::from(own == Direction::Down)]
+    let sender = own as usize;
+    old[sender] == next[sender]
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the bounds of the option

@@ -98,6 +98,7 @@ fn other_traffic_passes_untouched() {
     while let Some(at) = network.wake_at() {
         network.run_until(at, &mut out);
     }
+    // Some of the marked packets come after the hold's limit.
     let lost = |flow| out.iter().filter(|(outcome, packet)| packet.flow == flow && *outcome == Outcome::Dropped(DropCause::Loss)).count();
     assert!(lost(1) > 60 && lost(0) < 20, "{} {}", lost(0), lost(1));
     assert_eq!((overhead.header_bytes.get(), out.iter().all(|(_, packet)| packet.bytes == 500 || packet.flow == 0)), (16_000, true));

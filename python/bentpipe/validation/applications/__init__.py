@@ -5,12 +5,13 @@ README.md beside this file states the claim and its tests.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.apps.browser.chromium import find_chromium
+from bentpipe.errors import UserError
 from bentpipe.execution.browser_calls import call_browsers
 from bentpipe.execution.browser_pages import load_in_browser
 from bentpipe.execution.calls import call
@@ -72,8 +73,10 @@ def real_time_s(*, quick: bool) -> float:
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
     """Load pages and hold calls in both worlds with each scheme, and compare the orders; needs no data."""
     del data
-    if shutil.which("chromium") is None:
-        return Outcome("applications", skipped="no Chromium on this machine; `apt-get install chromium`")
+    try:
+        find_chromium()
+    except UserError as error:
+        return Outcome("applications", skipped=str(error))
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
     path, parts = path_of(), PARTS_QUICK if quick else PARTS
     done = 0

@@ -5,11 +5,12 @@ README.md beside this file states the claim and its tests.
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.apps.browser.chromium import find_chromium
+from bentpipe.errors import UserError
 from bentpipe.execution.browser_calls import Picture, call_browsers
 from bentpipe.execution.calls import CallResult, call
 from bentpipe.profiles.make import make_profile
@@ -84,8 +85,10 @@ def real_time_s(*, quick: bool) -> float:
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
     """Hold calls over each path in both worlds, and compare; needs no data."""
     del data
-    if shutil.which("chromium") is None:
-        return Outcome("calls", skipped="no Chromium on this machine; `apt-get install chromium`")
+    try:
+        find_chromium()
+    except UserError as error:
+        return Outcome("calls", skipped=str(error))
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
     calls, call_s = (CALLS_QUICK, CALL_QUICK_S) if quick else (CALLS, CALL_S)
     every = [path for at, path in enumerate(paths()) if not quick or at in QUICK_PATHS]
