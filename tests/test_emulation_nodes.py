@@ -172,7 +172,7 @@ def test_requests_that_nodes_cannot_run_are_refused_in_one_line(tmp_path):
         (["--mtu", "9000"], "--mtu 9000; expected at most 1528"),
         (["--recovery", "linkguardian"], "recovery scheme linkguardian; expected satguard or none"),
         (["--recovery", "satguard:buffer_kb=0"], "buffer_kb"),
-        (["--recovery", "satguard:marked_flows=1"], "recovery option marked_flows; expected none: nodes protect every flow"),
+        (["--recovery", "satguard:marked_flows=1"], "option marked_flows; expected none: nodes protect every flow"),
     ]:
         done = bentpipe("run", file, "--nodes", *options, "--", "true")
         assert done.returncode == 2, done.stderr
