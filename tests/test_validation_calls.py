@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bentpipe.apps.browser import chromium
 from bentpipe.execution.calls import CallResult
 from bentpipe.validation import applications, calls
 from bentpipe.validation.measured import measured
@@ -92,6 +93,6 @@ def test_applications_take_the_mean_over_loads_and_directions():
 
 
 def test_without_a_browser_it_is_skipped(monkeypatch):
-    monkeypatch.setattr(calls.shutil, "which", lambda _: None)
-    assert "no Chromium" in calls.check(None, lambda _: None).skipped
-    assert "no Chromium" in applications.check(None, lambda _: None).skipped
+    monkeypatch.setattr(chromium.shutil, "which", lambda _: None)
+    assert "this machine has no browser" in calls.check(None, lambda _: None).skipped
+    assert "this machine has no browser" in applications.check(None, lambda _: None).skipped
