@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bentpipe as bp
 from bentpipe.errors import UserError
-from bentpipe.execution.calls import _freezes, call
+from bentpipe.execution.calls import _freezes, call, frames_per_second
 from bentpipe.experiments.apps import parse_app
 from bentpipe.profiles import preset_profile
 from bentpipe.profiles.parquet import write_profile
@@ -195,3 +195,10 @@ def test_a_datagram_that_is_shorter_than_its_content_is_refused(tmp_path, monkey
     path = bp.Profile.preset("dumbbell:rate=50mbit,rtt=40ms,queue=100ms", duration=5)
     with pytest.raises(UserError, match="a datagram of 1 bytes with a content of 3"):
         bp.Experiment(path, schemes="cubic", app="./mine.py:Ask").simulate()
+
+
+def test_the_frame_rate_of_a_call_counts_whole_seconds_and_of_a_short_one_the_mean_rate():
+    assert frames_per_second(np.arange(16) / 30).tolist() == [pytest.approx(30)]
+    assert frames_per_second(np.arange(65) / 30).tolist() == [30, 30]
+    stalled = np.concatenate([np.arange(30) / 30, 2.5 + np.arange(20) / 30])
+    assert frames_per_second(stalled).tolist() == [30, 0, 15]

@@ -35,7 +35,7 @@ def call(
         float | None,
         typer.Option(
             parser=options.duration,
-            help="Offset in the path at which the call begins. [default: drawn from the seed]",
+            help="Offset in the path at which the call begins. [default: drawn within what --for leaves]",
             show_default=False,
         ),
     ] = None,

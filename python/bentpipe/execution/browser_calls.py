@@ -15,7 +15,7 @@ import numpy as np
 from bentpipe.apps.browser.call_peer import Settings
 from bentpipe.apps.browser.chromium import find_chromium
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.execution.calls import CallResult
+from bentpipe.execution.calls import CallResult, frames_per_second
 from bentpipe.execution.program import run_program
 from bentpipe.experiments.recovery import parse_path_recovery, recovery_name
 
@@ -140,8 +140,7 @@ def _result(
     frames = np.asarray(seen["frames"], dtype=float)
     at_s, delays_ms = frames[:, 0] / 1e3, frames[:, 1]
     delays_ms = delays_ms[delays_ms < LONGEST_DELAY_MS]
-    seconds = max(1, int(at_s[-1] - at_s[0]))
-    per_second = np.histogram(at_s, bins=seconds, range=(at_s[0], at_s[0] + seconds))[0]
+    per_second = frames_per_second(at_s)
     return CallResult(
         scheme=scheme,
         profile=profile,

@@ -148,8 +148,7 @@ def _figures(frames: pl.DataFrame, call: CallApp) -> dict[str, Any] | None:
     delays_ms = (at - shown["start_s"].to_numpy()) * 1e3
     after_buffer_ms = (call.decode_ns + call.display_ns) / 1e6
     buffer_ms = (at - shown["first_byte_s"].to_numpy()) * 1e3 - after_buffer_ms
-    seconds = max(1, int(at[-1] - at[0]))
-    per_second = np.histogram(at, bins=seconds, range=(at[0], at[0] + seconds))[0]
+    per_second = frames_per_second(at)
     span_s = frames["start_s"].to_numpy().max() - frames["start_s"].to_numpy().min()
     return {
         "delay_mean_ms": float(delays_ms.mean()),
@@ -162,6 +161,22 @@ def _figures(frames: pl.DataFrame, call: CallApp) -> dict[str, Any] | None:
         "frames": len(frames),
         "frames_shown": len(shown),
     }
+
+
+def frames_per_second(shown_s: np.ndarray) -> np.ndarray:
+    """Return the frames shown in each whole second since the first one; of less than a second: the mean rate.
+
+    Args:
+        shown_s: Ascending times at which frames were shown [s], shape (n,), n ≥ 2.
+
+    Example:
+        >>> frames_per_second(np.arange(16) / 30)
+        array([30.])
+    """
+    span_s = shown_s[-1] - shown_s[0]
+    if span_s < 1:
+        return np.array([(len(shown_s) - 1) / max(span_s, 1e-3)])
+    return np.bincount((shown_s - shown_s[0]).astype(int))[: int(span_s)]
 
 
 def _freezes(gaps_s: np.ndarray) -> int:
