@@ -1,6 +1,6 @@
-"""Page load times over HTTP/3 in the simulator and in Chromium: the table in docs/design/019-http3.md.
+"""Page load times in the simulator and in Chromium: the tables in docs/design/019-http3.md.
 
-    python tools/http3.py
+    python tools/browser_pages.py [1|2|3]
 
 Needs Chromium, the extra ``browser`` and a machine that can emulate.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -58,27 +59,28 @@ def shown(times: list[float]) -> str:
     return f"{median(times):.0f} ({medians[100]:.0f}–{medians[3900]:.0f}), n = {len(times)}"
 
 
-def main() -> None:
-    """Print the table."""
+def main(http: str = "3") -> None:
+    """Print the table of a version of HTTP: its server has the kernel's CUBIC over TCP, Reno over QUIC."""
     paths = {name: bp.Profile.preset(preset, duration=120) for name, preset in PATHS.items()}
     paths["Starlink, Louvain – London"] = bp.Profile.make(site="louvain", to="london", duration=120)
-    print("| path | Chromium | simulated, Reno | simulated, CUBIC | Reno / Chromium |\n|---|---|---|---|---|")
+    scheme = "reno" if http == "3" else "cubic"
+    print(f"| path | Chromium | simulated, Reno | simulated, CUBIC | {scheme} / Chromium |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         page = write_page(folder)
         for name, path in paths.items():
-            real = bp.load_page(page, path, http="3", loads=LOADS, phase=0, browser=True)
+            real = bp.load_page(page, path, http=http, loads=LOADS, phase=0, browser=True)
             if real["failed"].sum() or not real["valid"].all():
                 raise SystemExit(f"{name}: not all loads are complete and valid")
             own = real["plt_ms"].to_list()
             both = [
-                bp.load_page(page, path, scheme, http="3", loads=LOADS, phase=BROWSER_START_S, pause=0.5)[
+                bp.load_page(page, path, cc, http=http, loads=LOADS, phase=BROWSER_START_S, pause=0.5)[
                     "plt_ms"
                 ].to_list()
-                for scheme in ("reno", "cubic")
+                for cc in ("reno", "cubic")
             ]
-            ratio = median(both[0]) / median(own)
+            ratio = median(both[scheme == "cubic"]) / median(own)
             print(f"| {name} | {shown(own)} | {shown(both[0])} | {shown(both[1])} | {ratio:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
