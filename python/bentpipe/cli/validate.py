@@ -25,7 +25,9 @@ def validate(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check a claim against its reference and print both. Takes minutes; sim-vs-kernel, not in `all`, takes hours.
+    """Check a claim against its reference and print both. Takes minutes; sim-vs-kernel takes hours.
+
+    Not in `all`: applications, calls, nodes and sim-vs-kernel, which need an idle machine.
 
     Exits with 1 if a claim does not hold. A claim that is skipped does not count, unless the environment variable
     BENTPIPE_REQUIRE has what it lacks: `data` (measurements), `emu` (emulation), or both with a comma.

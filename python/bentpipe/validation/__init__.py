@@ -55,7 +55,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 }
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
-BY_NAME_ONLY = frozenset({"applications", "calls", "sim-vs-kernel"})
+BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel"})
 
 #: Claims with a quick version and a folder for what they measure in real time.
 MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel"})
