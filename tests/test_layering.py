@@ -32,6 +32,7 @@ ALLOWED = {
     },
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps", "bentpipe-recovery"},
     "bentpipe-logs": set(),
+    "bentpipe-signals": set(),
     "bentpipe-py": {
         "bentpipe-profile",
         "bentpipe-orbit",
@@ -43,6 +44,7 @@ ALLOWED = {
         "bentpipe-sim",
         "bentpipe-emu",
         "bentpipe-logs",
+        "bentpipe-signals",
     },
 }
 
@@ -55,6 +57,7 @@ NATIVE_DOORS = {
     "objects",
     "orbits",
     "plugin.py",
+    "predict",
     "profiles",
     "runs",
 }

@@ -11,6 +11,7 @@ mod orbit;
 mod plugin;
 mod profile;
 mod recovery;
+mod signals;
 mod sim;
 
 use pyo3::prelude::*;
@@ -38,6 +39,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::one_way_delays, module)?)?;
     module.add_function(wrap_pyfunction!(logs::ping_replies, module)?)?;
     module.add_function(wrap_pyfunction!(logs::table_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(signals::feature_names, module)?)?;
+    module.add_function(wrap_pyfunction!(signals::features_table, module)?)?;
+    module.add_class::<signals::PyFeatureStream>()?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate_node, module)?)?;
