@@ -34,6 +34,8 @@ COMMANDS = {
     "kernel check": "check_kernel",
     "loss": "losses",
     "policies": "policies",
+    "predict list": "predictors",
+    "predict score": "score_predictors",
     "presets": "presets",
     "probe finish": "finish_probe",
     "probe owd": "probe",

@@ -9,6 +9,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
+- `predictors`, `score_predictors`: predictors of latency and throughput.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.machine import check_kernel
     from bentpipe.objects.measurement import Measurement, read
     from bentpipe.objects.network import Network
+    from bentpipe.objects.prediction import predictors, score_predictors
     from bentpipe.objects.probing import finish_probe, probe
     from bentpipe.objects.profile import Profile
     from bentpipe.objects.run import Run
@@ -68,6 +70,7 @@ _HOMES = {
     "losses": "bentpipe.objects.catalogue",
     "page_objects": "bentpipe.objects.web",
     "policies": "bentpipe.objects.catalogue",
+    "predictors": "bentpipe.objects.prediction",
     "presets": "bentpipe.objects.catalogue",
     "recovery_schemes": "bentpipe.experiments.recovery",
     "probe": "bentpipe.objects.probing",
@@ -76,6 +79,7 @@ _HOMES = {
     "route": "bentpipe.objects.satellites",
     "run_demo": "bentpipe.objects.workflows",
     "run_study": "bentpipe.objects.workflows",
+    "score_predictors": "bentpipe.objects.prediction",
     "serving": "bentpipe.objects.serving",
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
@@ -107,6 +111,7 @@ __all__ = [
     "losses",
     "page_objects",
     "policies",
+    "predictors",
     "presets",
     "probe",
     "read",
@@ -115,6 +120,7 @@ __all__ = [
     "route",
     "run_demo",
     "run_study",
+    "score_predictors",
     "serving",
     "sites",
     "sky",

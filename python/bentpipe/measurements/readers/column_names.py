@@ -137,7 +137,7 @@ def normal_name(name: str) -> str:
     text = _BITS.sub(lambda match: f"_{match[1].lower()}bps", text)
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     text = re.sub(r"(?i)[µμ]s", "us", text)
-    text = re.sub(r"(?i)(?<![a-z])(k|m|g)bit/?s\b", r"\1bps", text)
+    text = re.sub(r"(?i)(?<![a-z])(k|m|g)bit[/_]?s\b", r"\1bps", text)
     return re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
 
 
@@ -153,6 +153,8 @@ def meaning_of(name: str) -> tuple[str, float] | None:  # noqa: PLR0911 - a list
         return "rtt", SECONDS[match[1]]
     if match := _ONE_WAY.match(name):
         return WAYS[match[1] or match[2] or match[3]], SECONDS[match[4]]
+    if name in ("bps", "kbps", "mbps", "gbps"):
+        return "rate", _BPS[name]
     if (match := _RATE.match(name)) and (match[1] or match[2]):
         return ("rate" if match[1] is None else f"rate_{WAYS[match[1]]}"), _BPS[match[3]]
     return (_NAMES[name], 1.0) if name in _NAMES else None
