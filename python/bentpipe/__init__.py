@@ -9,7 +9,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
-- `predictors`, `score_predictors`: predictors of latency and throughput.
+- `Predictor`, `predictors`, `score_predictors`: predictors of latency and throughput.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.machine import check_kernel
     from bentpipe.objects.measurement import Measurement, read
     from bentpipe.objects.network import Network
-    from bentpipe.objects.prediction import predictors, score_predictors
+    from bentpipe.objects.prediction import Predictor, predictors, score_predictors
     from bentpipe.objects.probing import finish_probe, probe
     from bentpipe.objects.profile import Profile
     from bentpipe.objects.run import Run
@@ -56,6 +56,7 @@ _HOMES = {
     "Flow": "bentpipe.objects.flow",
     "Measurement": "bentpipe.objects.measurement",
     "Network": "bentpipe.objects.network",
+    "Predictor": "bentpipe.objects.prediction",
     "Profile": "bentpipe.objects.profile",
     "Reflector": "bentpipe.measurements.probing.reflector",
     "Run": "bentpipe.objects.run",
@@ -96,6 +97,7 @@ __all__ = [
     "Flow",
     "Measurement",
     "Network",
+    "Predictor",
     "Profile",
     "Reflector",
     "Run",

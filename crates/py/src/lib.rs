@@ -9,6 +9,7 @@ mod logs;
 mod network;
 mod orbit;
 mod plugin;
+mod predictor;
 mod profile;
 mod recovery;
 mod signals;
@@ -42,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(signals::feature_names, module)?)?;
     module.add_function(wrap_pyfunction!(signals::features_table, module)?)?;
     module.add_class::<signals::PyFeatureStream>()?;
+    module.add_class::<predictor::PyPredictorModel>()?;
     module.add_function(wrap_pyfunction!(emu::isolate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(emu::emulate_node, module)?)?;

@@ -6,14 +6,17 @@
 //! - [`spec`]: which features there are, and their names
 //! - [`slots`]: the features of a clock of reconfigurations
 //! - [`windows`]: statistics of trailing windows
+//! - [`models`]: forward passes of trained models
 
 mod error;
+pub mod models;
 pub mod slots;
 pub mod spec;
 mod stream;
 pub mod windows;
 
 pub use error::SignalError;
+pub use models::{Model, ModelError};
 pub use slots::SlotClock;
 pub use spec::FeatureSpec;
 pub use stream::{FeatureStream, FeatureTable, table};

@@ -115,3 +115,92 @@ def score(
             for row in rows
         ],
     )
+
+
+@app.command()
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("-o", "--out", help="File for the model, such as M.model.")],
+    model: Annotated[str, typer.Option(help="A model of bentpipe predict list.")] = "xgboost",
+    target: Target = "latency",
+    horizon: Annotated[str, typer.Option(help="Horizon: 5s, or next15s for a mean.")] = "5s",
+    column: Annotated[
+        str | None,
+        typer.Option(help="Column of a Parquet file. [default: that of the signal]", show_default=False),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train a model on measurements and write it: arrays and metadata, no code.
+
+    Example: bentpipe predict train RECORDING --horizon next15s -o M.model
+    """
+    from bentpipe.cli.console import print_json, progress, say
+    from bentpipe.objects.prediction import Predictor
+
+    with progress("train"):
+        record = Predictor.train(data, out, model=model, target=target, horizon=horizon, column=column).record
+    if as_json:
+        print_json(record.model_dump(mode="json"))
+        return
+    hours = (record.span_s[1] - record.span_s[0]) / 3600
+    clock = record.features.slot
+    say(f"{out}: {record.model} of {record.signal}, {record.horizon} ahead, a sample each {record.features.step_s:g} s")
+    say(f"  trained on {record.rows} rows over {hours:.1f} h of {', '.join(record.files)}")
+    found = "none found: without features of slots" if clock is None else f"edges at {clock.phase_s:.1f} s"
+    say(f"  slot clock: {found}")
+    say(f"  with {', '.join(f'{name} {version}' for name, version in record.versions.items())}")
+
+
+@app.command()
+def forecast(
+    model: Annotated[Path, typer.Argument(metavar="M.model", help="A model of bentpipe predict train.")],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="A measurement; not with --dish.", show_default=False)
+    ] = None,
+    dish: Annotated[
+        str | None,
+        typer.Option(metavar="HOST[:PORT]", help="Follow a terminal. [default: DATA]", show_default=False),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print a line for each forecast, not only for the newest.")
+    ] = False,
+    for_s: Annotated[
+        float | None,
+        typer.Option(
+            "--for", parser=options.duration, help="With --dish: duration. [default: until Ctrl-C]", show_default=False
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Forecast a signal: quantiles, and the time that they are for.
+
+    Example: bentpipe predict forecast M.model RECORDING
+    """
+    import sys
+
+    from bentpipe.cli.console import note, print_json, say
+    from bentpipe.errors import UserError
+    from bentpipe.objects.prediction import Predictor
+    from bentpipe.predict.live import follow_dish
+    from bentpipe.predict.store import load_model
+    from bentpipe.predict.text import forecast_line, forecast_rows
+
+    if (data is None) == (dish is None):
+        raise UserError("DATA or --dish: one of the two", expected="bentpipe predict forecast M.model RECORDING")
+    if data is None:
+        for each in follow_dish(load_model(model), dish, for_s, note):
+            say(forecast_line(each, as_json=as_json))
+            sys.stdout.flush()
+            if not follow and for_s is None:
+                return
+        return
+    predictor = Predictor.load(model)
+    rows = forecast_rows(predictor.forecast(data), newest_only=not follow)
+    if not rows:
+        raise UserError("has too little history", where=str(data), expected="15 s or more without a long gap")
+    if as_json:
+        print_json({"model": predictor.record.model_dump(mode="json"), "forecasts": rows})
+        return
+    unit = "Mbit/s" if predictor.record.signal == "goodput_mbps" else "ms"
+    for row in rows:
+        say(forecast_line(row, unit=unit))

@@ -9,12 +9,14 @@ from bentpipe.errors import UserError
 from bentpipe.objects import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import polars as pl
 
-    from bentpipe.objects.arguments import FileLike
+    from bentpipe.objects.arguments import DurationLike, FileLike
+    from bentpipe.predict.forecaster import Forecast
+    from bentpipe.predict.store import StoredModel
 
 
 def predictors() -> pl.DataFrame:
@@ -88,6 +90,102 @@ def score_predictors(
         on_progress,
     )
     return pl.DataFrame([each.to_dict() for each in scores])
+
+
+class Predictor:
+    """A trained model of one signal and one horizon. `Predictor.train` and `Predictor.load` make one.
+
+    Attributes:
+        record: What it was trained on: signal, horizon, sampling, features, span, library versions.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.Predictor.load("none.model")
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: none.model: No such file or directory; expected a model
+    """
+
+    def __init__(self, stored: StoredModel) -> None:
+        """Take a stored model; users call `train` or `load`."""
+        self._stored = stored
+        self.record = stored.record
+
+    @staticmethod
+    def train(
+        data: FileLike | Sequence[FileLike],
+        out: FileLike,
+        *,
+        model: str = "xgboost",
+        target: str = "latency",
+        horizon: str = "5s",
+        column: str | None = None,
+    ) -> Predictor:
+        """Train a model on whole files and write it to `out`. Needs ``bentpipe[predict]``.
+
+        Args:
+            data: Files or folders of one signal.
+            out: The file, such as ``M.model``: arrays and metadata, no code.
+            model: A name from `predictors`.
+            target: ``latency`` or ``throughput``.
+            horizon: ``5s``, or ``next15s`` for a mean.
+            column: Column of a Parquet file; None: that of the signal.
+
+        Raises:
+            UserError: Unreadable data, signals of two kinds, too little data, an unknown model or horizon.
+        """
+        from bentpipe.predict.horizons import parse_horizon
+        from bentpipe.predict.score import train
+        from bentpipe.predict.signals import TARGETS, read_signal
+        from bentpipe.predict.store import load_model, save_model
+
+        kind = arguments.choice(target, "target", TARGETS)
+        signals = [read_signal(file, kind, column) for file in _files(data, "data")]
+        path = arguments.file(out, "out")
+        save_model(train(signals, model, parse_horizon(horizon)), path)
+        return Predictor(load_model(path))
+
+    @staticmethod
+    def load(file: FileLike) -> Predictor:
+        """Read a model that `train` wrote. Raises `UserError`: no model, or damaged."""
+        from bentpipe.predict.store import load_model
+
+        return Predictor(load_model(arguments.file(file, "file")))
+
+    def forecast(self, data: FileLike, column: str | None = None) -> pl.DataFrame:
+        """Return its forecasts at every second of a file: those that it would have made by then.
+
+        Returns:
+            Columns `made_at_s`, `from_s`, `to_s` [s since 1970], and quantiles `q05` … `q95` in ms or Mbit/s, with
+            margins that keep 90 % between the outer two.
+
+        Raises:
+            UserError: Unreadable data, or another signal than the model's.
+        """
+        from bentpipe.predict.forecaster import forecast_table
+        from bentpipe.predict.signals import read_signal, target_of
+
+        file = arguments.file(data, "data")
+        return forecast_table(self._stored, read_signal(file, target_of(self.record.signal), column))
+
+    def follow(self, host: str | None = None, *, duration: DurationLike | None = None) -> Iterator[Forecast]:
+        """Yield a forecast after each second of a terminal's telemetry, once there is enough history.
+
+        Args:
+            host: Address of the terminal; None: the usual one.
+            duration: Duration; None: for ever.
+
+        Raises:
+            UserError: The extra ``dish`` is not installed, or the model is not of telemetry.
+        """
+        from bentpipe.predict.live import follow_dish
+
+        until_s = None if duration is None else arguments.seconds(duration, "duration")
+        return follow_dish(self._stored, arguments.optional_text(host, "host"), until_s)
+
+    def __repr__(self) -> str:
+        """Return the model, its signal and its horizon."""
+        return f"<Predictor {self.record.model}: {self.record.signal}, {self.record.horizon}>"
 
 
 def _files(value: object, where: str) -> list[Path]:

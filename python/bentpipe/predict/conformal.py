@@ -66,7 +66,7 @@ def with_margins(quantiles: Floats, came: Floats, delay: int, margin: OnlineMarg
 
     Args:
         quantiles: Shape (n, levels).
-        came: What came, in the same unit, shape (n,).
+        came: What came, in the same unit, shape (n,); NaN: not known.
         delay: Rows until what came is known.
         margin: Margins to begin with.
     """
@@ -76,7 +76,8 @@ def with_margins(quantiles: Floats, came: Floats, delay: int, margin: OnlineMarg
     for number, row in enumerate(quantiles):
         while waiting and waiting[0] <= number - delay:
             known = waiting.popleft()
-            margin.learn(quantiles[known], float(came[known]))
+            if np.isfinite(came[known]):
+                margin.learn(quantiles[known], float(came[known]))
         result[number] = margin.apply(row)
         waiting.append(number)
     return result

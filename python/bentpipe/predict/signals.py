@@ -80,7 +80,7 @@ class Signal:
     @property
     def target(self) -> Target:
         """What a model of it predicts."""
-        return "throughput" if self.name == THROUGHPUT else "latency"
+        return target_of(self.name)
 
     @property
     def unit(self) -> str:
@@ -96,6 +96,11 @@ class Signal:
     def span(self) -> tuple[float, float]:
         """First and last time [s]."""
         return float(self.sessions[0].t_s[0]), float(self.sessions[-1].t_s[-1])
+
+
+def target_of(name: str) -> Target:
+    """Return what a model of a signal predicts."""
+    return "throughput" if name == THROUGHPUT else "latency"
 
 
 def read_signal(path: str | Path, target: Target, column: str | None = None) -> Signal:

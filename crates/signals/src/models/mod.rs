@@ -1,0 +1,118 @@
+//! Forward passes of trained models: a row of features in, quantiles out.
+//!
+//! Training is Python's (`bentpipe.predict.models`); a model is arrays of numbers, checked when it is made, so that no file can make a pass run without end or
+//! read outside of its arrays.
+
+mod linear;
+mod trees;
+
+pub use linear::Linear;
+pub use trees::{TreeArrays, Trees};
+
+/// Arrays that are no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// An array has another length than the others say.
+    #[error("{name}: {given} numbers; expected {expected}")]
+    Length {
+        /// The array.
+        name: &'static str,
+        /// Its length.
+        given: usize,
+        /// The right one.
+        expected: usize,
+    },
+    /// A number is out of its range.
+    #[error("{name}: number {index} is out of range; expected {expected}")]
+    Range {
+        /// The array.
+        name: &'static str,
+        /// Place of the number.
+        index: usize,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A mean of no models, or of models with other numbers of quantiles or features.
+    #[error("members differ in features or quantiles, or there are none; expected one or more that agree")]
+    Members,
+}
+
+/// A model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// A linear one for each phase of the slot.
+    Linear(Linear),
+    /// Boosted trees for each quantile.
+    Trees(Trees),
+    /// The mean of the quantiles of several; made by [`Model::mean`].
+    Mean(Vec<Model>),
+}
+
+impl Model {
+    /// Make the mean of several models.
+    ///
+    /// # Errors
+    /// There are none, or they differ in their numbers of features or quantiles.
+    pub fn mean(members: Vec<Self>) -> Result<Self, ModelError> {
+        let first = members.first().ok_or(ModelError::Members)?;
+        let shape = (first.columns(), first.quantiles());
+        if members.iter().any(|member| (member.columns(), member.quantiles()) != shape) {
+            return Err(ModelError::Members);
+        }
+        Ok(Self::Mean(members))
+    }
+
+    /// Return the number of features of a row.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        match self {
+            Self::Linear(model) => model.columns(),
+            Self::Trees(model) => model.columns(),
+            Self::Mean(members) => members.first().map_or(0, Self::columns),
+        }
+    }
+
+    /// Return the number of quantiles.
+    #[must_use]
+    pub fn quantiles(&self) -> usize {
+        match self {
+            Self::Linear(model) => model.quantiles(),
+            Self::Trees(model) => model.quantiles(),
+            Self::Mean(members) => members.first().map_or(0, Self::quantiles),
+        }
+    }
+
+    /// Compute the quantiles of a row, ascending.
+    ///
+    /// # Panics
+    /// If the row has not [`Model::columns`] features.
+    #[must_use]
+    pub fn predict(&self, row: &[f64]) -> Vec<f64> {
+        assert_eq!(row.len(), self.columns());
+        match self {
+            Self::Linear(model) => model.predict(row),
+            Self::Trees(model) => model.predict(row),
+            Self::Mean(members) => {
+                let mut sums = vec![0.0; self.quantiles()];
+                for member in members {
+                    for (sum, quantile) in sums.iter_mut().zip(member.predict(row)) {
+                        *sum += quantile;
+                    }
+                }
+                sums.iter().map(|sum| sum / members.len() as f64).collect()
+            }
+        }
+    }
+}
+
+fn check_length(name: &'static str, given: usize, expected: usize) -> Result<(), ModelError> {
+    if given == expected { Ok(()) } else { Err(ModelError::Length { name, given, expected }) }
+}
+
+fn check_each<T: Copy>(name: &'static str, values: &[T], ok: impl Fn(T) -> bool, expected: &'static str) -> Result<(), ModelError> {
+    match values.iter().position(|&value| !ok(value)) {
+        Some(index) => Err(ModelError::Range { name, index, expected }),
+        None => Ok(()),
+    }
+}

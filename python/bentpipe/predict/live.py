@@ -1,0 +1,61 @@
+"""Forecasts while a terminal is polled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError
+from bentpipe.predict.forecaster import Forecaster
+from bentpipe.predict.signals import TELEMETRY, THROUGHPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bentpipe.measurements.dish.status import Status
+    from bentpipe.predict.forecaster import Forecast
+    from bentpipe.predict.store import StoredModel
+
+
+def sample_of(signal: str, status: Status) -> float | None:
+    """Return a terminal's sample of a signal, in its unit; None: it does not report one."""
+    if signal == TELEMETRY:
+        # With all pings lost there is no latency.
+        return None if (status.pop_ping_drop_rate or 0.0) >= 1.0 else status.pop_ping_latency_ms
+    if signal == THROUGHPUT:
+        return None if status.downlink_throughput_bps is None else status.downlink_throughput_bps / 1e6
+    return None
+
+
+def follow_dish(
+    model: StoredModel,
+    host: str | None = None,
+    until_s: float | None = None,
+    on_change: Callable[[str], None] = lambda _: None,
+) -> Iterator[Forecast]:
+    """Yield a forecast after each second of a terminal's telemetry, once there is enough history.
+
+    Raises:
+        UserError: The extra ``dish`` is not installed, or the terminal does not report the model's signal.
+    """
+    from bentpipe.measurements.dish.extra import require_extra
+
+    require_extra()
+    from bentpipe.measurements.dish.client import DishClient
+    from bentpipe.measurements.dish.clocks import WallClock
+    from bentpipe.measurements.dish.following import Follower
+
+    if model.record.signal not in (TELEMETRY, THROUGHPUT):
+        raise UserError(
+            f"predicts {model.record.signal}, which a terminal does not report",
+            where=model.name,
+            expected=f"a model of {TELEMETRY} or {THROUGHPUT}",
+        )
+    client = DishClient() if host is None else DishClient(host)
+    follower = Follower(client, WallClock(), 1.0, lambda change: on_change(change.text))
+    forecaster = Forecaster(model)
+    for sample in follower.samples(until_s=until_s):
+        value = sample_of(model.record.signal, sample.status)
+        forecaster.push(sample.t_unix_ns / 1e9, float("nan") if value is None else value)
+        forecast = forecaster.forecast()
+        if forecast is not None:
+            yield forecast
