@@ -7,6 +7,9 @@ import pytest
 from emulation import dumbbell_path, require_emulation
 from hypothesis import HealthCheck, settings
 
+# Tests run beside each other: threads of a library that wait for each other would take all processors.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No test fails for a machine that is busy, and none today for what it did not try yesterday: `make fuzz` tries more.
 # The examples of a test share its folder and what else it is given.
 LEAVE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -140,11 +140,14 @@ def test_damaged_models_are_refused_in_one_line(stored, tmp_path_factory, data):
             content[data.draw(st.integers(0, last - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("damaged") / "M.model"
     path.write_bytes(content)
+    refusal = ""
     try:
         model = load_model(path)
     except UserError as error:
-        assert "\n" not in str(error)
-        assert str(path) in str(error)
+        refusal = str(error)
+    if refusal:
+        assert "\n" not in refusal
+        assert str(path) in refusal
         return
     model.native.predict(np.zeros(model.native.columns))  # a changed number: a model all the same
 
@@ -169,8 +172,8 @@ def test_the_commands_train_and_forecast(tmp_path):
     file = tmp_path / "pings.csv"
     file.write_text("\n".join(["unix_s,rtt_ms", *lines]) + "\n", encoding="utf-8")
     out = tmp_path / "M.model"
-    said = bentpipe("predict", "train", file, "--model", "ols-phase", "--horizon", "next15s", "-o", out)
-    assert "ols-phase of ping_rtt_ms, next15s ahead" in said.stdout, said.stderr
+    trained = bentpipe("predict", "train", file, "--model", "ols-phase", "--horizon", "next15s", "-o", out)
+    assert "ols-phase of ping_rtt_ms, next15s ahead" in trained.stdout, trained.stderr
     row = json.loads(bentpipe("predict", "forecast", out, file, "--json").stdout)["forecasts"][0]
     assert row["q05"] < row["q50"] < row["q95"]
     assert row["to_s"] - row["from_s"] == 15

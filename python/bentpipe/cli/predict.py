@@ -146,8 +146,8 @@ def train(
     clock = record.features.slot
     say(f"{out}: {record.model} of {record.signal}, {record.horizon} ahead, a sample each {record.features.step_s:g} s")
     say(f"  trained on {record.rows} rows over {hours:.1f} h of {', '.join(record.files)}")
-    found = "none found: without features of slots" if clock is None else f"edges at {clock.phase_s:.1f} s"
-    say(f"  slot clock: {found}")
+    edges = "none found: without features of slots" if clock is None else f"edges at {clock.phase_s:.1f} s"
+    say(f"  slot clock: {edges}")
     say(f"  with {', '.join(f'{name} {version}' for name, version in record.versions.items())}")
 
 

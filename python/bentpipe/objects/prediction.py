@@ -121,7 +121,7 @@ class Predictor:
         horizon: str = "5s",
         column: str | None = None,
     ) -> Predictor:
-        """Train a model on whole files and write it to `out`. Needs ``bentpipe[predict]``.
+        r"""Train a model on whole files and write it to `out`. Needs ``bentpipe[predict]``.
 
         Args:
             data: Files or folders of one signal.
@@ -133,6 +133,16 @@ class Predictor:
 
         Raises:
             UserError: Unreadable data, signals of two kinds, too little data, an unknown model or horizon.
+
+        Example:
+            >>> import math
+            >>> from pathlib import Path
+            >>> import bentpipe as bp
+            >>> rows = [f"{1747000000 + t},{40 + 9 * math.sin(t)}" for t in range(600)]
+            >>> _ = Path("pings.csv").write_text("\n".join(["unix_s,rtt_ms", *rows]))
+            >>> predictor = bp.Predictor.train("pings.csv", "M.model", model="hold", horizon="1s")
+            >>> predictor
+            <Predictor hold: ping_rtt_ms, 1s>
         """
         from bentpipe.predict.horizons import parse_horizon
         from bentpipe.predict.score import train
@@ -147,13 +157,21 @@ class Predictor:
 
     @staticmethod
     def load(file: FileLike) -> Predictor:
-        """Read a model that `train` wrote. Raises `UserError`: no model, or damaged."""
+        """Read a model that `train` wrote. Raises `UserError`: no model, or damaged.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.Predictor.load("ping.txt")
+            Traceback (most recent call last):
+            ...
+            bentpipe.errors.UserError: ping.txt: is no model, or of another version; expected a model ...
+        """
         from bentpipe.predict.store import load_model
 
         return Predictor(load_model(arguments.file(file, "file")))
 
     def forecast(self, data: FileLike, column: str | None = None) -> pl.DataFrame:
-        """Return its forecasts at every second of a file: those that it would have made by then.
+        r"""Return its forecasts at every second of a file: those that it would have made by then.
 
         Returns:
             Columns `made_at_s`, `from_s`, `to_s` [s since 1970], and quantiles `q05` … `q95` in ms or Mbit/s, with
@@ -161,6 +179,16 @@ class Predictor:
 
         Raises:
             UserError: Unreadable data, or another signal than the model's.
+
+        Example:
+            >>> import math
+            >>> from pathlib import Path
+            >>> import bentpipe as bp
+            >>> rows = [f"{1747000000 + t},{40 + 9 * math.sin(t)}" for t in range(600)]
+            >>> _ = Path("pings.csv").write_text("\n".join(["unix_s,rtt_ms", *rows]))
+            >>> predictor = bp.Predictor.train("pings.csv", "M.model", model="hold", horizon="1s")
+            >>> predictor.forecast("pings.csv").columns[:4]
+            ['made_at_s', 'from_s', 'to_s', 'q05']
         """
         from bentpipe.predict.forecaster import forecast_table
         from bentpipe.predict.signals import read_signal, target_of
@@ -169,7 +197,7 @@ class Predictor:
         return forecast_table(self._stored, read_signal(file, target_of(self.record.signal), column))
 
     def follow(self, host: str | None = None, *, duration: DurationLike | None = None) -> Iterator[Forecast]:
-        """Yield a forecast after each second of a terminal's telemetry, once there is enough history.
+        r"""Yield a forecast after each second of a terminal's telemetry, once there is enough history.
 
         Args:
             host: Address of the terminal; None: the usual one.
@@ -177,6 +205,18 @@ class Predictor:
 
         Raises:
             UserError: The extra ``dish`` is not installed, or the model is not of telemetry.
+
+        Example:
+            >>> import math
+            >>> from pathlib import Path
+            >>> import bentpipe as bp
+            >>> rows = [f"{1747000000 + t},{40 + 9 * math.sin(t)}" for t in range(600)]
+            >>> _ = Path("pings.csv").write_text("\n".join(["unix_s,rtt_ms", *rows]))
+            >>> predictor = bp.Predictor.train("pings.csv", "M.model", model="hold", horizon="1s")
+            >>> next(predictor.follow())
+            Traceback (most recent call last):
+            ...
+            bentpipe.errors.UserError: M.model: predicts ping_rtt_ms, which a terminal does not report; expected ...
         """
         from bentpipe.predict.live import follow_dish
 

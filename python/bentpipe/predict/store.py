@@ -32,7 +32,7 @@ LIBRARIES = ("bentpipe", "numpy", "scikit-learn", "xgboost-cpu")
 
 
 class ModelRecord(Record):
-    """What a saved model says of itself."""
+    """Description of a saved model."""
 
     format: Literal[1] = 1
     """Version of this record."""
@@ -63,7 +63,7 @@ class StoredModel:
     """A saved model.
 
     Attributes:
-        record: What it says of itself.
+        record: Its description.
         native: Its forward pass.
         name: Name of the file.
     """
