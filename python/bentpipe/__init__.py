@@ -10,6 +10,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
 - `Predictor`, `predictors`, `score_predictors`: predictors of latency and throughput.
+- `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -25,6 +26,8 @@ from bentpipe.errors import BentpipeError, UserError
 
 if TYPE_CHECKING:
     from bentpipe._native import __version__
+    from bentpipe.aware.client import AwarenessClient
+    from bentpipe.aware.running import serve_awareness
     from bentpipe.experiments.hook_traces import replay
     from bentpipe.experiments.recovery import recovery_schemes
     from bentpipe.measurements.probing.reflector import Reflector
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
 #: Public name → the module it lives in.
 _HOMES = {
+    "AwarenessClient": "bentpipe.aware.client",
     "Comparison": "bentpipe.objects.comparison",
     "Dish": "bentpipe.objects.dish",
     "Experiment": "bentpipe.objects.experiment",
@@ -81,6 +85,7 @@ _HOMES = {
     "run_demo": "bentpipe.objects.workflows",
     "run_study": "bentpipe.objects.workflows",
     "score_predictors": "bentpipe.objects.prediction",
+    "serve_awareness": "bentpipe.aware.running",
     "serving": "bentpipe.objects.serving",
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
@@ -89,6 +94,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AwarenessClient",
     "BentpipeError",
     "Comparison",
     "Dish",
@@ -123,6 +129,7 @@ __all__ = [
     "run_demo",
     "run_study",
     "score_predictors",
+    "serve_awareness",
     "serving",
     "sites",
     "sky",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-RATE = 0.05
+RATE = 0.03
 """Step of a margin, in half widths of the interval per miss; chosen here: 100 rows with twice the promised misses widen
 it by a quarter."""
 
@@ -30,8 +30,9 @@ class OnlineMargin:
 
     Example:
         >>> margin = OnlineMargin()
+        >>> quantiles = np.linspace(-1.0, 1.0, len(LEVELS))
         >>> for _ in range(50):
-        ...     margin.learn(np.linspace(-1.0, 1.0, len(LEVELS)), 3.0)  # always above
+        ...     margin.learn(quantiles, margin.apply(quantiles), 3.0)  # always above
         >>> margin.below < 0 < margin.above
         True
     """
@@ -44,15 +45,15 @@ class OnlineMargin:
         self._width = 0.0
         self._rows = 0
 
-    def learn(self, quantiles: Floats, came: float) -> None:
-        """Move the margins by what came, given the quantiles without margins, shape (levels,)."""
+    def learn(self, quantiles: Floats, issued: Floats, came: float) -> None:
+        """Move the margins by what came, given the quantiles without margins and those issued, shape (levels,)."""
         self._rows += 1
         half = (quantiles[-1] - quantiles[0]) / 2
         self._width += (half - self._width) / min(self._rows, 100)
         step = self.rate * max(self._width, 1e-6)
         # A little at each hit, a lot at each miss: in balance at the promised share.
-        self.below += step * ((came < quantiles[0] - self.below) - MISS)
-        self.above += step * ((came > quantiles[-1] + self.above) - MISS)
+        self.below += step * ((came < issued[0]) - MISS)
+        self.above += step * ((came > issued[-1]) - MISS)
 
     def apply(self, quantiles: Floats) -> Floats:
         """Return quantiles with margins, shape (levels,): outer ones move by all of it, inner ones in proportion."""
@@ -77,7 +78,7 @@ def with_margins(quantiles: Floats, came: Floats, delay: int, margin: OnlineMarg
         while waiting and waiting[0] <= number - delay:
             known = waiting.popleft()
             if np.isfinite(came[known]):
-                margin.learn(quantiles[known], float(came[known]))
+                margin.learn(quantiles[known], result[known], float(came[known]))
         result[number] = margin.apply(row)
         waiting.append(number)
     return result

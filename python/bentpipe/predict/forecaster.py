@@ -71,11 +71,11 @@ class Forecaster:
         self._is_averaged = model.record.signal != TELEMETRY
         self._step: int | None = None
         self._pending: list[float] = []
-        #: Of the newest steps: value, and quantiles with reference where there was a forecast.
-        self._past: deque[tuple[float, Floats | None, float]] = deque(maxlen=self._steps + 1)
+        #: Of the newest steps: value, reference, and where there was a forecast its quantiles without and with margins.
+        self._past: deque[tuple[float, float, tuple[Floats, Floats] | None]] = deque(maxlen=self._steps)
         self._last_s: float | None = None
         self._sample_s: float | None = None
-        self._row: Floats | None = None
+        self._issued: Floats | None = None
 
     def push(self, t_s: float, value: float) -> None:
         """Add a sample at `t_s`; NaN: a lost probe. Samples that are not newer than the last one are left out."""
@@ -97,10 +97,10 @@ class Forecaster:
 
     def forecast(self) -> Forecast | None:
         """Return the newest forecast; None: there is too little history."""
-        if self._row is None or self._last_s is None or self._sample_s is None:
+        if self._issued is None or self._last_s is None or self._sample_s is None:
             return None
         from_s, to_s = self.horizon.window_s(self._last_s, self.spec.step_s)
-        values = self._values(self.margin.apply(self._row))
+        values = self._values(self._issued)
         return Forecast(
             signal=self.model.record.signal,
             unit="Mbit/s" if self.model.record.signal == THROUGHPUT else "ms",
@@ -125,24 +125,26 @@ class Forecaster:
         self._last_s = t_s
         if math.isfinite(usable):
             self._sample_s = t_s
-        self._row = None
+        self._learn(usable)
+        self._issued, made = None, None
         if self._stream.is_ready:
-            self._row = self.model.native.predict(np.ascontiguousarray(row))
-        self._past.append((usable, self._row, self._stream.reference))
-        self._learn()
+            quantiles = self.model.native.predict(np.ascontiguousarray(row))
+            self._issued = self.margin.apply(quantiles)
+            made = quantiles, self._issued
+        self._past.append((usable, self._stream.reference, made))
 
-    def _learn(self) -> None:
+    def _learn(self, newest: float) -> None:
         """Compare the forecast of `steps` ago with what came."""
-        if len(self._past) <= self._steps:
+        if len(self._past) < self._steps:
             return
-        values = [value for value, _, _ in self._past]
-        came = float(np.mean(values[1:])) if self.horizon.is_mean else values[-1]
-        _, quantiles, reference = self._past[0]
-        if quantiles is None or not math.isfinite(came):
+        values = [*(value for value, _, _ in self._past), newest]
+        came = float(np.mean(values[1:])) if self.horizon.is_mean else newest
+        _, reference, made = self._past[0]
+        if made is None or not math.isfinite(came):
             return
         if self.spec.relative:
             came = math.log((came + self.spec.floor) / (reference + self.spec.floor))
-        self.margin.learn(quantiles, came)
+        self.margin.learn(*made, came)
 
 
 def forecast_table(model: StoredModel, signal: Signal) -> pl.DataFrame:

@@ -155,7 +155,7 @@ def _telemetry(path: Path, target: Target, column: str | None) -> _Samples | Non
     values = _numbers(table[names[wanted]], path)
     is_rate = target == "throughput"
     name = THROUGHPUT if is_rate else TELEMETRY if wanted == TELEMETRY else PINGS
-    return _Samples(name, _seconds(table[time], path), values / 1e6 if is_rate else values)
+    return _Samples(name, times_of(table[time], path), values / 1e6 if is_rate else values)
 
 
 def _measured(path: Path, target: Target) -> _Samples:
@@ -197,7 +197,7 @@ def _columns(table: pl.DataFrame, target: Target, path: Path) -> _Samples:
     if value not in table.columns:
         raise UserError(f"has no column {value}", where=str(path), expected=f"a series of {target}")
     values = _numbers(table[value], path)
-    t_s = _seconds(table["t_unix_ns" if is_dish else "unix_ns"], path)
+    t_s = times_of(table["t_unix_ns" if is_dish else "unix_ns"], path)
     return _Samples(name, t_s, values / 1e6 if name == THROUGHPUT else values)
 
 
@@ -214,7 +214,8 @@ def _numbers(column: pl.Series, path: Path) -> Floats:
     return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
 
 
-def _seconds(column: pl.Series, path: Path) -> Floats:
+def times_of(column: pl.Series, path: Path) -> Floats:
+    """Return a column of times as seconds since 1970, NaN where there is none. Raises `UserError`: no times."""
     try:
         if column.dtype == pl.String:
             column = column.str.to_datetime(time_zone="UTC", strict=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bentpipe.predict.models.base import Floats
+
+
+ALONE = 50_000
+"""Rows below which one thread trains: with few rows several wait for each other, on a busy machine for minutes."""
 
 
 class XGBoostQuantiles(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,6 +55,7 @@ class XGBoostQuantiles(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "tree_method": "hist",
             "max_bin": 128,
             "seed": 1,
+            "nthread": 1 if len(features) < ALONE else len(os.sched_getaffinity(0)),
             "verbosity": 0,
         }
         rows = xgboost.QuantileDMatrix(features, target, weight=weights, max_bin=settings["max_bin"])
