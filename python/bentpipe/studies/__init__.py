@@ -28,6 +28,7 @@ STUDIES: Mapping[str, str] = {
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",
     "t3p-path": "t3p_path",
+    "t3p-predictors": "t3p_predictors",
     "t3p-spikes": "t3p_spikes",
     "t3p-bbr2-grid": "t3p_bbr2_grid",
     "t3p-fairness": "t3p_fairness",

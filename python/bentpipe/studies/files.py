@@ -15,6 +15,7 @@ from bentpipe.studies.scenario import (
     HostEntry,
     Hour,
     PlaceEntry,
+    PredictorFiles,
     PublishedFile,
     RunS,
     StudyFile,
@@ -442,6 +443,14 @@ class T3pPath(WindowsFile):
     FILE: ClassVar[str] = "studies/t3p-path.toml"
 
 
+class T3pPredictors(WindowsFile):
+    """``studies/t3p-predictors.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-predictors.toml"
+    files: PredictorFiles
+    """Measurements below a folder."""
+
+
 class T3pSpikes(WindowsFile):
     """``studies/t3p-spikes.toml``."""
 
@@ -474,7 +483,8 @@ FILES: Mapping[str, type[StudyFile]] = {
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
         SatGuard,
-        *(T3pTerminals, T3pBbr2Grid, T3pCc, T3pFairness, T3pLatency, T3pOrientation, T3pPath, T3pSpikes, T3pUplink),
+        *(T3pTerminals, T3pBbr2Grid, T3pCc, T3pFairness, T3pLatency, T3pOrientation, T3pPath, T3pPredictors),
+        *(T3pSpikes, T3pUplink),
     )
 }
 """Record of each file by the file's name without its ending."""

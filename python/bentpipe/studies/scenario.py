@@ -114,6 +114,21 @@ class WindowsEntry(Record):
     """Duration of a window [s]."""
 
 
+class PredictorFiles(Record):
+    """Measurements that t3p-predictors finds below a folder, by their place."""
+
+    pings: Items[Text]
+    """Logs of pings."""
+    telemetry: Items[Text]
+    """Telemetry of terminals."""
+    throughput: Items[Text]
+    """Tests of throughput."""
+    joint_pings: Annotated[Text, Field(alias="joint-pings")]
+    """Pings of the same minutes as `joint_telemetry`."""
+    joint_telemetry: Annotated[Text, Field(alias="joint-telemetry")]
+    """Telemetry of the same minutes as `joint_pings`."""
+
+
 class HostEntry(Record):
     """The largest buffers of a study's hosts."""
 
