@@ -25,6 +25,7 @@ BENCHMARKS = [
     "emulator",
     "logs",
     "sweep",
+    "subscribers",
 ]
 
 

@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
+import chromium
 import numpy as np
 import polars as pl
 import pytest
@@ -354,3 +355,21 @@ def test_a_token_that_is_too_short_is_refused(tmp_path, text):
     (tmp_path / "t").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="expected a token"):
         read_token(tmp_path / "t")
+
+
+@pytest.mark.skipif(chromium.PROGRAM is None, reason="no Chromium on this machine")
+def test_the_page_counts_down_in_a_browser(running, tmp_path):
+    service, clock, url = running
+    for t_s, latency_ms in zip(*smoothed(), strict=True):
+        observe(service.state, clock, t_s, latency_ms)
+    with chromium.tab() as tab:
+        tab.call("Page.navigate", url=url)
+        tab.wait("document.getElementById('next')?.textContent.endsWith(' s')")
+        first = float(tab.run("document.getElementById('next').textContent").removesuffix(" s"))
+        assert first == pytest.approx(service.state.next().in_s, abs=3)
+        tab.wait(f"parseFloat(document.getElementById('next').textContent) !== {first}")
+        assert "within ±1.0 s" in tab.run("document.getElementById('next-note').textContent")
+        assert tab.run("document.getElementById('latency').textContent").endswith(" ms")
+        assert tab.run("document.getElementById('satellite').textContent").startswith("no orbital elements")
+        tab.screenshot(tmp_path / "page.png")
+        assert not [each for each in tab.messages if "favicon" not in str(each)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import hmac
 import ipaddress
 import json
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_S = 15.0
-"""Time after which a quiet subscriber gets a comment, so that proxies keep the connection [s]."""
+"""Time after which each subscriber gets a comment, so that proxies keep the connection [s]."""
 
 MOST_TRIGGERS = 256
 """Most conditions at a time."""
@@ -100,7 +101,9 @@ class Service:
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
             self._loop = asyncio.get_running_loop()
+            quiet = asyncio.create_task(self._keep_alive())
             yield
+            quiet.cancel()
             self._loop = None
 
         routes = [
@@ -114,6 +117,12 @@ class Service:
             *(Route(f"/v1/{kind}", self._document(kind)) for kind in DOCUMENTS),
         ]
         return _Guard(Starlette(routes=routes, lifespan=lifespan), self.token, self.hosts)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_ALIVE_S)
+            for subscriber in tuple(self.hub.subscribers):
+                self.hub.pass_on(subscriber, b": quiet\n\n")
 
     def _document(self, kind: str) -> Any:  # noqa: ANN401 - an endpoint
         async def document(_: Request) -> Response:
@@ -193,12 +202,7 @@ class _Events(Response):
         await send({"type": "http.response.body", "body": b"retry: 1000\n\n", "more_body": True})
         waiting = self._subscriber.waiting
         while True:
-            try:
-                data = (
-                    waiting.get_nowait() if not waiting.empty() else await asyncio.wait_for(waiting.get(), KEEP_ALIVE_S)
-                )
-            except TimeoutError:
-                data = b": quiet\n\n"
+            data = await waiting.get()
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
@@ -329,5 +333,8 @@ async def _run(service: Service, listener: socket.socket, on_ready: Any) -> None
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not running.done():
         await asyncio.sleep(0.01)
+    # Loaded modules stay: a full garbage collection that walked through them kept subscribers waiting for 0.1 s.
+    gc.collect()
+    gc.freeze()
     on_ready(listener.getsockname()[1])
     await running
