@@ -128,6 +128,23 @@ def test_no_edge_is_told_where_there_are_no_slots():
     assert "no clock found" in state.next().reason
 
 
+def test_the_schedule_is_told_as_such_until_slots_would_have_shown():
+    clock = Clock()
+    state = State(has_schedule=True, now_s=clock)
+    clock.s = 1_747_000_000.0 - 1_747_000_000 % 60 + 20.0
+    edge = state.next()
+    assert (edge.in_s, edge.error_s, edge.basis) == (7.0, None, "schedule")
+    assert "not checked" in edge.reason
+    rng = np.random.default_rng(4)
+    for t in range(1900):
+        observe(state, clock, EPOCH_S + t, 40 + rng.normal())
+    assert state.next().edge_s is None
+    learned = State(has_schedule=True, now_s=clock)
+    for t_s, latency_ms in zip(*smoothed(), strict=True):
+        observe(learned, clock, t_s, latency_ms)
+    assert learned.next().basis == "learned"
+
+
 def test_a_sample_that_is_old_makes_no_forecast(tmp_path):
     pytest.importorskip("xgboost")
     from bentpipe.predict.horizons import parse_horizon

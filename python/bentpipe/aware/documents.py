@@ -56,8 +56,10 @@ class NextEdge(Record):
     """Time until then [s]."""
     period_s: float | None = None
     """Time between edges [s]."""
+    basis: Literal["learned", "schedule"] | None = None
+    """``learned`` from the terminal's latency, or the published ``schedule`` by the service's clock, not checked."""
     reason: str | None = None
-    """Why it is not known."""
+    """Why it is not known, or not sure."""
 
 
 class Prediction(Record):

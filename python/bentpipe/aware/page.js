@@ -9,7 +9,7 @@ events.addEventListener("error", () => { next = null; show("state", "no connecti
 events.addEventListener("next", (message) => {
   next = JSON.parse(message.data);
   received = performance.now();
-  show("next-note", next.edge_s === null ? next.reason : `within ±${next.error_s.toFixed(1)} s`);
+  show("next-note", next.error_s === null ? next.reason : `within ±${next.error_s.toFixed(1)} s`);
 });
 events.addEventListener("telemetry", (message) => {
   const sample = JSON.parse(message.data);

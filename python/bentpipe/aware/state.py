@@ -13,6 +13,7 @@ from bentpipe.aware.documents import Forecasts, NextEdge, Prediction, Serving, T
 from bentpipe.predict.clock import PERIOD_S, find_clock
 from bentpipe.predict.forecaster import Forecaster
 from bentpipe.predict.signals import TELEMETRY, THROUGHPUT, Signal, on_grid
+from bentpipe.times import SLOT_PHASE_S, SLOT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ STALE_S = 5.0
 
 LEARN_FROM_S = 3600.0
 """Length of the history from which the clock is learned [s]."""
+
+DECIDED_S = 1800.0
+"""Length of a history in which slots would have shown [s]; then the published schedule is not told any more."""
 
 LEARN_EVERY_S = 60.0
 """Time between two looks for the clock [s]."""
@@ -57,9 +61,22 @@ class State:
     """What the service knows. Not for several threads."""
 
     def __init__(
-        self, models: Sequence[StoredModel] = (), *, has_elements: bool = False, now_s: Callable[[], float]
+        self,
+        models: Sequence[StoredModel] = (),
+        *,
+        has_elements: bool = False,
+        has_schedule: bool = False,
+        now_s: Callable[[], float],
     ) -> None:
-        """Begin without samples; `now_s` returns the time of the feed [s since 1970]."""
+        """Begin without samples.
+
+        Args:
+            models: Models that forecast.
+            has_elements: Whether samples have a serving satellite.
+            has_schedule: Whether Starlink's published schedule (:12, :27, :42, :57) is told until a clock is learned.
+            now_s: Returns the time of the feed [s since 1970].
+        """
+        self.has_schedule = has_schedule
         self.now_s = now_s
         self.has_elements = has_elements
         self.trouble = "no sample yet"
@@ -118,6 +135,12 @@ class State:
     def next(self) -> NextEdge:
         """Return the next edge. A clock runs on without samples; its error grows with 100 ppm, a bad crystal."""
         now_s = self.now_s()
+        if self.clock is None and self.has_schedule and len(self._history) < DECIDED_S:
+            in_s = SLOT_S - (now_s - SLOT_PHASE_S) % SLOT_S
+            reason = "the published schedule by this machine's clock, not checked yet"
+            return NextEdge(
+                now_s=now_s, edge_s=now_s + in_s, in_s=in_s, period_s=float(SLOT_S), basis="schedule", reason=reason
+            )
         if self.clock is None:
             minutes = len(self._history) / 60
             reason = f"no clock found in {minutes:.0f} min of latency" if self._history else self.trouble
@@ -125,7 +148,14 @@ class State:
         _, since_s = self._slot(now_s)
         in_s = self.clock.period_s - since_s
         error_s = CLOCK_ERROR_S + 1e-4 * max(0.0, now_s - self._learned_s)
-        return NextEdge(now_s=now_s, edge_s=now_s + in_s, error_s=error_s, in_s=in_s, period_s=self.clock.period_s)
+        return NextEdge(
+            now_s=now_s,
+            edge_s=now_s + in_s,
+            error_s=error_s,
+            in_s=in_s,
+            period_s=self.clock.period_s,
+            basis="learned",
+        )
 
     def _slot(self, now_s: float) -> tuple[float, float]:
         phase_s, period_s = (0.0, PERIOD_S) if self.clock is None else (self.clock.phase_s, self.clock.period_s)

@@ -18,7 +18,8 @@ def lines_of(kind: str, document: dict[str, Any]) -> list[str]:
     reason = document.get("reason")
     if kind == "next" and document.get("edge_s") is not None:
         at = _time(document["edge_s"])
-        return [f"next: in {document['in_s']:.1f} s, at {at} UTC ± {document['error_s']:.1f} s"]
+        sure = f" ({reason})" if document["error_s"] is None else f" ± {document['error_s']:.1f} s"
+        return [f"next: in {document['in_s']:.1f} s, at {at} UTC{sure}"]
     if kind == "telemetry" and document.get("t_s") is not None:
         latency = document.get("latency_ms")
         parts = ["no latency" if latency is None else f"latency {latency:.1f} ms"]
