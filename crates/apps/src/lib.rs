@@ -10,6 +10,7 @@
 //! | [`request`] | requests, one after the other |
 //! | [`call`] | a video call over datagrams: congestion control, retransmissions, jitter buffer |
 //! | [`web`] | a page of objects from several hosts, over HTTP/1.1, HTTP/2 or HTTP/3 |
+//! | [`video`] | a video player and how it chooses qualities |
 //! | [`items`], [`timers`], [`misuse`] | parts that every driver needs: items in the tables, the timers of an end, mistakes of an application |
 //! | [`server`] | the other end of them all: receives, and answers requests |
 //!
@@ -30,6 +31,7 @@ pub mod server;
 mod testing;
 pub mod timers;
 pub mod transfers;
+pub mod video;
 pub mod web;
 
 pub use actions::{Action, Actions, ControllerChoice, Item, Transport};
@@ -72,6 +74,7 @@ pub fn build(spec: &AppSpec, streams: Streams) -> Option<Ends> {
             sender: Box::new(call::Call::new(spec, false, streams.stream("app/call"))),
             receiver: Box::new(call::Call::new(spec, true, streams.stream("app/call/reverse"))),
         },
+        AppSpec::Video(spec) => Ends { sender: server(), receiver: Box::new(video::Player::new(spec)) },
         AppSpec::Plugin { .. } => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! The application of a flow: what the programs at its two ends do (crate `bentpipe-apps`).
 
 use crate::units::{Bytes, Nanos};
+use crate::video::VideoSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -159,6 +160,8 @@ pub enum AppSpec {
     },
     /// A video call over datagrams between both ends.
     Call(CallSpec),
+    /// The receiver plays a video, chunk by chunk over one connection that it opens.
+    Video(VideoSpec),
     /// An application that the driver gets from elsewhere, such as one in Python.
     Plugin {
         /// Its name.
@@ -201,6 +204,7 @@ impl AppSpec {
             Self::Call(call) if !(1..=240).contains(&call.fps) => Some(("fps", "1 to 240 frames per second")),
             Self::Call(call) if call.start_bps < 30_000 => Some(("start_bps", "at least 30 kbit/s")),
             Self::Call(call) if !(30_000..=1_000_000_000).contains(&call.max_bps) => Some(("max_bps", "30 kbit/s to 1 Gbit/s")),
+            Self::Video(video) => video.problem(),
             Self::Web { loads: Some(0), .. } => Some(("loads", "at least 1")),
             Self::Transfers { count: Some(0), .. } | Self::Request { count: Some(0), .. } => Some(("count", "at least 1")),
             _ => None,

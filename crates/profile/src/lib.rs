@@ -23,6 +23,7 @@
 //! | [`tunables`] | options as typed values; how a controller or recovery scheme declares its own |
 //! | [`names`] | names that users misspell |
 //! | [`app`] | applications of flows |
+//! | [`video`] | a video and its player, one of them |
 //! | [`cross`] | cross traffic on the same path |
 //! | [`pings`] | echo requests beside the flows |
 //! | [`run`] | rows, tables and summary of a Run: samples, links, events |
@@ -53,6 +54,7 @@ pub mod topology;
 pub mod tunables;
 pub mod units;
 mod validation;
+pub mod video;
 
 pub use direction::Direction;
 pub use error::{ProfileError, shown, shown_message};

@@ -1,7 +1,7 @@
 """Applications of flows: their records, and the syntax of ``race --app`` and of Experiment files.
 
 ``bulk``, ``transfers:1mb,every=2s``, ``paced:2mbit``, ``request:200bytes/100kb,n=50``, ``web:PAGE.har,http=2``,
-``call:max=2.5mbit``, ``./mine.py:Mine``.
+``call:max=2.5mbit``, ``video:pensieve,policy=bola``, ``./mine.py:Mine``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pydantic import Field
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.experiments import plugins
 from bentpipe.experiments.flow_names import split_flow
+from bentpipe.experiments.videos import Video, parse_video
 from bentpipe.records import LARGEST, Items, Record
 from bentpipe.scenarios.units import parse_rate_bps, parse_size_bytes, parse_time_ns
 
@@ -168,13 +169,13 @@ class Plugin(Record):
     plugin: PluginApp
 
 
-App = Literal["bulk"] | Transfers | Paced | Request | Web | Call | Plugin
+App = Literal["bulk"] | Transfers | Paced | Request | Web | Call | Video | Plugin
 """An application of a flow; ``"bulk"``: the sender always has data."""
 
-KINDS = ("bulk", "transfers", "paced", "request", "web", "call")
+KINDS = ("bulk", "transfers", "paced", "request", "web", "call", "video")
 """Built-in applications."""
 
-EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE, web:PAGE.har, call or ./FILE.py:CLASS"
+EXPECTED = "bulk, transfers:SIZE, paced:RATE, request:SIZE/SIZE, web:PAGE.har, call, video:VIDEO or ./FILE.py:CLASS"
 
 
 def parse_app(text: str, where: str = "app") -> App:
@@ -208,11 +209,12 @@ def parse_app(text: str, where: str = "app") -> App:
     options = _options(more, where)
     if not first:
         raise UserError(f"{shown(text)} has no size or rate", where=where, expected=EXPECTED)
-    readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request | Web]] = {
+    readers: dict[str, Callable[[str, dict[str, str], str], Transfers | Paced | Request | Web | Video]] = {
         "transfers": _transfers,
         "paced": _paced,
         "request": _request,
         "web": _web,
+        "video": parse_video,
     }
     app = readers[kind](first, options, where)
     _refuse_rest(kind, options, where)
