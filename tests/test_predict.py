@@ -25,6 +25,7 @@ from bentpipe.predict.levels import LEVELS
 from bentpipe.predict.models.arima import Arima
 from bentpipe.predict.models.column import Column
 from bentpipe.predict.models.ensemble import Ensemble
+from bentpipe.predict.models.lstm import Lstm
 from bentpipe.predict.models.ols_phase import OlsPhase
 from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 from bentpipe.predict.score import crps, score
@@ -39,6 +40,7 @@ EPOCH_S = 1_747_000_000.0
         OlsPhase(),
         Arima(lags=1),
         XGBoostQuantiles(n_estimators=3),
+        Lstm(batches=5),
         Ensemble([XGBoostQuantiles(n_estimators=3), OlsPhase()]),
     ],
     expected_failed_checks=lambda _: {

@@ -23,6 +23,7 @@ from bentpipe.predict.levels import LEVELS
 from bentpipe.predict.models.arima import Arima
 from bentpipe.predict.models.column import Column
 from bentpipe.predict.models.ensemble import Ensemble
+from bentpipe.predict.models.lstm import Lstm
 from bentpipe.predict.models.ols_phase import OlsPhase
 from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 from bentpipe.predict.registry import MODELS
@@ -58,6 +59,8 @@ def stored(tmp_path_factory):
         OlsPhase(2),
         Arima(lags=8, steps=5, is_mean=True),
         XGBoostQuantiles(n_estimators=20),
+        Lstm(units=3, batches=40),
+        Lstm(lags=5, batches=20),
         Ensemble([XGBoostQuantiles(n_estimators=5), OlsPhase(2)]),
     ],
 )

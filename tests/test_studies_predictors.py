@@ -39,7 +39,7 @@ def test_signals_of_other_times_are_refused():
 
 def test_simulated_pings_are_scored_beside_hold(tmp_path):
     result = run_study("t3p-predictors", tmp_path, quick=True).result
-    assert len(result.verdicts) == 3
+    assert len(result.verdicts) == 4
     rows = {row.quantity: row for row in result.rows}
     assert rows["latency, XGBoost, MAPE: EDH"].basis.endswith(": EDH")
     assert all(row.ours is not None and row.basis.startswith("simulated") for row in result.rows)
@@ -48,7 +48,7 @@ def test_simulated_pings_are_scored_beside_hold(tmp_path):
 def test_measured_signals_explain_the_published_table(tmp_path):
     result = run_study("t3p-predictors", tmp_path, data=require_data()).result
     verdicts = [verdict.holds for verdict in result.verdicts]
-    assert verdicts == [True, True, False]
+    assert verdicts == [True, True, False, False]
     ours = {row.quantity.rpartition("seconds: ")[2]: row.ours for row in result.rows if row.published is None}
     assert ours["weight of the last 16 s"] > 0.85
     assert abs(ours["weight of the 9 s before"]) < 0.1

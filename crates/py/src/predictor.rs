@@ -1,7 +1,7 @@
 //! `bentpipe._native.PredictorModel`: forward passes of trained models.
 
 use crate::error::user_error;
-use bentpipe_signals::models::{Linear, Model, TreeArrays, Trees};
+use bentpipe_signals::models::{Linear, Lstm, LstmArrays, Model, TreeArrays, Trees};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,6 +18,18 @@ pub struct Arrays<'py> {
     root: PyReadonlyArray1<'py, u32>,
     output: PyReadonlyArray1<'py, u32>,
     base: PyReadonlyArray1<'py, f32>,
+}
+
+/// The arrays of `bentpipe.predict.arrays.MemoryArrays`.
+#[derive(FromPyObject)]
+pub struct MemoryArrays<'py> {
+    lags: usize,
+    units: usize,
+    mean: PyReadonlyArray1<'py, f64>,
+    scale: PyReadonlyArray1<'py, f64>,
+    target: PyReadonlyArray1<'py, f64>,
+    gates: PyReadonlyArray1<'py, f64>,
+    head: PyReadonlyArray1<'py, f64>,
 }
 
 /// A trained model; see `bentpipe.predict.arrays`.
@@ -52,6 +64,20 @@ impl PyPredictorModel {
             base: arrays.base.as_slice()?.to_vec(),
         };
         Trees::new(&arrays).map(|model| Self(Model::Trees(model))).map_err(user_error)
+    }
+
+    #[staticmethod]
+    fn lstm(quantiles: usize, arrays: MemoryArrays<'_>) -> PyResult<Self> {
+        let arrays = LstmArrays {
+            lags: arrays.lags,
+            units: arrays.units,
+            mean: arrays.mean.as_slice()?.to_vec(),
+            scale: arrays.scale.as_slice()?.to_vec(),
+            target: arrays.target.as_slice()?.to_vec(),
+            gates: arrays.gates.as_slice()?.to_vec(),
+            head: arrays.head.as_slice()?.to_vec(),
+        };
+        Lstm::new(quantiles, arrays).map(|model| Self(Model::Lstm(model))).map_err(user_error)
     }
 
     #[staticmethod]

@@ -53,6 +53,30 @@ class TreeArrays:
     base: NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class MemoryArrays:
+    """A long short-term memory, as `bentpipe.predict.models.lstm.Lstm` learns it; matrices in row order.
+
+    Attributes:
+        lags: Number of the first columns that are lags.
+        units: Units of the state.
+        mean, scale: Of the features, shape (columns,).
+        target: Centre and spread of the target.
+        gates: (2 + units) × (4 · units) weights.
+        head: (units + columns + 1) × levels weights.
+    """
+
+    lags: int
+    units: int
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    target: NDArray[np.float64]
+    gates: NDArray[np.float64]
+    head: NDArray[np.float64]
+
+
+MEMORY_ARRAYS = ("mean", "scale", "target", "gates", "head")
+
 TREE_TYPES = {
     "feature": np.uint32,
     "threshold": np.float32,
@@ -68,6 +92,7 @@ TREE_TYPES = {
 def to_arrays(estimator: Any, prefix: str = "") -> Arrays:  # noqa: ANN401 - any estimator of ours
     """Return a fitted estimator as arrays; names begin with `prefix`."""
     from bentpipe.predict.models.ensemble import Ensemble
+    from bentpipe.predict.models.lstm import Lstm
     from bentpipe.predict.models.ols_phase import OlsPhase
     from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 
@@ -82,6 +107,16 @@ def to_arrays(estimator: Any, prefix: str = "") -> Arrays:  # noqa: ANN401 - any
             f"{prefix}trees.columns": np.array([trees.columns], dtype=np.int64)
         }
     columns = estimator.n_features_in_
+    if isinstance(estimator, Lstm):
+        memory = {
+            "shape": np.array([estimator.length_, estimator.units], dtype=np.int64),
+            "mean": estimator.mean_,
+            "scale": estimator.scale_,
+            "target": np.array([estimator.center_, estimator.spread_]),
+            "gates": estimator.gates_,
+            "head": estimator.head_,
+        }
+        return {f"{prefix}lstm.{name}": np.ascontiguousarray(each) for name, each in memory.items()}
     if isinstance(estimator, OlsPhase):
         weights, errors = estimator.weights_, estimator.errors_
         phase = -1 if estimator.phase_column is None else estimator.phase_column
@@ -131,6 +166,12 @@ def _single(arrays: Mapping[str, NDArray[Any]]) -> PredictorModel:
         return PredictorModel.trees(
             TreeArrays(int(columns[0]), **{name: take(f"trees.{name}", kind) for name, kind in TREE_TYPES.items()})
         )
+    if "lstm.shape" in arrays:
+        shape = take("lstm.shape", np.int64)
+        if len(shape) != 2 or not (0 < shape[0] <= 4096 and 0 < shape[1] <= 256):
+            raise UserError("lstm.shape", where="model", expected="a number of lags up to 4096, and of units up to 256")
+        parts = {name: take(f"lstm.{name}", np.float64) for name in MEMORY_ARRAYS}
+        return PredictorModel.lstm(len(LEVELS), MemoryArrays(int(shape[0]), int(shape[1]), **parts))
     shape = take("linear.shape", np.int64)
     if len(shape) != 2 or not 0 < shape[0] <= 4096 or not -1 <= shape[1] < shape[0]:
         raise UserError("linear.shape", where="model", expected="a number of columns up to 4096, and a column or -1")

@@ -43,12 +43,13 @@ MODELS = {
         ModelEntry("ols-phase", "least squares for each second of the slot", "all features", "bentpipe"),
         ModelEntry("arima", "ARIMA(2,1,2) on logarithms", "15 samples", "Box and Jenkins 1970"),
         ModelEntry("xgboost", "gradient-boosted trees, one set for each quantile", "all features", "T3P section 4"),
+        ModelEntry("lstm", "long short-term memory over 15 s, and least squares", "all features", "T3P section 4"),
         ModelEntry("ensemble", "mean of xgboost and ols-phase", "all features", "bentpipe"),
     )
 }
 """Every model."""
 
-DEFAULT_MODELS = ("hold", "ewma", "mean-60s", "slot-mean", "ols-phase", "arima", "xgboost", "ensemble")
+DEFAULT_MODELS = ("hold", "ewma", "mean-60s", "slot-mean", "ols-phase", "arima", "xgboost", "lstm", "ensemble")
 """Models of ``predict score`` by default."""
 
 
@@ -74,6 +75,7 @@ def _make(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: ANN40
     from bentpipe.predict.models.arima import Arima
     from bentpipe.predict.models.column import Column
     from bentpipe.predict.models.ensemble import Ensemble
+    from bentpipe.predict.models.lstm import Lstm
     from bentpipe.predict.models.ols_phase import OlsPhase
     from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 
@@ -85,6 +87,8 @@ def _make(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: ANN40
         return Column(names.index("slot_mean" if has_clock else "mean_15s"))
     if name == "arima":
         return Arima(lags=spec.lags, steps=horizon.steps(spec.step_s), is_mean=horizon.is_mean)
+    if name == "lstm":
+        return Lstm(spec.lags)
     phases = OlsPhase(names.index("slot_since_s") if has_clock else None)
     if name == "ols-phase":
         return phases

@@ -27,6 +27,7 @@ TERMINALS = ("bcn-1", "edh")
 MEAN_STEPS = 5
 #: Length of a terminal's running mean [steps of 1 s].
 TERMINAL_STEPS = 15
+MEMORY = "LSTM on pings, 1 s ahead"
 _METRICS = ("mape", "rmse", "within-5", "within-10")
 _TABLE = "table 1"
 
@@ -48,6 +49,7 @@ def _run(request: Request) -> Result:
     one, five = parse_horizon("1s"), parse_horizon("5s")
     jobs = (
         ("xgboost", "", inputs.pings, one, "xgboost"),
+        ("lstm", MEMORY, inputs.pings, one, "lstm"),
         (
             "lstm",
             "hold, mean of 5 s of pings, 1 s ahead",
@@ -65,7 +67,7 @@ def _run(request: Request) -> Result:
             by_model[how or "xgboost"] = [each for each in scores if each.model == used]
             by_model.setdefault("hold", [each for each in scores if each.model == "hold"])
             rows += _rows(file.published, f"latency-{model}", how, by_model[how or "xgboost"], inputs.world)
-        request.on_progress(0.5 + 0.1 * (number + 1))
+        request.on_progress(0.5 + 0.1 * number)
     if inputs.throughput:
         for signal in inputs.throughput:
             scores = [each for each in score([signal], [one], ["xgboost"]) if each.model == "xgboost"]
@@ -140,7 +142,8 @@ def _weight_rows(weights: LagWeights, basis: str) -> list[Row]:
 def _verdicts(by_model: Mapping[str, Sequence[Score]], inputs: _Inputs) -> list[Verdict]:
     verdicts = []
     basis = f"{inputs.world}: {', '.join(each.source for each in (*inputs.pings, *inputs.telemetry))}"
-    if trees := by_model.get("xgboost"):
+    trees = by_model.get("xgboost", ())
+    if trees:
         values, holds = [each.mape for each in trees], [each.mape for each in by_model["hold"]]
         verdicts += [
             Verdict(
@@ -158,7 +161,22 @@ def _verdicts(by_model: Mapping[str, Sequence[Score]], inputs: _Inputs) -> list[
                 ", ".join(f"{a:.1f} against {b:.1f} %" for a, b in zip(values, holds, strict=True)),
             ),
         ]
-    smooth = {how: [each.mape for each in scores] for how, scores in by_model.items() if how not in ("xgboost", "hold")}
+    if memory := by_model.get(MEMORY):
+        ours = [float(np.median([each.mape for each in scores])) for scores in (memory, trees)]
+        verdicts.append(
+            Verdict(
+                "an LSTM predicts latency better than XGBoost (3.65 and 3.85 % against 9.95 and 10.68 %)",
+                ours[0] < ours[1],
+                _TABLE,
+                basis,
+                f"the same pings, 1 s ahead: {ours[0]:.1f} against {ours[1]:.1f} % (medians of the files)",
+            )
+        )
+    smooth = {
+        how: [each.mape for each in scores]
+        for how, scores in by_model.items()
+        if how not in ("xgboost", "hold", MEMORY)
+    }
     if smooth:
         why = "; ".join(f"{how}: {min(values):.1f} to {max(values):.1f} %" for how, values in smooth.items())
         verdicts.append(
@@ -176,8 +194,8 @@ def _verdicts(by_model: Mapping[str, Sequence[Score]], inputs: _Inputs) -> list[
 def _notes(inputs: _Inputs, weights: LagWeights | None) -> list[str]:
     notes = [
         "the last 30 % of each file are scored, and the first 70 % trained; files together: the median of the files",
-        "the paper does not say whether its latency is smoothed, nor its horizon; bentpipe has no LSTM, and compares "
-        "the LSTM's row with holding the last value of smoothed latency",
+        "the paper does not say whether its latency is smoothed, nor its horizon; the LSTM's row is beside an LSTM on "
+        "pings, and beside holding the last value of smoothed latency",
         "table 1, EDH, in the order of its columns: XGBoost 41.67 %, LSTM 87.34 % of throughput; 17.20 is the share "
         "within 10 % of XGBoost, not an error of the LSTM",
     ]

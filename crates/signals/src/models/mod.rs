@@ -4,9 +4,11 @@
 //! read outside of its arrays.
 
 mod linear;
+mod lstm;
 mod trees;
 
 pub use linear::Linear;
+pub use lstm::{Lstm, LstmArrays};
 pub use trees::{TreeArrays, Trees};
 
 /// Arrays that are no model.
@@ -43,6 +45,8 @@ pub enum ModelError {
 pub enum Model {
     /// A linear one for each phase of the slot.
     Linear(Linear),
+    /// A long short-term memory.
+    Lstm(Lstm),
     /// Boosted trees for each quantile.
     Trees(Trees),
     /// The mean of the quantiles of several; made by [`Model::mean`].
@@ -68,6 +72,7 @@ impl Model {
     pub fn columns(&self) -> usize {
         match self {
             Self::Linear(model) => model.columns(),
+            Self::Lstm(model) => model.columns(),
             Self::Trees(model) => model.columns(),
             Self::Mean(members) => members.first().map_or(0, Self::columns),
         }
@@ -78,6 +83,7 @@ impl Model {
     pub fn quantiles(&self) -> usize {
         match self {
             Self::Linear(model) => model.quantiles(),
+            Self::Lstm(model) => model.quantiles(),
             Self::Trees(model) => model.quantiles(),
             Self::Mean(members) => members.first().map_or(0, Self::quantiles),
         }
@@ -92,6 +98,7 @@ impl Model {
         assert_eq!(row.len(), self.columns());
         match self {
             Self::Linear(model) => model.predict(row),
+            Self::Lstm(model) => model.predict(row),
             Self::Trees(model) => model.predict(row),
             Self::Mean(members) => {
                 let mut sums = vec![0.0; self.quantiles()];

@@ -41,11 +41,11 @@ class OlsPhase(PointEstimator):
         phase = self._phases(features)
         self.weights_ = np.zeros((int(phase.max()) + 1, features.shape[1] + 1))
         self.errors_ = np.zeros((len(self.weights_), len(LEVELS)))
-        all_rows = _least_squares(features, target)
+        all_rows = least_squares(features, target)
         for number in range(len(self.weights_)):
             mine = phase == number
             enough = mine.sum() >= LEAST_ROWS
-            weights = _least_squares(features[mine], target[mine]) if enough else all_rows
+            weights = least_squares(features[mine], target[mine]) if enough else all_rows
             self.weights_[number] = weights
             chosen = mine if enough else np.full(len(mine), fill_value=True)
             errors = target[chosen] - (features[chosen] @ weights[:-1] + weights[-1])
@@ -70,7 +70,7 @@ class OlsPhase(PointEstimator):
         return np.clip(np.floor(features[:, self.phase_column]), 0, MOST_PHASES - 1).astype(np.int64)
 
 
-def _least_squares(features: Floats, target: Floats) -> Floats:
+def least_squares(features: Floats, target: Floats) -> Floats:
     """Return weights and intercept of a ridge regression on standardised features."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale = np.where(scale > 1e-9, scale, np.inf)
