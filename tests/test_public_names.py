@@ -38,6 +38,7 @@ COMMANDS = {
     "loss": "losses",
     "policies": "policies",
     "predict forecast": "Predictor.forecast",
+    "predict handovers": "handover_model",
     "predict list": "predictors",
     "predict score": "score_predictors",
     "predict train": "Predictor.train",

@@ -9,7 +9,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
 - `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
-- `Predictor`, `predictors`, `score_predictors`: predictors of latency and throughput.
+- `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.machine import check_kernel
     from bentpipe.objects.measurement import Measurement, read
     from bentpipe.objects.network import Network
-    from bentpipe.objects.prediction import Predictor, predictors, score_predictors
+    from bentpipe.objects.prediction import Predictor, handover_model, predictors, score_predictors
     from bentpipe.objects.probing import finish_probe, probe
     from bentpipe.objects.profile import Profile
     from bentpipe.objects.run import Run
@@ -70,6 +70,7 @@ _HOMES = {
     "constellations": "bentpipe.objects.catalogue",
     "controllers": "bentpipe.objects.catalogue",
     "finish_probe": "bentpipe.objects.probing",
+    "handover_model": "bentpipe.objects.prediction",
     "list_studies": "bentpipe.objects.workflows",
     "load_page": "bentpipe.objects.web",
     "losses": "bentpipe.objects.catalogue",
@@ -114,6 +115,7 @@ __all__ = [
     "constellations",
     "controllers",
     "finish_probe",
+    "handover_model",
     "list_studies",
     "load_page",
     "losses",

@@ -96,6 +96,11 @@ def _silence(replies_s: Floats, edge_s: float) -> tuple[float, float]:
     return float(inside[longest]), float(steps[longest])
 
 
+def silences_s(replies_s: Floats, edges_s: Floats) -> Floats:
+    """Return the longest time without a reply within `NEAR_S` of each edge [s], shape of `edges_s`."""
+    return np.array([_silence(replies_s, edge)[1] for edge in edges_s])
+
+
 def silent_from(replies_s: Floats, edges_s: Floats, period_s: float) -> float | None:
     """Return when replies stop relative to the edge [s], as the median over edges; None: no clear silence.
 

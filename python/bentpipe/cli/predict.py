@@ -152,6 +152,57 @@ def train(
 
 
 @app.command()
+def handovers(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Pings with slots: a log, or a measured Run.")],
+    over: Annotated[
+        float, typer.Option(help="Step whose probability is printed [ms]: the next slot's level differs by more.")
+    ] = 10.0,
+    slots: Annotated[int, typer.Option(help="Number of slots to draw from the model with --draw.")] = 20,
+    draw: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Print slots drawn with this seed. [default: the model]", show_default=False),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Learn when handovers come, how large their steps are, and how long their gaps.
+
+    Example: bentpipe predict handovers ping.txt --over 10
+    """
+    import time
+
+    from bentpipe.cli.console import print_json, say, table
+    from bentpipe.objects.prediction import handover_model
+    from bentpipe.predict.handovers import describe, generate_handovers
+
+    model = handover_model(data)
+    if draw is not None:
+        rows = generate_handovers(model, slots, draw, time.time()).to_dicts()
+        if as_json:
+            print_json({"slots": rows})
+        else:
+            names = ["edge_s", "gap_ms", "level_ms", "step_ms"]
+            table(
+                "slots",
+                names,
+                [[f"{row[each]:.1f}" if row[each] is not None else "" for each in names] for row in rows],
+            )
+        return
+    summary = describe(model, over, time.time())
+    if as_json:
+        print_json({**summary, "model": model.model_dump(mode="json")})
+        return
+    say(f"{data}: edges every {model.period_s:g} s, from {model.edges} edges with pings on both sides")
+    say(f"  next edge in {summary['in_s']:.1f} s, error {summary['error_s']:.2f} s")
+    say(
+        f"  step over {over:g} ms at the next edge: {summary['step_probability']:.0%} after a slot of {model.median_ms:.1f} ms"
+    )
+    step, gap = summary["step_ms"], summary["gap_ms"]
+    say(f"  step: median {step['p50']:.1f} ms, 95th percentile {step['p95']:.1f} ms")
+    say(f"  gap: median {gap['p50']:.0f} ms, 95th percentile {gap['p95']:.0f} ms")
+    say(f"  high slots: {model.high_after_usual:.0%} after usual ones, {model.high_after_high:.0%} after high ones")
+
+
+@app.command()
 def forecast(
     model: Annotated[Path, typer.Argument(metavar="M.model", help="A model of bentpipe predict train.")],
     data: Annotated[

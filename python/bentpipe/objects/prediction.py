@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from bentpipe.objects.arguments import DurationLike, FileLike
     from bentpipe.predict.forecaster import Forecast
+    from bentpipe.predict.handovers import HandoverModel
     from bentpipe.predict.store import StoredModel
 
 
@@ -90,6 +91,27 @@ def score_predictors(
         on_progress,
     )
     return pl.DataFrame([each.to_dict() for each in scores])
+
+
+def handover_model(data: FileLike) -> HandoverModel:
+    """Learn from pings when handovers come, how large their steps are, and how long their gaps.
+
+    Args:
+        data: Pings with slots: a log, a table, or a measured Run.
+
+    Raises:
+        UserError: Unreadable data, or no slots in them.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.handover_model("ping.txt")
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: ping.txt: ...; expected pings with slots, and the time of the day
+    """
+    from bentpipe.predict.handovers import learn_handovers
+
+    return learn_handovers(arguments.file(data, "data"))
 
 
 class Predictor:
