@@ -193,9 +193,8 @@ def handovers(
         return
     say(f"{data}: edges every {model.period_s:g} s, from {model.edges} edges with pings on both sides")
     say(f"  next edge in {summary['in_s']:.1f} s, error {summary['error_s']:.2f} s")
-    say(
-        f"  step over {over:g} ms at the next edge: {summary['step_probability']:.0%} after a slot of {model.median_ms:.1f} ms"
-    )
+    likely = f"{summary['step_probability']:.0%} after a slot of {model.median_ms:.1f} ms"
+    say(f"  step over {over:g} ms at the next edge: {likely}")
     step, gap = summary["step_ms"], summary["gap_ms"]
     say(f"  step: median {step['p50']:.1f} ms, 95th percentile {step['p95']:.1f} ms")
     say(f"  gap: median {gap['p50']:.0f} ms, 95th percentile {gap['p95']:.0f} ms")

@@ -1,9 +1,9 @@
 """Handovers: when the next slot edge comes, how large the step may be, how long the gap.
 
 Times are fixed by the schedule; sizes are random. A slot's level (median RTT) is drawn from the levels that followed
-slots of its class, *usual* or *high* (above 1.3 times the median): levels of successive slots correlate too little for a
-model with memory (r = 0.43 over 9,449 pairs of a terminal's slots). Gaps are the longest times without an arriving reply
-around edges.
+slots of its class, *usual* or *high* (above 1.3 times the median): levels of successive slots correlate too little for
+a model with memory (r = 0.43 over 9,449 pairs of a terminal's slots). Gaps are the longest times without an arriving
+reply around edges.
 """
 
 from __future__ import annotations
