@@ -73,6 +73,7 @@ COMMANDS = {
     "study run": "run_study",
     "tune": "Experiment.tune",
     "validate": "validate",
+    "video race": "race_videos",
     "web load": "load_page",
     "web show": "page_objects",
 }

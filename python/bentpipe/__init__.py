@@ -8,7 +8,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `read`, `Measurement`: measurements and their analyses. `probe`, `Reflector`, `Dish`, `serving`: measuring.
 - `sky`, `route`; `controllers`, `sites`, `constellations`, `presets`, `policies`, `losses`: what there is, by name.
 - `check_kernel`, `run_demo`, `list_studies`, `run_study`, `validate`: whole workflows.
-- `load_page`, `page_objects`: web pages over paths. `video_call`: a video call.
+- `load_page`, `page_objects`: web pages over paths. `video_call`: a video call. `race_videos`: adaptive video.
 - `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `replay`: the calls of a controller in a Run, without a network.
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.run_set import ExperimentInterruptedError, RunSet
     from bentpipe.objects.satellites import route, sky
     from bentpipe.objects.serving import serving
+    from bentpipe.objects.video import race_videos
     from bentpipe.objects.web import load_page, page_objects
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
 
@@ -85,6 +86,7 @@ _HOMES = {
     "route": "bentpipe.objects.satellites",
     "run_demo": "bentpipe.objects.workflows",
     "run_study": "bentpipe.objects.workflows",
+    "race_videos": "bentpipe.objects.video",
     "score_predictors": "bentpipe.objects.prediction",
     "serve_awareness": "bentpipe.aware.running",
     "serving": "bentpipe.objects.serving",
@@ -124,6 +126,7 @@ __all__ = [
     "predictors",
     "presets",
     "probe",
+    "race_videos",
     "read",
     "recovery_schemes",
     "replay",

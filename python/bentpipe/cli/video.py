@@ -1,0 +1,115 @@
+"""`bentpipe video`: adaptive video over traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli import options
+
+if TYPE_CHECKING:
+    from bentpipe.execution.video_gains import Gain
+
+app = typer.Typer()
+
+
+@app.callback(invoke_without_command=True)
+def video(context: typer.Context) -> None:
+    """Play adaptive video over traces and paths.
+
+    Example:
+        bentpipe video race TRACE.csv --policy robust-mpc,mpc-forecast
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def race(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="Measured throughput (CSV), mahimahi traces, lines of seconds and Mbit/s, or Profiles (Parquet).",
+            show_default=False,
+        ),
+    ],
+    policy: Annotated[
+        str, typer.Option(help="Policies, separated by commas.")
+    ] = "robust-mpc,mpc,mpc-forecast,mpc-oracle,buffer,bola",
+    buffer: Annotated[str, typer.Option(help="Buffer above which a player waits: 12s as live, 60s on demand.")] = "12s",
+    video: Annotated[
+        str, typer.Option(metavar="VIDEO", help="pensieve, a folder with video_size_0, … or a DASH manifest.")
+    ] = "pensieve",
+    windows: Annotated[str, typer.Option(metavar="DURATION", help="Length of the windows.")] = "240s",
+    scale: Annotated[
+        float, typer.Option(help="Median capacity of each window over the highest bitrate; 0: as it is.")
+    ] = 1.0,
+    dead: Annotated[
+        float, typer.Option(min=0, max=1, help="Largest share of a window's seconds without capacity.")
+    ] = 0.05,
+    model: Annotated[str, typer.Option(help="Predictor of mpc-forecast, of `predict list`.")] = "xgboost",
+    train: Annotated[
+        list[Path] | None,
+        typer.Option(help="Traces to train it on. [default: the half that a window is not in]", show_default=False),
+    ] = None,
+    cc: Annotated[str, typer.Option("--cc", help="Congestion controller of the server.")] = "cubic",
+    as_json: options.AsJson = False,
+) -> None:
+    """Play a video with every policy over windows of traces, over TCP in the simulator.
+
+    Example:
+        bentpipe video race drive.csv --policy robust-mpc,mpc,mpc-oracle --buffer 12s --scale 1
+    """
+    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.flags import renamed
+    from bentpipe.errors import UserError
+    from bentpipe.execution.video_gains import summarize
+    from bentpipe.execution.videos import race_videos
+    from bentpipe.runs.text import number
+
+    try:
+        with progress("playing") as advance:
+            raced = race_videos(
+                traces,
+                [each.strip() for each in policy.split(",") if each.strip()],
+                video=video,
+                buffer=buffer,
+                windows=windows,
+                rho=scale,
+                most_dead=dead,
+                model=model,
+                training=train or (),
+                cc=cc,
+                on_progress=advance,
+            )
+    except UserError as error:
+        own = {name: f"--{name}" for name in ("policy", "buffer", "windows", "scale")}
+        raise renamed(error, own) from None
+    if as_json:
+        print_json({"rows": [each.to_dict() for each in raced.results]})
+        return
+    summaries = summarize(raced.results)
+    rows = [
+        [
+            each.policy,
+            *map(number, (each.qoe_median, each.qoe_mean, each.bitrate_mbps, each.stall_s, each.switches)),
+            _gain(each.gain_median),
+            _gain(each.gain_mean),
+            "" if each.share_of_oracle is None else f"{each.share_of_oracle:.0%}",
+        ]
+        for each in summaries
+    ]
+    heads = ["policy", "QoE median", "QoE mean", "Mbit/s", "stall [s]", "switches"]
+    gains = ["median over RobustMPC (95 % CI)", "mean over RobustMPC (95 % CI)", "of the oracle's gain"]
+    table(f"{raced.video.name}, {summaries[0].n} windows", [*heads, *gains], rows)
+    if raced.left_out:
+        note(f"{raced.left_out} windows left out: over {dead:.0%} of seconds without capacity, or missing (--dead)")
+    if raced.video.is_generated:
+        note("sizes of the chunks are generated around the bitrates")
+
+
+def _gain(gain: Gain | None) -> str:
+    return "" if gain is None else f"{gain.percent:+.0f} % ({gain.low:+.0f} to {gain.high:+.0f})"
