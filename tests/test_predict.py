@@ -188,6 +188,22 @@ def test_the_command_prints_scores(tmp_path):
     assert bp.score_predictors(file, horizons=["1s"], models=["hold"])["n"][0] == rows[0]["n"]
 
 
+def test_all_files_behind_test_are_scored_and_none_is_trained(tmp_path):
+    files = [write(tmp_path / f"{i}.csv", slots(900, seed=i)) for i in range(3)]
+    result = bentpipe(
+        "predict", "score", files[0], "--test", files[1], files[2], "--models", "ewma", "--horizon", "1s", "--json"
+    )
+    rows = json.loads(result.stdout)["rows"]
+    assert [(row["data"], row["model"]) for row in rows] == [
+        (name, model) for name in ("1.csv", "2.csv") for model in ("hold", "ewma")
+    ]
+    expected = bp.score_predictors(files[0], test=files[1:], models=["ewma"], horizons=["1s"])
+    assert expected["mape"].to_list() == [row["mape"] for row in rows]
+    missing = bentpipe("predict", "score", "--test", *files)
+    assert missing.returncode == 2
+    assert "Traceback" not in missing.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -165,6 +165,22 @@ class PlotCommand(TyperCommand):
         return super().parse_args(ctx, words)
 
 
+class ScoreCommand(TyperCommand):
+    """A command whose ``--test`` takes several files: ``--test A B`` would otherwise train on B."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer hides its class
+        """Repeat ``--test`` before each word up to the next option."""
+        words: list[str] = []
+        is_test = False
+        for word in args:
+            if word.startswith("-"):
+                is_test = word == "--test"
+                words += [] if is_test else [word]
+            else:
+                words += ["--test", word] if is_test else [word]
+        return super().parse_args(ctx, words)
+
+
 def plot_file(given: str, measured: Path, name: str) -> Path:
     """Return the figure's file: the given one, or `name`.png in the folder `measured`, or here if that is a file."""
     if given != _UNNAMED:

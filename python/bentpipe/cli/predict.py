@@ -37,7 +37,7 @@ def list_models(as_json: options.AsJson = False) -> None:
         table("models", ["name", "description", "features", "source"], [list(row.values())[:4] for row in rows])
 
 
-@app.command()
+@app.command(cls=options.ScoreCommand)
 def score(
     data: Data,
     target: Target = "latency",
@@ -50,8 +50,9 @@ def score(
     test: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="DATA",
-            help="Files to score on, of which nothing is trained. [repeatable] [default: the last 30 % of each DATA]",
+            metavar="DATA…",
+            help="Files to score on, of which nothing is trained, up to the next option. "
+            "[default: the last 30 % of each DATA]",
             show_default=False,
         ),
     ] = None,
