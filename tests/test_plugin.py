@@ -327,7 +327,7 @@ def test_each_point_of_a_grid_is_a_separate_scheme(mine):
 
 def test_the_cost_of_a_grid_includes_its_processes(path, mine, monkeypatch):
     (mine / "mine.py").write_text(RENO.replace("class Reno(Controller):", "class Reno(Controller):\n    gain = 1.0"))
-    monkeypatch.setattr(search, "UNCONFIRMED_S", 0.2)
+    monkeypatch.setattr(search, "UNCONFIRMED_S", 0.02)
     grid = parse_grid("./mine.py:Reno", ["gain=1,2"])
     with pytest.raises(UserError, match=r"2 points on 1 paths are 2 Runs"):
         tune([path], grid, out=mine / "tuned", duration_s=2)

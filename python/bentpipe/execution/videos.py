@@ -159,7 +159,9 @@ def _windows(
     names = ", ".join(dict.fromkeys(trace.source for trace, _ in parts))
     if left_out:
         raise UserError(
-            f"all {left_out} windows have over {most_dead:.0%} of seconds without capacity", where=names, hint="--dead"
+            f"all {left_out} windows have over {most_dead:.0%} of seconds without capacity",
+            where=names,
+            expected="another trace",
         )
     raise UserError(f"no window of {length_s} s", where=names, expected="a longer trace, or shorter windows")
 
@@ -184,7 +186,6 @@ def _forecasts(
                 "mpc-forecast has nothing else to train on",
                 where=windows[0].trace,
                 expected="more traces, or some to train on",
-                hint="--train",
             )
         step, whole = number, len(folds)
         trained[fold] = train(own, model, lambda done, step=step, whole=whole: on_progress((step + done) / whole))  # type: ignore[misc]

@@ -49,7 +49,7 @@ def race_videos(
     Example:
         >>> from pathlib import Path
         >>> import bentpipe as bp
-        >>> size = Path("trace.txt").write_text("".join(f"{t} {3 + t % 5}\\n" for t in range(300)))
+        >>> size = Path("trace.txt").write_text("".join(f"{t} {3 + t % 5}\n" for t in range(300)))
         >>> rows = bp.race_videos("trace.txt", ["robust-mpc", "mpc-oracle"])
         >>> rows["chunks"].to_list()
         [49, 49]
