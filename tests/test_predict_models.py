@@ -75,6 +75,17 @@ def test_the_native_pass_equals_the_estimators(estimator):
     np.testing.assert_allclose(own, fitted.predict_quantiles(rows), rtol=0, atol=0 if exact else 1e-12)
 
 
+def test_members_that_do_not_help_get_no_weight():
+    """A random walk: its last value is the best forecast, and what trees learn of it does not last."""
+    rng = np.random.default_rng(4)
+    walk = np.cumsum(rng.normal(size=1600))
+    rows = np.column_stack([walk[:-1], rng.normal(size=(1599, 6))])
+    walked = Ensemble([XGBoostQuantiles(n_estimators=20), Column(0)]).fit(rows, walk[1:])
+    assert walked.weights_.tolist() == [0.0, 1.0]
+    curved = Ensemble([XGBoostQuantiles(n_estimators=20), Column(0)]).fit(rows[:, 1:], np.sign(rows[:, 2]))
+    assert curved.weights_[0] > 0.8
+
+
 @pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("horizon", ["1s", "next15s"])
 def test_every_model_is_stored_and_read_back(tmp_path, name, horizon):

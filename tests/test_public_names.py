@@ -37,6 +37,7 @@ COMMANDS = {
     "kernel check": "check_kernel",
     "loss": "losses",
     "policies": "policies",
+    "predict drift": "Predictor.drift",
     "predict forecast": "Predictor.forecast",
     "predict handovers": "handover_model",
     "predict list": "predictors",

@@ -9,9 +9,10 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.records import Name, Record
 from bentpipe.scenarios.losses import find_loss
 from bentpipe.studies.counterfactual import CounterfactualEntry, counterfactuals_of
-from bentpipe.studies.files import Apnic2022, Bbr3Starlink, Huston2024, T3pUplink
+from bentpipe.studies.files import Apnic2022, Bbr3Starlink, Huston2024
 from bentpipe.studies.flows import on_day
 from bentpipe.studies.study import Row, Verdict
+from bentpipe.studies.t3p_files import T3pUplink
 
 ENTRY = '[counterfactual.one]\nchange = "half as good"\nsource = "figure 1"\ntests = 2\n'
 

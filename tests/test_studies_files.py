@@ -8,7 +8,8 @@ import bentpipe
 from bentpipe.errors import UserError
 from bentpipe.scenarios.tables import packaged_text
 from bentpipe.studies import STUDIES
-from bentpipe.studies.files import FILES, LeoField, T3pLatency
+from bentpipe.studies.files import FILES, LeoField
+from bentpipe.studies.t3p_files import T3pLatency
 
 FOLDER = Path(bentpipe.__file__).parent / "scenarios" / "studies"
 

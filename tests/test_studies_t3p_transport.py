@@ -7,9 +7,9 @@ import pytest
 from bentpipe.scenarios.services import load_services
 from bentpipe.scenarios.sites import Place
 from bentpipe.studies import find_study
-from bentpipe.studies.files import T3pBbr2Grid
 from bentpipe.studies.t3p import load_terminals
 from bentpipe.studies.t3p_bbr2_grid import _setup
+from bentpipe.studies.t3p_files import T3pBbr2Grid
 from bentpipe.studies.t3p_pooled import Span, pooled
 from bentpipe.studies.t3p_uplink import HOUR_NS, load_uplink, starts_of_tests, uplink_paths
 from bentpipe.times import parse_utc

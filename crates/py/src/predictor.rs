@@ -81,8 +81,8 @@ impl PyPredictorModel {
     }
 
     #[staticmethod]
-    fn mean(members: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
-        Model::mean(members.iter().map(|member| member.0.clone()).collect()).map(Self).map_err(user_error)
+    fn mean(members: Vec<PyRef<'_, Self>>, weights: Vec<f64>) -> PyResult<Self> {
+        Model::mean(members.iter().map(|member| member.0.clone()).collect(), &weights).map(Self).map_err(user_error)
     }
 
     #[getter]

@@ -215,6 +215,10 @@ def forecast(
     follow: Annotated[
         bool, typer.Option("--follow", help="Print a line for each forecast, not only for the newest.")
     ] = False,
+    retrain: Annotated[
+        bool,
+        typer.Option("--retrain", help="With --dish: after errors have risen, train another model on what was seen."),
+    ] = False,
     for_s: Annotated[
         float | None,
         typer.Option(
@@ -239,12 +243,14 @@ def forecast(
     if (data is None) == (dish is None):
         raise UserError("DATA or --dish: one of the two", expected="bentpipe predict forecast M.model RECORDING")
     if data is None:
-        for each in follow_dish(load_model(model), dish, for_s, note):
+        for each in follow_dish(load_model(model), dish, for_s, note, retrains=retrain):
             say(forecast_line(each, as_json=as_json))
             sys.stdout.flush()
             if not follow and for_s is None:
                 return
         return
+    if retrain:
+        raise UserError("--retrain", expected="--dish HOST, or `bentpipe predict drift --retrain`")
     predictor = Predictor.load(model)
     rows = forecast_rows(predictor.forecast(data), newest_only=not follow)
     if not rows:
@@ -255,3 +261,40 @@ def forecast(
     unit = "Mbit/s" if predictor.record.signal == "goodput_mbps" else "ms"
     for row in rows:
         say(forecast_line(row, unit=unit))
+
+
+@app.command()
+def drift(
+    model: Annotated[Path, typer.Argument(metavar="M.model", help="A model of bentpipe predict train.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A measurement that the model was not trained on.")],
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="After an alarm, train another model on what was seen until then.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Follow a measurement and tell when the model's errors have risen.
+
+    Example: bentpipe predict drift M.model RECORDING
+    """
+    from bentpipe.cli.console import print_json, say, table
+    from bentpipe.objects.prediction import Predictor
+    from bentpipe.times import format_utc
+
+    rows = Predictor.load(model).drift(data, retrain=retrain).to_dicts()
+    if as_json:
+        print_json({"changes": rows})
+        return
+    if not rows:
+        say(f"{data}: no drift: errors have not risen")
+        return
+    heads = ["time", "", "error before", "after", "why"]
+    cells = [
+        [
+            format_utc(round(row["at_s"] * 1e9)),
+            row["kind"],
+            *("" if row[each] is None else f"{row[each]:.3g}" for each in ("before", "after")),
+            row["why"],
+        ]
+        for row in rows
+    ]
+    table("errors of the median, relative", heads, cells)

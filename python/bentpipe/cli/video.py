@@ -50,11 +50,15 @@ def race(
     dead: Annotated[
         float, typer.Option(min=0, max=1, help="Largest share of a window's seconds without capacity.")
     ] = 0.05,
-    model: Annotated[str, typer.Option(help="Predictor of mpc-forecast, of `predict list`.")] = "xgboost",
+    model: Annotated[str, typer.Option(help="Predictor of mpc-forecast, of `predict list`.")] = "ensemble",
     train: Annotated[
         list[Path] | None,
         typer.Option(help="Traces to train it on. [default: the half that a window is not in]", show_default=False),
     ] = None,
+    later_half: Annotated[
+        bool,
+        typer.Option("--later-half", help="Play the second half of the traces alone: all training lies before it."),
+    ] = False,
     cc: Annotated[str, typer.Option("--cc", help="Congestion controller of the server.")] = "cubic",
     as_json: options.AsJson = False,
 ) -> None:
@@ -82,6 +86,7 @@ def race(
                 most_dead=dead,
                 model=model,
                 training=train or (),
+                later_half=later_half,
                 cc=cc,
                 on_progress=advance,
             )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bentpipe.runs.work import Work
 
 DEFAULT_POLICIES = "robust-mpc,mpc,mpc-forecast,mpc-oracle,buffer,bola"
-FORECAST_MODEL = "xgboost"
+FORECAST_MODEL = "ensemble"
 """Predictor of `mpc-forecast` by default."""
 
 
@@ -91,6 +91,7 @@ def race_videos(
     most_dead: float = MOST_DEAD,
     model: str = FORECAST_MODEL,
     training: Sequence[str | os.PathLike[str]] = (),
+    later_half: bool = False,
     cc: str = "cubic",
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> VideoRace:
@@ -106,6 +107,7 @@ def race_videos(
         most_dead: Largest share of a window's seconds without capacity.
         model: Predictor of ``mpc-forecast`` (`bentpipe predict list`).
         training: Traces to train it on; without, each window's is trained on the half of the traces that it is not in.
+        later_half: Play the second half of the traces alone, so that training lies before all that is played.
         cc: Congestion controller of the server.
         on_progress: Called with the share done.
 
@@ -124,7 +126,8 @@ def race_videos(
         raise UserError("nothing to race", expected="a trace and a policy")
     player(described, "mpc", buffer_ns)
     parts = halves([read_trace(path) for path in traces], length_s)
-    every, left_out = _windows(parts, length_s, described, rho, most_dead)
+    played = [part for part in parts if part[1] or not later_half]
+    every, left_out = _windows(played, length_s, described, rho, most_dead)
     forecasts: dict[str, Outlook] = {}
     share = 0.0
     if "mpc-forecast" in chosen:

@@ -218,12 +218,54 @@ class Predictor:
         file = arguments.file(data, "data")
         return forecast_table(self._stored, read_signal(file, target_of(self.record.signal), column))
 
-    def follow(self, host: str | None = None, *, duration: DurationLike | None = None) -> Iterator[Forecast]:
+    def drift(self, data: FileLike, *, retrain: bool = False, column: str | None = None) -> pl.DataFrame:
+        r"""Return when the errors of its medians rose while a file is followed. Needs ``bentpipe[predict]``.
+
+        Args:
+            data: A measurement that it was not trained on.
+            retrain: After an alarm and half an hour more, train another model on what was seen until then; it replaces
+                this one if it is better on the newest ten minutes, which it was not trained on.
+            column: Column of a Parquet file; None: that of the signal.
+
+        Returns:
+            Columns `at_s` [s since 1970], `kind` (``drift``, ``replaced``, ``kept``, ``untrained``), the typical errors
+            `before` and `after` (relative), and `why`.
+
+        Raises:
+            UserError: Unreadable data, another signal than the model's, or a library is missing.
+
+        Example:
+            >>> import math
+            >>> from pathlib import Path
+            >>> import bentpipe as bp
+            >>> rows = [f"{1747000000 + t},{40 + (1 + t // 3000) * math.sin(t)}" for t in range(6000)]
+            >>> _ = Path("pings.csv").write_text("
+        ".join(["unix_s,rtt_ms", *rows]))
+            >>> predictor = bp.Predictor.train("pings.csv", "M.model", model="hold", horizon="1s")
+            >>> predictor.drift("pings.csv")["kind"].to_list()
+            ['drift']
+        """
+        import polars as pl
+
+        from bentpipe.predict.online import replay
+        from bentpipe.predict.signals import read_signal, target_of
+
+        signal = read_signal(arguments.file(data, "data"), target_of(self.record.signal), column)
+        changes = replay(self._stored, signal, retrains=retrain)
+        schema = {"at_s": pl.Float64, "kind": pl.String, "before": pl.Float64, "after": pl.Float64, "why": pl.String}
+        return pl.DataFrame([asdict(each) for each in changes], schema=schema).with_columns(
+            pl.col("before", "after").fill_nan(None)
+        )
+
+    def follow(
+        self, host: str | None = None, *, duration: DurationLike | None = None, retrain: bool = False
+    ) -> Iterator[Forecast]:
         r"""Yield a forecast after each second of a terminal's telemetry, once there is enough history.
 
         Args:
             host: Address of the terminal; None: the usual one.
             duration: Duration; None: for ever.
+            retrain: Whether to train another model after errors have risen (`Predictor.drift`).
 
         Raises:
             UserError: The extra ``dish`` is not installed, or the model is not of telemetry.
@@ -243,7 +285,7 @@ class Predictor:
         from bentpipe.predict.live import follow_dish
 
         until_s = None if duration is None else arguments.seconds(duration, "duration")
-        return follow_dish(self._stored, arguments.optional_text(host, "host"), until_s)
+        return follow_dish(self._stored, arguments.optional_text(host, "host"), until_s, retrains=bool(retrain))
 
     def __repr__(self) -> str:
         """Return the model, its signal and its horizon."""

@@ -22,8 +22,9 @@ def race_videos(
     buffer: DurationLike = 12.0,
     windows: DurationLike = 240.0,
     scale: float = 1.0,
-    model: str = "xgboost",
+    model: str = "ensemble",
     train: Sequence[FileLike] = (),
+    later_half: bool = False,
     on_progress: Callable[[float], object] | None = None,
 ) -> pl.DataFrame:
     r"""Play a video with every policy over windows of traces, in the simulator; return one row for each.
@@ -37,6 +38,7 @@ def race_videos(
         scale: Median capacity of each window over the highest bitrate; 0: as it is.
         model: Predictor of ``mpc-forecast``.
         train: Traces to train it on; without, the half that a window is not in.
+        later_half: Play the second half of the traces alone, so that all training lies before it.
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
@@ -68,6 +70,7 @@ def race_videos(
         rho=float(scale),
         model=arguments.text(model, "model"),
         training=[arguments.file(each, "train") for each in train],
+        later_half=bool(later_half),
         on_progress=arguments.callback(on_progress, "on_progress"),
     )
     return pl.DataFrame([each.to_dict() for each in raced.results])

@@ -97,7 +97,7 @@ def to_arrays(estimator: Any, prefix: str = "") -> Arrays:  # noqa: ANN401 - any
     from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 
     if isinstance(estimator, Ensemble):
-        arrays: Arrays = {}
+        arrays: Arrays = {"weights": np.ascontiguousarray(estimator.weights_, dtype=np.float64)}
         for number, member in enumerate(estimator.members_):
             arrays |= to_arrays(member, f"{prefix}{number}.")
         return arrays
@@ -134,18 +134,22 @@ def to_arrays(estimator: Any, prefix: str = "") -> Arrays:  # noqa: ANN401 - any
 
 def native_model(arrays: Mapping[str, NDArray[Any]]) -> PredictorModel:
     """Make the native model of arrays from `to_arrays`. Raises `UserError` where they are none."""
-    members = sorted({name.partition(".")[0] for name in arrays if name[:1].isdigit()})
+    members = sorted(
+        {name.partition(".")[0] for name in arrays if name[:1].isdigit()}, key=lambda each: (len(each), each)
+    )
     if members:
         if len(members) > MOST_MEMBERS:
             raise UserError(f"{len(members)} members", where="model", expected=f"at most {MOST_MEMBERS}")
-        return PredictorModel.mean(
-            [
-                _single(
-                    {name.partition(".")[2]: each for name, each in arrays.items() if name.startswith(f"{member}.")}
-                )
-                for member in members
-            ]
-        )
+        weights = arrays.get("weights")
+        if weights is None or weights.dtype != np.float64 or weights.shape != (len(members),):
+            raise UserError(
+                "has no array weights of one number for each member", where="model", expected="a model of this version"
+            )
+        parts = [
+            _single({name.partition(".")[2]: each for name, each in arrays.items() if name.startswith(f"{member}.")})
+            for member in members
+        ]
+        return PredictorModel.mean(parts, weights.tolist())
     return _single(arrays)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from bentpipe.predict.conformal import OnlineMargin, with_margins
 from bentpipe.predict.dataset import to_values
 from bentpipe.predict.features import FeatureStream, SlotClock, features_table
-from bentpipe.predict.levels import LEVELS
+from bentpipe.predict.levels import LEVELS, MEDIAN
 from bentpipe.predict.signals import TELEMETRY, THROUGHPUT
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Forecaster:
         self.spec = spec
         self.horizon = model.horizon
         self.margin = OnlineMargin()
+        #: Size of the newest known error of the median (relative, if the model predicts ratios); None: none is new.
+        self.error: float | None = None
         self._steps = self.horizon.steps(spec.step_s)
         self._stream = FeatureStream(spec)
         self._is_averaged = model.record.signal != TELEMETRY
@@ -135,6 +137,7 @@ class Forecaster:
 
     def _learn(self, newest: float) -> None:
         """Compare the forecast of `steps` ago with what came."""
+        self.error = None
         if len(self._past) < self._steps:
             return
         values = [*(value for value, _, _ in self._past), newest]
@@ -144,6 +147,7 @@ class Forecaster:
             return
         if self.spec.relative:
             came = math.log((came + self.spec.floor) / (reference + self.spec.floor))
+        self.error = abs(came - float(made[0][MEDIAN]))
         self.margin.learn(*made, came)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.predict.forecaster import Forecaster
+from bentpipe.predict.online import OnlineForecaster
 from bentpipe.predict.signals import TELEMETRY, THROUGHPUT
 
 if TYPE_CHECKING:
@@ -31,8 +31,17 @@ def follow_dish(
     host: str | None = None,
     until_s: float | None = None,
     on_change: Callable[[str], None] = lambda _: None,
+    *,
+    retrains: bool = False,
 ) -> Iterator[Forecast]:
     """Yield a forecast after each second of a terminal's telemetry, once there is enough history.
+
+    Args:
+        model: The model to begin with.
+        host: Address of the terminal; None: the usual one.
+        until_s: Time after which it ends [s]; None: never.
+        on_change: Called with a line where the terminal changes, errors rise, or the model is replaced.
+        retrains: Whether to train another model after errors have risen (`OnlineForecaster`).
 
     Raises:
         UserError: The extra ``dish`` is not installed, or the terminal does not report the model's signal.
@@ -52,10 +61,14 @@ def follow_dish(
         )
     client = DishClient() if host is None else DishClient(host)
     follower = Follower(client, WallClock(), 1.0, lambda change: on_change(change.text))
-    forecaster = Forecaster(model)
-    for sample in follower.samples(until_s=until_s):
-        value = sample_of(model.record.signal, sample.status)
-        forecaster.push(sample.t_unix_ns / 1e9, float("nan") if value is None else value)
-        forecast = forecaster.forecast()
-        if forecast is not None:
-            yield forecast
+    online = OnlineForecaster(model, retrains=retrains)
+    try:
+        for sample in follower.samples(until_s=until_s):
+            value = sample_of(model.record.signal, sample.status)
+            for each in online.push(sample.t_unix_ns / 1e9, float("nan") if value is None else value):
+                on_change(str(each))
+            forecast = online.forecast()
+            if forecast is not None:
+                yield forecast
+    finally:
+        online.close()

@@ -44,7 +44,7 @@ MODELS = {
         ModelEntry("arima", "ARIMA(2,1,2) on logarithms", "15 samples", "Box and Jenkins 1970"),
         ModelEntry("xgboost", "gradient-boosted trees, one set for each quantile", "all features", "T3P section 4"),
         ModelEntry("lstm", "long short-term memory over 15 s, and least squares", "all features", "T3P section 4"),
-        ModelEntry("ensemble", "mean of xgboost and ols-phase", "all features", "bentpipe"),
+        ModelEntry("ensemble", "weighted mean of xgboost, ols-phase, hold and ewma", "all features", "bentpipe"),
     )
 }
 """Every model."""
@@ -71,7 +71,7 @@ def make_model(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: 
         ) from None
 
 
-def _make(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: ANN401
+def _make(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: ANN401, PLR0911 - one for each model
     from bentpipe.predict.models.arima import Arima
     from bentpipe.predict.models.column import Column
     from bentpipe.predict.models.ensemble import Ensemble
@@ -94,4 +94,6 @@ def _make(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: ANN40
         return phases
     import xgboost  # noqa: F401 - so that its absence is found here
 
-    return XGBoostQuantiles() if name == "xgboost" else Ensemble([XGBoostQuantiles(), phases])
+    if name == "xgboost":
+        return XGBoostQuantiles()
+    return Ensemble([XGBoostQuantiles(), phases, *(Column(names.index(columns[each])) for each in ("hold", "ewma"))])

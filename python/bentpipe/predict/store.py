@@ -91,7 +91,21 @@ def save_model(fitted: Fitted, path: str | os.PathLike[str]) -> ModelRecord:
     """Write a model; the file appears at once or not at all. Raises `UserError` where it cannot be written."""
     from safetensors.numpy import save
 
-    record = ModelRecord(
+    record = record_of(fitted)
+    content = save(to_arrays(fitted.estimator), metadata={KEY: record.model_dump_json()})
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(target)
+    except OSError as error:
+        raise UserError(error.strerror or "cannot be written", where=str(path)) from None
+    return record
+
+
+def record_of(fitted: Fitted) -> ModelRecord:
+    """Return the description of a trained model."""
+    return ModelRecord(
         model=fitted.model,
         signal=fitted.signal,
         horizon=str(fitted.horizon),
@@ -103,15 +117,6 @@ def save_model(fitted: Fitted, path: str | os.PathLike[str]) -> ModelRecord:
         files=fitted.files,
         versions={name: _version(name) for name in LIBRARIES},
     )
-    content = save(to_arrays(fitted.estimator), metadata={KEY: record.model_dump_json()})
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(error.strerror or "cannot be written", where=str(path)) from None
-    return record
 
 
 def load_model(path: str | os.PathLike[str]) -> StoredModel:

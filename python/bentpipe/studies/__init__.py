@@ -24,6 +24,7 @@ STUDIES: Mapping[str, str] = {
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
     "satguard": "satguard",
+    "t3p-abr": "t3p_abr",
     "t3p-cc": "t3p_cc",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",

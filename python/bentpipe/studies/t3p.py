@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.sites import Place
-from bentpipe.studies.files import T3pTerminals
 from bentpipe.studies.measured import Part
 from bentpipe.studies.simulated import Windows, simulated_pings
 from bentpipe.studies.study import OnProgress
+from bentpipe.studies.t3p_files import T3pTerminals
 
 SOURCE = "Tiwari et al., T3P: Demystifying Low-Earth Orbit Satellite Broadband (arXiv:2310.11835)"
 GOOGLE_DNS = "8.8.8.8"

@@ -20,11 +20,11 @@ from bentpipe.plots.tuning_curve import Curve, plot_gain_curve
 from bentpipe.profiles.access import default_parameters
 from bentpipe.scenarios.sites import Place
 from bentpipe.studies.counterfactual import QUICK, Counterfactual
-from bentpipe.studies.files import T3pBbr2Grid
 from bentpipe.studies.scenario import Published
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import load_terminals
 from bentpipe.studies.t3p_bbr2_verdicts import GridResults, PlaceGrid, mean, percent, published_gain, verdicts
+from bentpipe.studies.t3p_files import T3pBbr2Grid
 from bentpipe.studies.t3p_pooled import Pooled, pooled
 from bentpipe.studies.t3p_uplink import Uplink, load_uplink
 from bentpipe.tuning.grid import Grid, parse_grid

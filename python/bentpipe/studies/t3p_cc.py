@@ -14,10 +14,10 @@ from bentpipe.profiles.presets import preset_profile
 from bentpipe.scenarios.losses import DEFAULT_LOSS
 from bentpipe.studies.agreement import Claim, all_hold, values_text
 from bentpipe.studies.counterfactual import QUICK
-from bentpipe.studies.files import T3pCc
 from bentpipe.studies.flows import Floats, RunBatch, StudyRun
 from bentpipe.studies.orders import Level, by_level, share_lost
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.t3p_files import T3pCc
 from bentpipe.studies.t3p_uplink import load_uplink
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from bentpipe.fairness import Group, fairness_of, goodput_by_second, scheme_of_g
 from bentpipe.plots.fairness import plot_fairness
 from bentpipe.runs.estimates import Estimate, paired_ratio
 from bentpipe.studies.agreement import Claim, above_zero, all_hold, all_of, assess, values_text
-from bentpipe.studies.files import T3pFairness
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
+from bentpipe.studies.t3p_files import T3pFairness
 from bentpipe.studies.t3p_uplink import load_uplink
 
 NOMINAL = 0.8

@@ -9,12 +9,12 @@ import polars as pl
 
 from bentpipe.analysis.latency import cdf, latency_summary
 from bentpipe.plots.analysis import plot_latency
-from bentpipe.studies.files import T3pLatency
 from bentpipe.studies.measured import Part, joint_basis, probe_series
 from bentpipe.studies.scenario import Published
 from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, load_terminals, simulated_probes
+from bentpipe.studies.t3p_files import T3pLatency
 
 #: Least replies of a measured series for a 99th percentile; chosen here: ten lie above it.
 LEAST_REPLIES = 1000

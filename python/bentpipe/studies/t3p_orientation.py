@@ -14,12 +14,12 @@ from bentpipe.plots.analysis_maps import plot_orientation
 from bentpipe.profiles.make import make_profile
 from bentpipe.scenarios.ground import pop_by_code
 from bentpipe.scenarios.sites import Place
-from bentpipe.studies.files import T3pOrientation
 from bentpipe.studies.measured import Part, measured_parts
 from bentpipe.studies.scenario import Published
 from bentpipe.studies.simulated import Windows, windows_of
 from bentpipe.studies.study import OnProgress, Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, load_terminals
+from bentpipe.studies.t3p_files import T3pOrientation
 
 _4A, _4B = "figure 4a, section 3.5", "figure 4b, section 3.5"
 #: Largest width of the band that holds 90 % of a fixed terminal's azimuths [deg]; chosen here: six times the paper's

@@ -14,12 +14,12 @@ from bentpipe.plots.analysis_maps import plot_path
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.pings import ping_table
 from bentpipe.profiles.table import profile_from_frame, profile_to_frame
-from bentpipe.studies.files import T3pPath
 from bentpipe.studies.measured import joint_basis, measured_parts
 from bentpipe.studies.scenario import Published
 from bentpipe.studies.simulated import Windows, windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import GOOGLE_DNS, SOURCE, load_terminals, near_server
+from bentpipe.studies.t3p_files import T3pPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

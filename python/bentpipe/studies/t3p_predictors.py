@@ -13,11 +13,11 @@ from bentpipe.predict.horizons import parse_horizon
 from bentpipe.predict.score import Score, score
 from bentpipe.predict.signals import PINGS, TELEMETRY, Signal, Target, on_grid, read_signal
 from bentpipe.predict.smoothing import LagWeights, lag_weights, running_mean
-from bentpipe.studies.files import T3pPredictors
 from bentpipe.studies.scenario import Published
 from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, simulated_probes
+from bentpipe.studies.t3p_files import T3pPredictors
 
 if TYPE_CHECKING:
     from bentpipe.studies.measured import Part

@@ -13,11 +13,11 @@ from bentpipe.analysis.loss import loss_episodes
 from bentpipe.analysis.spikes import BIN_S, LASTING_S, Spikes, latency_spikes
 from bentpipe.analysis.tables import Series, only_series
 from bentpipe.plots.pings import plot_spikes_within
-from bentpipe.studies.files import T3pSpikes
 from bentpipe.studies.measured import Part, joint_basis, probe_series
 from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, simulated_probes
+from bentpipe.studies.t3p_files import T3pSpikes
 
 #: Least number of lasting spikes for a share; chosen here.
 LEAST_SPIKES = 10

@@ -11,9 +11,9 @@ from bentpipe.errors import UserError, shown
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.scenarios.sites import Place
 from bentpipe.studies.counterfactual import Counterfactual, counterfactuals_of
-from bentpipe.studies.files import T3pUplink
 from bentpipe.studies.study import OnProgress
 from bentpipe.studies.t3p import load_terminals
+from bentpipe.studies.t3p_files import T3pUplink
 from bentpipe.times import parse_utc
 
 HOUR_NS = 3600 * 10**9

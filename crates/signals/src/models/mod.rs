@@ -49,22 +49,27 @@ pub enum Model {
     Lstm(Lstm),
     /// Boosted trees for each quantile.
     Trees(Trees),
-    /// The mean of the quantiles of several; made by [`Model::mean`].
-    Mean(Vec<Model>),
+    /// The weighted mean of the quantiles of several; made by [`Model::mean`].
+    Mean(Vec<(f64, Model)>),
 }
 
 impl Model {
-    /// Make the mean of several models.
+    /// Make the mean of several models with these weights.
     ///
     /// # Errors
-    /// There are none, or they differ in their numbers of features or quantiles.
-    pub fn mean(members: Vec<Self>) -> Result<Self, ModelError> {
+    /// There are none, they differ in their numbers of features or quantiles, or the weights are not one for each, from 0 to 1 with the sum 1.
+    pub fn mean(members: Vec<Self>, weights: &[f64]) -> Result<Self, ModelError> {
         let first = members.first().ok_or(ModelError::Members)?;
         let shape = (first.columns(), first.quantiles());
         if members.iter().any(|member| (member.columns(), member.quantiles()) != shape) {
             return Err(ModelError::Members);
         }
-        Ok(Self::Mean(members))
+        check_length("weights", weights.len(), members.len())?;
+        check_each("weights", weights, |weight: f64| (0.0..=1.0).contains(&weight), "0 to 1")?;
+        if (weights.iter().sum::<f64>() - 1.0).abs() > 1e-9 {
+            return Err(ModelError::Range { name: "weights", index: 0, expected: "weights with the sum 1" });
+        }
+        Ok(Self::Mean(weights.iter().copied().zip(members).collect()))
     }
 
     /// Return the number of features of a row.
@@ -74,7 +79,7 @@ impl Model {
             Self::Linear(model) => model.columns(),
             Self::Lstm(model) => model.columns(),
             Self::Trees(model) => model.columns(),
-            Self::Mean(members) => members.first().map_or(0, Self::columns),
+            Self::Mean(members) => members.first().map_or(0, |(_, member)| member.columns()),
         }
     }
 
@@ -85,7 +90,7 @@ impl Model {
             Self::Linear(model) => model.quantiles(),
             Self::Lstm(model) => model.quantiles(),
             Self::Trees(model) => model.quantiles(),
-            Self::Mean(members) => members.first().map_or(0, Self::quantiles),
+            Self::Mean(members) => members.first().map_or(0, |(_, member)| member.quantiles()),
         }
     }
 
@@ -102,12 +107,12 @@ impl Model {
             Self::Trees(model) => model.predict(row),
             Self::Mean(members) => {
                 let mut sums = vec![0.0; self.quantiles()];
-                for member in members {
+                for (weight, member) in members.iter().filter(|(weight, _)| *weight > 0.0) {
                     for (sum, quantile) in sums.iter_mut().zip(member.predict(row)) {
-                        *sum += quantile;
+                        *sum += weight * quantile;
                     }
                 }
-                sums.iter().map(|sum| sum / members.len() as f64).collect()
+                sums
             }
         }
     }
@@ -121,5 +126,28 @@ fn check_each<T: Copy>(name: &'static str, values: &[T], ok: impl Fn(T) -> bool,
     match values.iter().position(|&value| !ok(value)) {
         Some(index) => Err(ModelError::Range { name, index, expected }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constant(value: f64) -> Model {
+        Model::Linear(Linear::new(1, 1, None, vec![0.0, value], vec![0.0]).unwrap())
+    }
+
+    #[test]
+    fn members_count_by_their_weights() {
+        let mean = Model::mean(vec![constant(1.0), constant(5.0)], &[0.25, 0.75]).unwrap();
+        assert_eq!(mean.predict(&[0.0]), [4.0]);
+    }
+
+    #[test]
+    fn weights_that_are_none_are_refused() {
+        for weights in [&[1.0][..], &[0.5, 0.4], &[1.5, -0.5], &[f64::NAN, 1.0]] {
+            assert!(Model::mean(vec![constant(1.0), constant(5.0)], weights).is_err(), "{weights:?}");
+        }
+        assert_eq!(Model::mean(vec![], &[]), Err(ModelError::Members));
     }
 }

@@ -1,14 +1,15 @@
-"""The mean of several estimators' quantiles."""
+"""The weighted mean of several estimators' quantiles, with weights learned on rows that they have not seen."""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from bentpipe.predict.levels import MEDIAN
+from bentpipe.predict.levels import LEVELS, MEDIAN
 from bentpipe.predict.models.base import check_weights
 
 if TYPE_CHECKING:
@@ -18,12 +19,23 @@ if TYPE_CHECKING:
 
     from bentpipe.predict.models.base import Floats
 
+STEPS = 10
+"""Weights are multiples of a tenth; chosen here."""
+
+LEAST_ROWS = 400
+"""Fewest rows to learn weights from; with fewer all members count the same."""
+
 
 class Ensemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The mean of the quantiles of other estimators (Vincent averaging).
+    """The weighted mean of the quantiles of other estimators (Vincent averaging).
+
+    Each half of the rows, in their order, is predicted by members trained on the other half; the weights with the
+    least pinball loss count. So a member that does not help, such as trees where the last sample is best, counts
+    little (stacking: Wolpert 1992).
 
     Attributes:
         members_: The fitted estimators.
+        weights_: Their weights, with the sum 1.
     """
 
     def __init__(self, members: Sequence[Any] = ()) -> None:
@@ -36,7 +48,12 @@ class Ensemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not self.members:
             raise ValueError("an ensemble has no members; expected one or more estimators")
         weights = check_weights(sample_weight, features)
-        self.members_ = [
+        self.weights_ = self._learn_weights(features, target, weights)
+        self.members_ = self._fitted(features, target, weights)
+        return self
+
+    def _fitted(self, features: Floats, target: Floats, weights: Floats | None) -> list[Any]:
+        return [
             clone(member).fit(
                 features,
                 target,
@@ -44,7 +61,22 @@ class Ensemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
             for member in self.members
         ]
-        return self
+
+    def _learn_weights(self, features: Floats, target: Floats, weights: Floats | None) -> Floats:
+        count = len(self.members)
+        half = len(target) // 2
+        parts = slice(0, half), slice(half, None)
+        if count == 1 or len(target) < LEAST_ROWS or (weights is not None and not all(weights[p].any() for p in parts)):
+            return np.full(count, 1 / count)
+        unseen = np.empty((count, len(target), len(LEVELS)))
+        for learned, predicted in (parts, parts[::-1]):
+            part = None if weights is None else weights[learned]
+            for number, member in enumerate(self._fitted(features[learned], target[learned], part)):
+                unseen[number, predicted] = member.predict_quantiles(features[predicted])
+        candidates = simplex(count, STEPS)
+        losses = [pinball(np.tensordot(each, unseen, axes=1), target, weights) for each in candidates]
+        best: Floats = candidates[int(np.argmin(losses))]
+        return best
 
     def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the medians, shape (n,)."""
@@ -54,7 +86,10 @@ class Ensemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the quantiles, shape (n, levels)."""
         check_is_fitted(self)
         features = validate_data(self, X, reset=False, dtype=np.float64)
-        every: Floats = np.mean([member.predict_quantiles(features) for member in self.members_], axis=0)
+        every = np.zeros((len(features), len(LEVELS)))
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            if weight > 0:
+                every += weight * member.predict_quantiles(features)
         return every
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's type
@@ -62,3 +97,23 @@ class Ensemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def simplex(count: int, steps: int) -> Floats:
+    """Return all weights of `count` members that are multiples of 1 / `steps`, shape (n, count).
+
+    Example:
+        >>> simplex(2, 2).tolist()
+        [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    """
+    bars = [(-1, *each, steps + count - 1) for each in combinations(range(steps + count - 1), count - 1)]
+    weights: Floats = (np.diff(np.array(bars), axis=1) - 1) / steps
+    return weights
+
+
+def pinball(quantiles: Floats, target: Floats, weights: Floats | None) -> float:
+    """Return the mean pinball loss over all levels; quantiles have shape (n, levels)."""
+    excess = target[:, None] - quantiles
+    levels = np.array(LEVELS)
+    loss = np.maximum(levels * excess, (levels - 1) * excess).mean(axis=1)
+    return float(np.average(loss, weights=weights))
