@@ -98,36 +98,57 @@ def learn_handovers(path: str | Path) -> HandoverModel:
     from bentpipe.measurements.runs.analysis_input import load_table
 
     loaded = load_table(path, "probes")
-    seen = analyze_handovers(loaded.table, clock_known=loaded.clock_known)
+    model = handovers_in(loaded.table, str(path), clock_known=loaded.clock_known)
+    return model.model_copy(update={"source": str(getattr(path, "name", path))})
+
+
+def handovers_in(table: pl.LazyFrame, source: str, *, clock_known: bool = True) -> HandoverModel:
+    """Learn a model from a table of pings (`unix_ns`, `rtt_ms`); errors name `source`. Raises as `learn_handovers`."""
+    seen = analyze_handovers(table, clock_known=clock_known)
     if not seen.found or seen.period_s is None or seen.phase_s is None or seen.edge_unix_ns is None:
-        raise UserError(seen.reason, where=str(path), expected="pings with slots, and the time of the day")
+        raise UserError(seen.reason, where=source, expected="pings with slots, and the time of the day")
     slots = _slots(seen.slots, seen.period_s)
     pairs = [(slots.levels_ms[i - 1], slots.levels_ms[i]) for i in range(1, len(slots.levels_ms)) if slots.follows[i]]
     if len(pairs) < LEAST_EDGES:
-        raise UserError(f"has {len(pairs)} edges with pings on both sides", where=str(path), expected=f"{LEAST_EDGES}")
+        raise UserError(f"has {len(pairs)} edges with pings on both sides", where=source, expected=f"{LEAST_EDGES}")
     before, after = (np.array(each) for each in zip(*pairs, strict=True))
-    median_ms = float(np.median(slots.levels_ms))
-    was_high, is_high = before > HIGH * median_ms, after > HIGH * median_ms
-    replies = loaded.table.select("unix_ns", "rtt_ms").filter(pl.col("rtt_ms").is_finite()).collect()
-    # An interruption delays packets that wait for its end: it shows where replies arrive, not where probes were sent.
-    replies_s = np.sort(replies["unix_ns"].to_numpy() / 1e9 + replies["rtt_ms"].to_numpy() / 1e3)
+    replies_s = arrivals_s(table)
     edges_s = edges_near(replies_s, seen.edge_unix_ns / 1e9, seen.period_s)
     inner = edges_s[(edges_s > replies_s[0] + 1) & (edges_s < replies_s[-1] - 1)]
-    high = after[was_high] if was_high.sum() >= LEAST_EDGES else after
     return HandoverModel(
-        source=str(getattr(path, "name", path)),
+        source=source,
         period_s=seen.period_s,
         phase_s=seen.phase_s,
         phase_error_s=seen.phase_error_s or 0.0,
         edges=len(pairs),
-        median_ms=median_ms,
-        after_usual_ms=_quantiles(after[~was_high] if (~was_high).any() else after),
-        after_high_ms=_quantiles(high),
-        high_after_usual=float(is_high[~was_high].mean()) if (~was_high).any() else 0.0,
-        high_after_high=float(is_high[was_high].mean()) if was_high.any() else 0.0,
-        gap_ms=_quantiles(silences_s(replies_s, inner) * 1e3),
-        step_ms=_quantiles(np.abs(after - before)),
+        **sizes(before, after, silences_s(replies_s, inner) * 1e3),
     )
+
+
+def arrivals_s(table: pl.LazyFrame) -> Floats:
+    """Return when replies to pings (`unix_ns`, `rtt_ms`) arrived, sorted [s since 1970].
+
+    An interruption delays packets that wait for its end: it shows where replies arrive, not where probes were sent.
+    """
+    replies = table.select("unix_ns", "rtt_ms").filter(pl.col("rtt_ms").is_finite()).collect()
+    arrived: Floats = np.sort(replies["unix_ns"].to_numpy() / 1e9 + replies["rtt_ms"].to_numpy() / 1e3)
+    return arrived
+
+
+def sizes(before_ms: Floats, after_ms: Floats, gaps_ms: Floats) -> dict[str, Any]:
+    """Return a model's fields of sizes from the levels on both sides of edges [ms], and from gaps [ms]."""
+    median_ms = float(np.median(np.append(before_ms[:1], after_ms)))
+    was_high, is_high = before_ms > HIGH * median_ms, after_ms > HIGH * median_ms
+    high = after_ms[was_high] if was_high.sum() >= LEAST_EDGES else after_ms
+    return {
+        "median_ms": median_ms,
+        "after_usual_ms": _quantiles(after_ms[~was_high] if (~was_high).any() else after_ms),
+        "after_high_ms": _quantiles(high),
+        "high_after_usual": float(is_high[~was_high].mean()) if (~was_high).any() else 0.0,
+        "high_after_high": float(is_high[was_high].mean()) if was_high.any() else 0.0,
+        "gap_ms": _quantiles(gaps_ms),
+        "step_ms": _quantiles(np.abs(after_ms - before_ms)),
+    }
 
 
 def _slots(table: pl.DataFrame, period_s: float) -> _Slots:

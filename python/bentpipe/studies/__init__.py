@@ -26,6 +26,7 @@ STUDIES: Mapping[str, str] = {
     "satguard": "satguard",
     "t3p-abr": "t3p_abr",
     "t3p-cc": "t3p_cc",
+    "t3p-handovers": "t3p_handovers",
     "t3p-latency": "t3p_latency",
     "t3p-orientation": "t3p_orientation",
     "t3p-path": "t3p_path",

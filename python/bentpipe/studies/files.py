@@ -15,6 +15,7 @@ from bentpipe.studies.t3p_files import (
     T3pBbr2Grid,
     T3pCc,
     T3pFairness,
+    T3pHandovers,
     T3pLatency,
     T3pOrientation,
     T3pPath,
@@ -306,7 +307,18 @@ FILES: Mapping[str, type[StudyFile]] = {
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
         SatGuard,
-        *(T3pTerminals, T3pBbr2Grid, T3pCc, T3pFairness, T3pLatency, T3pOrientation, T3pPath, T3pPredictors, T3pAbr),
+        *(
+            T3pTerminals,
+            T3pBbr2Grid,
+            T3pCc,
+            T3pFairness,
+            T3pHandovers,
+            T3pLatency,
+            T3pOrientation,
+            T3pPath,
+            T3pPredictors,
+            T3pAbr,
+        ),
         *(T3pSpikes, T3pUplink),
     )
 }

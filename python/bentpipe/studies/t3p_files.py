@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from bentpipe.records import Items, Name, Record, Text
-from bentpipe.studies.fields import Counterfactuals, Hours, Orders, PathText, TestS, Texts
+from bentpipe.studies.fields import Counterfactuals, FieldRunS, Hours, Orders, PathText, TestS, Texts, WarmupS
 from bentpipe.studies.scenario import (
     Count,
     PlaceEntry,
@@ -218,6 +218,63 @@ class T3pAbr(PublishedFile):
     """Number of paths with ``--quick``."""
     files: AbrFiles
     """Measurements below a folder."""
+
+
+class HandoverFiles(Record):
+    """Measurements that t3p-handovers finds below a folder, by their place."""
+
+    pings: Items[Text]
+    """Logs of dense pings."""
+
+
+class ScoredSteps(Record):
+    """Steps whose probability is scored."""
+
+    over_ms: Annotated[Items[Annotated[float, Field(gt=0, le=10_000)]], Field(min_length=1)]
+    """Sizes [ms]."""
+
+
+class HintSources(Record):
+    """Flows of a controller with hints from several sources."""
+
+    learned_s: RunS
+    """Time of pings that a clock is learned from [s]."""
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    warmup_s: WarmupS
+    """Time that figures exclude [s]."""
+    parent: Text
+    """The controller that it was made from."""
+    none: Text
+    """Without hints."""
+    own: Text
+    """With a clock that it learns itself."""
+    announced: Text
+    """With announcements."""
+    paths_quick: Annotated[int, Field(ge=1, le=100)]
+    """Number of paths with ``--quick``."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+
+
+class T3pHandovers(StudyFile):
+    """``studies/t3p-handovers.toml``; the paper proposes the model and has no figures."""
+
+    FILE: ClassVar[str] = "studies/t3p-handovers.toml"
+    pings: Annotated[Items[PathText], Field(min_length=1)]
+    """Computed paths of pings."""
+    pings_quick: Annotated[int, Field(ge=1, le=100)]
+    """Number of them with ``--quick``."""
+    pings_s: RunS
+    """Duration of the pings [s]."""
+    ping_interval_s: Annotated[float, Field(ge=0.001, le=0.1)]
+    """Time between pings [s]."""
+    files: HandoverFiles
+    """Measurements below a folder."""
+    scored: ScoredSteps
+    """Steps whose probability is scored."""
+    hints: HintSources
+    """Flows with hints."""
 
 
 class T3pSpikes(WindowsFile):
