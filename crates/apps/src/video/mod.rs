@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`observation`] | what a policy sees, and the trait of policies |
+//! | [`choices`] | the policy with what has arrived, for any player |
 //! | [`player`] | requests, the buffer, stalls |
 //! | [`throughput`] | the mean of past throughputs and its errors |
 //! | [`rates`] | rates to come on a path |
@@ -14,6 +15,7 @@
 
 pub mod bola;
 pub mod buffer;
+pub mod choices;
 pub mod mpc;
 pub mod mpc_forecast;
 pub mod mpc_oracle;
@@ -28,6 +30,7 @@ mod testing;
 mod tests;
 pub mod throughput;
 
+pub use choices::Choices;
 pub use observation::{Download, Observation, Policy, Video};
 pub use player::Player;
 
