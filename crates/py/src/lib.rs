@@ -14,6 +14,7 @@ mod profile;
 mod recovery;
 mod signals;
 mod sim;
+mod video;
 
 use pyo3::prelude::*;
 
@@ -50,6 +51,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(emu::node_names, module)?)?;
     module.add_function(wrap_pyfunction!(emu::encode_profile, module)?)?;
     module.add_function(wrap_pyfunction!(emu::summarise_emulation, module)?)?;
+    module.add_class::<video::PyVideoChoices>()?;
     module.add_class::<orbit::PySatellites>()?;
     module.add_function(wrap_pyfunction!(orbit::scheduling_policies, module)?)?;
     module.add_function(wrap_pyfunction!(orbit::track_position, module)?)?;

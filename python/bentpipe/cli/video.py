@@ -59,21 +59,46 @@ def race(
         bool,
         typer.Option("--later-half", help="Play the second half of the traces alone: all training lies before it."),
     ] = False,
-    cc: Annotated[str, typer.Option("--cc", help="Congestion controller of the server.")] = "cubic",
+    cc: Annotated[
+        str, typer.Option("--cc", help="Congestion controller of the server; with --browser one of the kernel's.")
+    ] = "cubic",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Largest number of windows, evenly spread over the traces. [default: all]", show_default=False
+        ),
+    ] = None,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser/--simulated",
+            help="A real dash.js player in Chromium on emulated paths, in real time, or the simulator.",
+            show_default="--simulated",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Folder for the Runs of --browser. [default: not kept]", show_default=False),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Play a video with every policy over windows of traces, over TCP in the simulator.
+    """Play a video with every policy over windows of traces, over TCP.
 
     Example:
         bentpipe video race drive.csv --policy robust-mpc,mpc,mpc-oracle --buffer 12s --scale 1
+
+    In a real browser (needs Chromium, and `pip install 'bentpipe[browser]'`), 4 minutes for each window and policy:
+        bentpipe video race drive.csv --policy robust-mpc,mpc --limit 3 --browser
     """
-    from bentpipe.cli.console import note, print_json, progress, table
+    from bentpipe.cli.console import note, print_json, progress, table, warn
     from bentpipe.cli.flags import renamed
     from bentpipe.errors import UserError
     from bentpipe.execution.video_gains import summarize
     from bentpipe.execution.videos import race_videos
     from bentpipe.runs.text import number
 
+    if out is not None and not browser:
+        raise UserError("only the Runs of a browser are kept", where="--out", expected="--browser with it")
     try:
         with progress("playing") as advance:
             raced = race_videos(
@@ -88,11 +113,16 @@ def race(
                 training=train or (),
                 later_half=later_half,
                 cc=cc,
+                limit=limit,
+                browser=browser,
+                out=out,
                 on_progress=advance,
             )
     except UserError as error:
-        own = {name: f"--{name}" for name in ("policy", "buffer", "windows", "scale")}
+        own = {name: f"--{name}" for name in ("policy", "buffer", "windows", "scale", "cc", "limit")}
         raise renamed(error, own) from None
+    if invalid := sum(not each.valid for each in raced.results):
+        warn(f"{invalid} of {len(raced.results)} Runs are not valid: this machine was too busy")
     if as_json:
         print_json({"rows": [each.to_dict() for each in raced.results]})
         return
@@ -109,7 +139,7 @@ def race(
     ]
     heads = ["policy", "QoE median", "QoE mean", "Mbit/s", "stall [s]", "switches"]
     gains = ["median over RobustMPC (95 % CI)", "mean over RobustMPC (95 % CI)", "of the oracle's gain"]
-    table(f"{raced.video.name}, {summaries[0].n} windows", [*heads, *gains], rows)
+    table(f"{raced.video.name}, {summaries[0].n} windows, {raced.results[0].world}", [*heads, *gains], rows)
     if raced.left_out:
         note(f"{raced.left_out} windows left out: over {dead:.0%} of seconds without capacity, or missing (--dead)")
     if raced.video.is_generated:

@@ -28,7 +28,7 @@ from bentpipe.runs.rows import RunKey
 from bentpipe.runs.run_record import ProgramRecord, RunRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bentpipe._native import Profile
     from bentpipe.execution.emulation.spec import AtEnd, Internet
@@ -73,6 +73,7 @@ def run_program(
     capture: bool = False,
     listen_within_s: float = 10.0,
     on_rows: OnRows | None = None,
+    on_start: Callable[[int], object] | None = None,
 ) -> ProgramRun:
     """Run `command` on the Profile's path, with the terminal of this process, as the same user.
 
@@ -104,6 +105,7 @@ def run_program(
         on_rows: Called with the rows of the Run while it goes on, as lines of JSON (`bentpipe.runs.rows`), in a thread
             of its own. If it falls far behind, rows are dropped and a row says how many; an exception from it is raised
             when the Run is stored.
+        on_start: Called once the path has begun, with the machine's time at its begin [ns since 1970].
 
     Raises:
         UserError: The program cannot be run on this path.
@@ -146,12 +148,13 @@ def run_program(
             rows = RunRows(thread.give, key, real_time=True)
             stack.enter_context(rows.with_end())
         if folder is None or out is None:
-            return ProgramRun(_emulate(drawn, spec, rows), None)
+            return ProgramRun(_emulate(drawn, spec, rows, on_start=on_start), None)
         emulated = None
         try:
             start_unix_ns = time.time_ns()
             with Tee(command, folder / RAW) as tee:
-                emulated = _emulate(drawn, replace(spec, capture=folder if capture else None), rows, tee.stdout)
+                captured = replace(spec, capture=folder if capture else None)
+                emulated = _emulate(drawn, captured, rows, tee.stdout, on_start)
             captures.make_room(folder, emulated)
             with store.storing(folder):
                 tee.settle()
@@ -173,10 +176,20 @@ def run_program(
         return ProgramRun(emulated, run, None if parsed is None else parsed.note)
 
 
-def _emulate(path: Profile, spec: Spec, rows: RunRows | None, stdout: int | None = None) -> EmulationResult:
+def _emulate(
+    path: Profile,
+    spec: Spec,
+    rows: RunRows | None,
+    stdout: int | None = None,
+    on_start: Callable[[int], object] | None = None,
+) -> EmulationResult:
+    def on_message(message: Mapping[str, Any]) -> None:
+        if on_start is not None and message["type"] == "started":
+            on_start(message["clock_unix_ns"])
+
     if rows is None:
-        return emulate(path, spec, stdout=stdout)
-    emulated = emulate(path, spec, on_rows=rows.add, stdout=stdout)
+        return emulate(path, spec, on_message=on_message, stdout=stdout)
+    emulated = emulate(path, spec, on_message=on_message, on_rows=rows.add, stdout=stdout)
     rows.why_invalid = emulated.why_invalid
     return emulated
 

@@ -1,16 +1,17 @@
-"""Races of video players: every policy over every window of the traces, over TCP in the simulator."""
+"""Races of video players: every policy over every window of the traces, in the simulator or in a browser."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.apps.video.qoe import Experience, experience, play
 from bentpipe.apps.video.read import read_video
 from bentpipe.errors import UserError
 from bentpipe.execution import plan as planning
+from bentpipe.execution.browser_videos import check_browser, play_in_browser
 from bentpipe.execution.drawn import DrawnProfiles
 from bentpipe.execution.engine import simulate
 from bentpipe.execution.pools import Finished, Tick, on_threads
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
     from bentpipe.apps.video.description import VideoDescription
     from bentpipe.execution.pools import Reports
     from bentpipe.execution.video_traces import Window
-    from bentpipe.experiments.videos import Outlook, PolicyName
+    from bentpipe.experiments.videos import Outlook, PolicyName, Video
     from bentpipe.predict.score import Fitted
     from bentpipe.predict.signals import Signal
-    from bentpipe.runs.work import Work
 
 DEFAULT_POLICIES = "robust-mpc,mpc,mpc-forecast,mpc-oracle,buffer,bola"
 FORECAST_MODEL = "ensemble"
@@ -47,8 +47,10 @@ class VideoResult:
         bitrate_mbps: Mean bitrate [Mbit/s].
         stall_s: Sum of stalls [s].
         switches: Changes of quality.
-        startup_s: Time until the first chunk was there [s].
+        startup_s: Time until the first chunk was there, in a browser until it played [s].
         chunks: Chunks that arrived.
+        world: ``simulated``, or ``emulated`` in a browser.
+        valid: Whether the Run is valid.
     """
 
     trace: str
@@ -59,10 +61,21 @@ class VideoResult:
     switches: int
     startup_s: float
     chunks: int
+    world: Literal["simulated", "emulated"] = "simulated"
+    valid: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``video race --json`` has it."""
         return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A window that a policy plays."""
+
+    window: Window
+    policy: PolicyName
+    app: Video
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,9 @@ def race_videos(
     training: Sequence[str | os.PathLike[str]] = (),
     later_half: bool = False,
     cc: str = "cubic",
+    limit: int | None = None,
+    browser: bool = False,
+    out: str | os.PathLike[str] | None = None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> VideoRace:
     """Play a video with every policy over every window of the traces.
@@ -109,10 +125,14 @@ def race_videos(
         training: Traces to train it on; without, each window's is trained on the half of the traces that it is not in.
         later_half: Play the second half of the traces alone, so that training lies before all that is played.
         cc: Congestion controller of the server.
+        limit: Largest number of windows, evenly spread; None: all.
+        browser: Play in Chromium over emulated paths, in real time, one after the other.
+        out: Folder for the Runs of a browser; None: they are not kept.
         on_progress: Called with the share done.
 
     Raises:
-        UserError: An input is invalid, there is no window, or too little to train on.
+        UserError: An input is invalid, there is no window, too little to train on, or no browser.
+        BentpipeError: The player in a browser failed.
     """
     chosen = [check_policy(policy) for policy in dict.fromkeys(policies)]
     described = read_video(video)
@@ -124,10 +144,16 @@ def race_videos(
         raise UserError(f"{rho:g}", where="scale", expected="0 (as they are) to 1000")
     if not chosen or not traces:
         raise UserError("nothing to race", expected="a trace and a policy")
+    if limit is not None and limit < 1:
+        raise UserError(str(limit), where="limit", expected="at least 1")
+    if browser:
+        check_browser(described, cc)
     player(described, "mpc", buffer_ns)
     parts = halves([read_trace(path) for path in traces], length_s)
     played = [part for part in parts if part[1] or not later_half]
     every, left_out = _windows(played, length_s, described, rho, most_dead)
+    if limit is not None and limit < len(every):
+        every = [every[number * len(every) // limit] for number in range(limit)]
     forecasts: dict[str, Outlook] = {}
     share = 0.0
     if "mpc-forecast" in chosen:
@@ -136,15 +162,17 @@ def race_videos(
         forecasts = _forecasts(every, parts, given, model, lambda done: on_progress(share * done))
     tasks = []
     for window in every:
-        (base,) = planning.label_profiles([window.path()])
         outlooks = {"mpc-oracle": known(window)} if "mpc-oracle" in chosen else {}
         if window.trace in forecasts:
             outlooks["mpc-forecast"] = forecasts[window.trace]
-        for policy in chosen:
-            app = player(described, policy, buffer_ns, outlooks.get(policy))
-            (work,) = planning.plan_race([base], [cc], "down", None, 1, Path(), 0.0, app=app)
-            tasks.append((window.trace, policy, work))
-    results = _simulated(tasks, described, lambda done: on_progress(share + (1 - share) * done))
+        tasks += [
+            _Task(window, policy, player(described, policy, buffer_ns, outlooks.get(policy))) for policy in chosen
+        ]
+
+    def advance(done: float) -> None:
+        on_progress(share + (1 - share) * done)
+
+    results = _in_browser(tasks, described, cc, out, advance) if browser else _simulated(tasks, described, cc, advance)
     return VideoRace(results, described, left_out)
 
 
@@ -195,16 +223,44 @@ def _forecasts(
     return {window.trace: forecast(window, trained[window.fold]) for window in windows}
 
 
+def _in_browser(
+    tasks: Sequence[_Task],
+    video: VideoDescription,
+    cc: str,
+    out: str | os.PathLike[str] | None,
+    on_progress: Callable[[float], object],
+) -> list[VideoResult]:
+    results = []
+    for number, task in enumerate(tasks):
+        played = play_in_browser(task.window.path(), video, task.app.video, cc=cc, out=out)
+        result = VideoResult(
+            task.window.trace,
+            task.policy,
+            **vars(played.seen),
+            chunks=played.chunks,
+            world="emulated",
+            valid=played.valid,
+        )
+        results.append(result)
+        on_progress((number + 1) / len(tasks))
+    return results
+
+
 def _simulated(
-    tasks: Sequence[tuple[str, PolicyName, Work]], video: VideoDescription, on_progress: Callable[[float], object]
+    tasks: Sequence[_Task], video: VideoDescription, cc: str, on_progress: Callable[[float], object]
 ) -> list[VideoResult]:
     drawn = DrawnProfiles(4)
+    windows = {task.window.trace: task.window for task in tasks}
+    bases = {trace: planning.label_profiles([window.path()]) for trace, window in windows.items()}
+    works = []
+    for task in tasks:
+        works += planning.plan_race(bases[task.window.trace], [cc], "down", None, 1, Path(), 0.0, app=task.app)
 
     def one(number: int, reports: Reports) -> VideoResult:
-        trace, policy, work = tasks[number]
+        task, work = tasks[number], works[number]
         data = simulate(work, drawn, reports.share).data
         table = record.tables(work.experiment.to_dict()["flows"], data)["applications"]
-        return _result(trace, policy, table.sort("id"), video, work.experiment.duration_ns / 1e9)
+        return _result(task.window.trace, task.policy, table.sort("id"), video, work.experiment.duration_ns / 1e9)
 
     results: dict[int, VideoResult] = {}
     for event in on_threads(one, len(tasks), len(os.sched_getaffinity(0))):

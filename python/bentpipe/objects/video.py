@@ -25,9 +25,11 @@ def race_videos(
     model: str = "ensemble",
     train: Sequence[FileLike] = (),
     later_half: bool = False,
+    limit: int | None = None,
+    browser: bool = False,
     on_progress: Callable[[float], object] | None = None,
 ) -> pl.DataFrame:
-    r"""Play a video with every policy over windows of traces, in the simulator; return one row for each.
+    r"""Play a video with every policy over windows of traces, in the simulator or in a real browser.
 
     Args:
         traces: Measured throughput, packet-delivery traces, lines of seconds and Mbit/s, or files of Profiles.
@@ -39,14 +41,17 @@ def race_videos(
         model: Predictor of ``mpc-forecast``.
         train: Traces to train it on; without, the half that a window is not in.
         later_half: Play the second half of the traces alone, so that all training lies before it.
+        limit: Largest number of windows, evenly spread; default: all.
+        browser: Play in Chromium (dash.js) over emulated paths, in real time, one after the other.
         on_progress: Called with the share done, 0 to 1.
 
     Returns:
-        Columns `trace`, `policy`, `qoe_mean` [Mbit/s less 4.3 for each second of stall], `bitrate_mbps`, `stall_s`,
-        `switches`, `startup_s` and `chunks`.
+        One row for each window and policy: `trace`, `policy`, `qoe_mean` [Mbit/s less 4.3 for each second of stall],
+        `bitrate_mbps`, `stall_s`, `switches`, `startup_s`, `chunks`, `world` and `valid`.
 
     Raises:
-        UserError: An input is invalid, there is no window, or too little to train on.
+        UserError: An input is invalid, there is no window, too little to train on, or no browser.
+        BentpipeError: The player in a browser failed.
 
     Example:
         >>> from pathlib import Path
@@ -71,6 +76,8 @@ def race_videos(
         model=arguments.text(model, "model"),
         training=[arguments.file(each, "train") for each in train],
         later_half=bool(later_half),
+        limit=limit,
+        browser=browser,
         on_progress=arguments.callback(on_progress, "on_progress"),
     )
     return pl.DataFrame([each.to_dict() for each in raced.results])

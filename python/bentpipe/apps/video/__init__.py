@@ -1,1 +1,1 @@
-"""Adaptive video: descriptions of videos, and the quality of experience of their players."""
+"""Adaptive video: descriptions of videos, their media, and the quality of experience of their players."""
