@@ -178,6 +178,9 @@ def test_a_ship_has_a_path_and_moves(tmp_path: Path) -> None:
     assert (profile.name, profile.start_unix_ns) == ("ship-london", START)
     schedule = metadata(profile)["provenance"]["recipe"]["schedule"]
     assert [point["lon_deg"] for point in schedule["track"]] == [-40.0, -39.6]
+    assert ("terminal", "on a track of 2 points; the place above is that of its start") in as_rows(summarise(profile))[
+        0
+    ]
     still = made("30,-40")
     first, last = (
         [
@@ -186,6 +189,7 @@ def test_a_ship_has_a_path_and_moves(tmp_path: Path) -> None:
         ]
         for slot, place in ((0, 0), (2, -1))
     )
+    assert summarise(still)["geometry"]["track_points"] == 0
     assert first[0] == first[1]
     assert 0.01 < abs(last[0] - last[1]) < 0.6, "half a kilometre in 45 s"
     assert profile.reseed(1).reseed(0).content_hash() == profile.content_hash()
@@ -230,7 +234,7 @@ def test_a_bad_track_is_refused_in_one_line(tmp_path: Path, lines: list[str], he
 
 def test_a_track_must_cover_the_profile(tmp_path: Path) -> None:
     path = track_file(tmp_path, "2026-05-10T09:00:12Z,30,-40", "2026-05-10T09:00:42Z,30,-40")
-    with pytest.raises(UserError, match="track: starts 0 s after the Profile and ends 15 s before the Profile ends"):
+    with pytest.raises(UserError, match="track: ends 15 s before the Profile ends"):
         make_profile(None, "london", track=path, duration_s=45.0)
     with pytest.raises(UserError, match="no such file"):
         make_profile(None, "london", track=tmp_path / "none.csv")

@@ -79,6 +79,16 @@ def test_what_is_not_fetched_is_left_out_and_only_the_first_page_is_read(tmp_pat
     assert (len(read.objects), read.left_out, read.hosts) == (1, 2, ("a.example",))
 
 
+def test_objects_without_a_size_are_counted(tmp_path):
+    entries = [entry("https://a.example/", 0), entry("https://a.example/x", 50), entry("https://a.example/y", 60)]
+    entries[1]["response"].update(bodySize=-1, content={"mimeType": "image/png"})
+    entries[2]["response"].update(bodySize=-1, content={"size": 0})
+    file = har(tmp_path, entries)
+    assert read_har(file).unsized == 1
+    assert "note: the file has no size of 1 of 3 objects" in bentpipe("web", "show", file).stderr
+    assert json.loads(bentpipe("web", "show", file, "--json").stdout)["unsized"] == 1
+
+
 def test_initiators_in_a_loop_end_at_the_earlier_entry(tmp_path):
     a = entry("https://a.example/a", 0, _initiator="https://a.example/b")
     b = entry("https://a.example/b", 10, _initiator="https://a.example/a")
@@ -92,7 +102,7 @@ def test_initiators_in_a_loop_end_at_the_earlier_entry(tmp_path):
         (lambda e: e.update(startedDateTime="yesterday"), r"startedDateTime.*yesterday"),
         (lambda e: e.pop("startedDateTime"), "startedDateTime: is missing"),
         (lambda e: e["response"].update(bodySize=1e30), "a size: '1e"),
-        (lambda e: e.update(response=[]), r"entries\[0\]\.response: holds 'list'"),
+        (lambda e: e.update(response=[]), r"entries\[0\]\.response: holds a list"),
         (lambda e: e["request"].update(url="https://[a"), "expected an address"),
         (lambda e: e["request"].update(url="data:,"), "no entry that was fetched over HTTP"),
     ],

@@ -222,9 +222,7 @@ pub enum OrbitError {
         expected: &'static str,
     },
     /// A track does not cover the whole time.
-    #[error(
-        "track: starts {late_s} s after the Profile and ends {short_s} s before the Profile ends; expected points that cover all of it"
-    )]
+    #[error("track: {}; expected points that cover all of the Profile", uncovered(*late_s, *short_s))]
     TrackSpan {
         /// Time from the start of the Profile to the first point [s], or 0.
         late_s: f64,
@@ -289,4 +287,11 @@ pub(crate) fn in_range(
     expected: &'static str,
 ) -> Result<f64, OrbitError> {
     if range.contains(&value) { Ok(value) } else { Err(OrbitError::OutOfRange { name, value, expected }) }
+}
+
+/// What of a Profile a track does not cover, as text.
+fn uncovered(late_s: f64, short_s: f64) -> String {
+    let begin = (late_s > 0.0).then(|| format!("begins {late_s} s after the Profile"));
+    let end = (short_s > 0.0).then(|| format!("ends {short_s} s before the Profile ends"));
+    begin.into_iter().chain(end).collect::<Vec<_>>().join(" and ")
 }

@@ -69,12 +69,13 @@ def sites(gateways: options.Gateways = None, as_json: AsJson = False) -> None:
     Example:
         bentpipe sites
     """
-    from bentpipe.cli.console import say
+    from bentpipe.cli.console import progress, say
     from bentpipe.objects import catalogue
     from bentpipe.profiles.coverage import SLOTS, coverage_text
     from bentpipe.scenarios.sites import sites_source
 
-    rows = catalogue.sites(gateways)
+    with progress("coverage of the sites") as advance:
+        rows = catalogue.site_rows(gateways, advance)
     if as_json:
         _print([], rows, as_json)
     else:
@@ -132,10 +133,10 @@ def loss(as_json: AsJson = False) -> None:
         for row in rows:
             level = row["level"]
             lost, seconds, edges = (100 * level[key] for key in ("lost", "lossy_seconds", "lost_at_edges"))
-            row["level"] = (
-                f"{lost:.3g} % lost, {edges:.3g} % at slot edges; {level['episodes_per_s']:.3g} episodes/s, in "
-                f"{seconds:.3g} % of seconds"
-            )
+            episodes = f"{level['episodes_per_s']:.3g} episodes/s, in {seconds:.3g} % of seconds"
+            if seconds == 100:
+                episodes = "each packet for itself"
+            row["level"] = f"{lost:.3g} % lost, {edges:.3g} % at slot edges; {episodes}"
             row["fitted to"] = row["fitted_to"]
     _print(["name", "level", "description", "source", "fitted to"], rows, as_json)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FLAGS = {
     "agreed": "--yes",
     "app": "--app",
+    "at": "--at",
     "at_end": "--at-end",
     "capacity": "--capacity",
     "capture": "--capture",
@@ -49,6 +50,7 @@ FLAGS = {
     "pause": "--pause",
     "phase": "--phase",
     "phase_s": "--phase",
+    "policy": "--policy",
     "port": "--port",
     "preset": "--preset",
     "queue": "--queue",

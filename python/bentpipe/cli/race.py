@@ -82,7 +82,7 @@ AppOption = Annotated[
         "--app",
         help="Application of every flow: bulk, transfers:SIZE[,every=TIME][,n=COUNT], paced:RATE, "
         "request:SIZE/SIZE[,n=COUNT][,think=TIME], web:PAGE.har[,http=1|2|3][,n=COUNT][,pause=TIME], "
-        "or a class in Python, ./FILE.py:CLASS. [default: bulk]",
+        "call[:max=RATE], video:VIDEO, or a class in Python, ./FILE.py:CLASS. [default: bulk]",
         show_default=False,
     ),
 ]
@@ -108,9 +108,9 @@ RecoveryOption = Annotated[
     str | None,
     typer.Option(
         "--recovery",
-        help="Loss recovery inside the network, each scheme with Runs of its own: none, satguard, linkguardian, "
-        "tambur, mpep, with tunables as in satguard:tries=2 (`bentpipe recovery` lists them). Runs then have one-way "
-        "delays. [default: none]",
+        help="Loss recovery inside the network, tambur's between the hosts, each scheme with Runs of its own: none, "
+        "satguard, linkguardian, tambur, mpep, with tunables as in satguard:tries=2 (`bentpipe recovery` lists "
+        "them). Runs then have one-way delays. [default: none]",
         show_default=False,
     ),
 ]

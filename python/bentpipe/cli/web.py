@@ -10,6 +10,7 @@ import typer
 from bentpipe.cli import options
 
 if TYPE_CHECKING:
+    from bentpipe.apps.web.page import Page as ReadPage
     from bentpipe.execution.pages import PageLoad
 
 app = typer.Typer()
@@ -41,7 +42,7 @@ def show(page: Page, as_json: options.AsJson = False) -> None:
         bentpipe web show PAGE.har
     """
     from bentpipe.apps.web.read import read_page
-    from bentpipe.cli.console import note, print_json, say, table
+    from bentpipe.cli.console import print_json, say, table
 
     read = read_page(page)
     by_host = [(name, [each for each in read.objects if each.host == host]) for host, name in enumerate(read.hosts)]
@@ -49,14 +50,24 @@ def show(page: Page, as_json: options.AsJson = False) -> None:
     if as_json:
         summary = {"page": read.name, "objects": len(read.objects), "bytes": read.bytes, "depth": read.depth}
         hosts = [{"host": name, "objects": count, "bytes": size} for name, count, size in sizes]
-        print_json({**summary, "left_out": read.left_out, "hosts": hosts})
+        print_json({**summary, "left_out": read.left_out, "unsized": read.unsized, "hosts": hosts})
         return
     say(f"{read.name}: {len(read.objects)} objects, {read.bytes / 1e6:.2f} MB, {read.depth} after each other at most")
     sizes.sort(key=lambda row: -row[2])
     table("", ["host", "objects", "kB"], [[name, count, size // 1000] for name, count, size in sizes])
-    if read.left_out:
-        entries = "1 entry" if read.left_out == 1 else f"{read.left_out} entries"
+    _note_gaps(read)
+
+
+def _note_gaps(page: ReadPage) -> None:
+    """Say what the page's file does not have."""
+    from bentpipe.cli.console import note
+
+    if page.left_out:
+        entries = "1 entry" if page.left_out == 1 else f"{page.left_out} entries"
         note(f"{entries} left out: not fetched over HTTP, or without a response")
+    if page.unsized:
+        unsized = f"{page.unsized} of {len(page.objects)} objects"
+        note(f"the file has no size of {unsized}: they are loaded without a body; try another export of the page")
 
 
 @app.command()
@@ -105,6 +116,7 @@ def load(
     In a real browser (needs Chromium, and `pip install 'bentpipe[browser]'`), here a built-in page:
         bentpipe web load median P.parquet --browser --http 3 --loads 5
     """
+    from bentpipe.apps.web.read import read_page
     from bentpipe.cli.console import print_json, progress, table, warn
     from bentpipe.cli.flags import renamed
     from bentpipe.errors import UserError
@@ -116,11 +128,15 @@ def load(
     from bentpipe.runs.estimates import estimate
     from bentpipe.runs.text import interval, number
 
+    _note_gaps(read_page(page))
     try:
         with progress("loading the page") as advance:
             if browser:
-                if seeds != 1 or cc != "cubic":
-                    raise UserError("--seeds, --cc: with --browser the kernel sends; expected neither of them")
+                if given := [flag for flag, own in (("--seeds", seeds != 1), ("--cc", cc != "cubic")) if own]:
+                    raise UserError(
+                        f"with --browser the kernel or the server's QUIC sends; try without {' and '.join(given)}",
+                        where=given[0],
+                    )
                 every = load_in_browser(
                     page,
                     [read_profile(path) for path in paths],

@@ -86,6 +86,14 @@ def load_in_browser(
             )
             seen = _read(settings.result)
             cc = settings.controller.read_text(encoding="utf-8") if settings.controller.exists() else ""
+        if seen["error"] and "Target crashed" in seen["error"]:
+            largest = max(item.response_bytes for item in read.objects)
+            raise UserError(
+                f"the browser's tab crashed while it loaded {read.bytes / 1e6:.0f} MB",
+                where=read.name,
+                expected=f"a page that Chromium has memory for (the largest object has {largest / 1e6:.0f} MB)",
+                hint="a page with fewer bytes",
+            )
         if seen["error"]:
             raise BentpipeError(f"{read.name} over {path.name} failed: {seen['error']}")
         wanted = {"1": "http/1.1", "2": "h2", "3": "h3"}[http]

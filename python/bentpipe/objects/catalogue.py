@@ -8,6 +8,8 @@ from bentpipe import _native
 from bentpipe.objects import arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bentpipe.objects.arguments import FileLike
 
 Rows = list[dict[str, Any]]
@@ -39,12 +41,18 @@ def sites(gateways: FileLike | None = None) -> Rows:
         >>> next(site["lat_deg"] for site in bp.sites() if site["name"] == "london")
         51.51
     """
+    return site_rows(gateways)
+
+
+def site_rows(gateways: FileLike | None = None, on_progress: Callable[[float], None] = lambda fraction: None) -> Rows:
+    """Return the rows of `sites`; `on_progress` is called with the fraction done."""
     from bentpipe.profiles.coverage import coverage
     from bentpipe.scenarios.ground import read_gateways
     from bentpipe.scenarios.sites import load_iata_codes, load_sites, sites_source
 
     places, codes = list(load_sites().values()), load_iata_codes()
     ground = None if gateways is None else read_gateways(arguments.file(gateways, "gateways"))
+    source = sites_source()
     return [
         {
             "name": place.name,
@@ -57,9 +65,9 @@ def sites(gateways: FileLike | None = None) -> Rows:
             "coverage_percent": round(100 * cover.share),
             "coverage_with_lasers_percent": round(100 * cover.share_with_lasers),
             "description": place.description,
-            "source": sites_source(),
+            "source": source,
         }
-        for place, cover in zip(places, coverage(places, ground), strict=True)
+        for place, cover in zip(places, coverage(places, ground, on_progress), strict=True)
     ]
 
 

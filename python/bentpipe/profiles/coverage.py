@@ -7,7 +7,7 @@ must see the terminal and have links, which lead to a gateway.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from bentpipe.scenarios.sites import Place
 from bentpipe.times import DEFAULT_START_UTC, parse_utc
 
 #: Number of slots sampled, spread evenly over a day. Chosen here: a share of one half then has a standard error of
-#: 5 points, and all packaged sites take under a second.
+#: 5 points, and all packaged sites take a few seconds.
 SLOTS = 96
 SLOT_NS, SLOT_PHASE_NS = 15 * 10**9, 12 * 10**9
 
@@ -51,7 +51,11 @@ class Coverage:
     share_with_lasers: float
 
 
-def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> list[Coverage]:
+def coverage(
+    places: Sequence[Place],
+    gateways: GatewayList | None = None,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> list[Coverage]:
     """Return the coverage of each place by the default constellation.
 
     A satellite can serve a slot under the scheduler's rule (`bentpipe.orbit.schedule`): at the slot's begin and end it
@@ -61,6 +65,7 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
     Args:
         places: Positions of terminals.
         gateways: Gateway list; default: the packaged one.
+        on_progress: Called with the fraction done.
     """
     ground = gateways or load_gateways()
     day_ns = parse_utc(DEFAULT_START_UTC) // _DAY_NS * _DAY_NS
@@ -93,6 +98,7 @@ def coverage(places: Sequence[Place], gateways: GatewayList | None = None) -> li
         if served < SLOTS:
             with_lasers = _served(terminal, slot, first, last, has_gateway | linked[satellite], exclusion_deg)
         results.append(Coverage(len(near), served / SLOTS, with_lasers / SLOTS))
+        on_progress(len(results) / len(places))
     return results
 
 

@@ -90,6 +90,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
         ``satellites`` (as `elements_source` or `constellation_source`, with ISO-8601 epochs; None if not stored),
         ``gateway_list`` (as `gateways_source`; None for the packaged list),
         ``rules`` (policy, its seed, elevations, the geostationary arc, slots), ``slots`` (how many),
+        ``track_points`` (of a moving terminal's track; 0: it stays in its place),
         ``isl`` (use of inter-satellite links, slots over them, fewest and most links; None: no slot has any),
         ``gateways`` and ``pops`` in use: each with its one-way fibre delay [ms] towards the server, the basis of the
         delay, and the number of slots.
@@ -115,6 +116,7 @@ def geometry(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
                 "slot_phase_s": schedule["slot_phase_ns"] / 1e9,
             },
             "slots": len(schedule["slots"]),
+            "track_points": len(schedule.get("track") or ()),
             "isl": _isl(recipe),
             **_ground(recipe),
         }
@@ -175,7 +177,9 @@ def geometry_facts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         angles += f" (gateways: {rules['gateway_min_elevation_deg']:g}°)"
     if rules["gso_exclusion_deg"]:
         angles += f", {rules['gso_exclusion_deg']:g}° from the geostationary arc"
+    moves = f"on a track of {inputs['track_points']} points; the place above is that of its start"
     facts = [
+        *([("terminal", moves)] if inputs["track_points"] else []),
         ("satellites", _satellites(inputs["satellites"])),
         *_shells(inputs["satellites"]),
         ("scheduling", f"{policy}, {angles}, every {rules['slot_s']:g} s"),
@@ -186,7 +190,7 @@ def geometry_facts(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
             (
                 "lasers",
                 f"{isl['use']}: in {isl['slots']} of {inputs['slots']} slots, "
-                + (f"{most} links" if fewest == most else f"{fewest} to {most} links"),
+                + (f"{most} link{'' if most == 1 else 's'}" if fewest == most else f"{fewest} to {most} links"),
             )
         )
     if (listed := inputs["gateway_list"]) is not None:

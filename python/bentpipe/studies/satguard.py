@@ -239,7 +239,8 @@ def _notes() -> list[str]:
         "the jitter buffer of the calls does not wait for retransmissions; one that does is larger where losses stay",
         "figures 5 and 6 are measurements over Starlink: only the ratio of figure 5 is compared",
         "the paper's emulator has 1.7 times the delays of straight paths, as StarryNet has, so its levels are higher",
-        "the paper does not name its congestion controller; the bulk flow has BBR, as CUBIC takes minutes to 1 Gbit/s",
+        "the paper does not name its congestion controller; the bulk flow has BBR, as CUBIC takes minutes to 1 Gbit/s; "
+        "SaTCP is a CUBIC, so its goodput in figure 13 is low for that alone",
     ]
 
 

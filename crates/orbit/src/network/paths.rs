@@ -25,9 +25,7 @@ pub(super) fn path(
     let ends = settings.pairs[pair];
     let name = settings.pair_name(ends);
     let Some(hosts) = nodes.hosts(settings, ends) else {
-        return Err(
-            settings.error(format!("{name} has no route at any time"), "places that satellites serve, with links between them".to_owned())
-        );
+        return Err(no_route(settings, &name));
     };
     let mut builder =
         Builder { settings, pair: ends, satellites, hops: Vec::new(), index: BTreeMap::new(), routes: Vec::new(), events: Vec::new() };
@@ -40,11 +38,15 @@ pub(super) fn path(
         before = slot.routes[pair].as_ref();
     }
     if builder.hops.is_empty() {
-        return Err(
-            settings.error(format!("{name} has no route at any time"), "places that satellites serve, with links between them".to_owned())
-        );
+        return Err(no_route(settings, &name));
     }
     Ok(Path { name, ends: hosts, hops: builder.hops, routes: builder.routes, events: builder.events })
+}
+
+/// The error about a pair without a route.
+fn no_route(settings: &NetworkSettings, name: &str) -> OrbitError {
+    let expected = "places that satellites serve, with links between them; try `policy` least-delay, or another constellation";
+    settings.error(format!("{name} has no route at any time"), expected.to_owned())
 }
 
 struct Builder<'a> {

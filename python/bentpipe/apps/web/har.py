@@ -55,6 +55,7 @@ class _Entry:
     kind: Kind
     initiator: str | None
     redirects_to: str | None
+    has_size: bool
 
 
 def read_har(file: str | os.PathLike[str]) -> Page:
@@ -99,7 +100,8 @@ def read_har(file: str | os.PathLike[str]) -> Page:
 
 def _table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise UserError(f"holds {shown(type(value).__name__)}", where=where, expected="a table, as a HAR has it")
+        holds = "nothing" if value is None else "a list" if isinstance(value, list) else shown(value)
+        raise UserError(f"holds {holds}", where=where, expected="an object, as a HAR has it")
     return value
 
 
@@ -143,7 +145,12 @@ def _entry(entry: Mapping[str, Any], where: str) -> _Entry | None:
         _kind(mime),
         initiator if isinstance(initiator, str) else None,
         redirect if isinstance(redirect, str) and redirect else None,
+        any(_is_known(each) for each in sizes),
     )
+
+
+def _is_known(size: object) -> bool:
+    return size is not None and size != "" and not str(size).startswith("-")
 
 
 def _kind(mime: str) -> Kind:
@@ -158,7 +165,7 @@ def _number(value: object, where: str, most: float) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value > most:
-        raise UserError(shown(str(value)), where=where, expected=f"a number of at most {most:g}")
+        raise UserError(shown(str(value)), where=where, expected=f"a number of at most {most:.0f}")
     return max(0.0, float(value))
 
 
@@ -193,4 +200,4 @@ def _page(name: str, entries: Sequence[_Entry], left_out: int) -> Page:
             redirecting[entry.redirects_to] = i
         if entry.leads:
             leading.append(i)
-    return Page(name, tuple(hosts), tuple(objects), left_out)
+    return Page(name, tuple(hosts), tuple(objects), left_out, sum(not entry.has_size for entry in entries))

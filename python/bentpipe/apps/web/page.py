@@ -40,12 +40,14 @@ class Page:
         hosts: Names of its hosts.
         objects: Its objects; each comes after the one that leads to it.
         left_out: Entries of the file that are not fetched over the network, or had no response.
+        unsized: Objects whose size the file does not have: they have no body here.
     """
 
     name: str
     hosts: tuple[str, ...]
     objects: tuple[PageObject, ...]
     left_out: int = 0
+    unsized: int = 0
 
     @property
     def bytes(self) -> int:
