@@ -6,6 +6,7 @@ mod emu;
 mod error;
 mod hooks;
 mod logs;
+mod multipath;
 mod network;
 mod orbit;
 mod plugin;
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<app::PyMessage>()?;
     module.add_function(wrap_pyfunction!(hooks::traced_controller, module)?)?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(multipath::simulate_multipath, module)?)?;
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(recovery::recovery_schemes, module)?)?;

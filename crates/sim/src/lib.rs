@@ -13,6 +13,7 @@
 //! | [`output`] | where its rows go: the tables, and another sink |
 //! | [`cross_traffic`] | sources of cross traffic and their transfers |
 //! | [`payloads`] | payloads of the packets in the network |
+//! | [`multipath`] | a connection over several paths |
 //! | [`pings`] | echo requests over a Profile, without flows |
 //! | [`probes`] | datagrams over a Profile, without flows, with recovery |
 
@@ -23,6 +24,7 @@ pub mod data_ends;
 mod error;
 pub mod flow;
 mod hosts;
+pub mod multipath;
 mod one_way;
 pub mod output;
 pub mod payloads;

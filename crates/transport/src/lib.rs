@@ -51,7 +51,7 @@ pub use endpoint::{Arrival, Endpoint};
 pub use quic::Quic;
 pub use quic::wire::QuicPacket;
 pub use receiver::Receiver;
-pub use sender::Sender;
+pub use sender::{Occupancy, Sender};
 pub use stats::{FlowEvent, SenderStats, UndoCause};
 pub use tcp::Tcp;
 pub use wire::{Ack, Piggyback, SackBlocks, Segment, SegmentEcn, TcpPacket};

@@ -95,6 +95,11 @@ impl SendBuffer {
         self.offered = self.offered.saturating_add(bytes);
     }
 
+    /// End of the data that the application has to send; `u64::MAX`: unlimited.
+    pub const fn offered(&self) -> u64 {
+        self.offered
+    }
+
     /// Record that the application sends no more.
     pub const fn close(&mut self) {
         self.closed = true;

@@ -8,7 +8,7 @@ use crate::endpoint::{Arrival, Endpoint};
 use crate::handshake::HandshakeResult;
 use crate::receiver::Receiver;
 use crate::rto::{INITIAL_RTO, RTO_MAX};
-use crate::sender::Sender;
+use crate::sender::{Occupancy, Sender};
 use crate::stats::{FlowEvent, SenderStats};
 use crate::wire::{Ack, FIRST_WINDOW_MAX, Segment, TcpPacket};
 use bentpipe_cc::{Controller, Probe};
@@ -199,6 +199,12 @@ impl Tcp {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.sender.as_ref().is_none_or(|sender| sender.is_done())
+    }
+
+    /// How full its sender is; `None`: it never wrote.
+    #[must_use]
+    pub fn occupancy(&self) -> Option<Occupancy> {
+        self.sender.as_ref().map(|sender| sender.occupancy())
     }
 
     /// Statistics of its sender; `None`: it never wrote.

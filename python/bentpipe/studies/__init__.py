@@ -23,6 +23,7 @@ STUDIES: Mapping[str, str] = {
     "huston-2024": "huston_2024",
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
+    "multi-access": "multi_access",
     "satguard": "satguard",
     "t3p-abr": "t3p_abr",
     "t3p-cc": "t3p_cc",

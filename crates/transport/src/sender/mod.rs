@@ -7,9 +7,11 @@
 //! | `acks.rs` | processing of an acknowledgement |
 //! | `state.rs`, `recovery.rs` | the states of loss recovery; their transitions |
 //! | `tso.rs` | TSO bursts and their deferral |
+//! | `occupancy.rs` | what a scheduler over several connections must know |
 //! | `timers.rs` | RTO, tail loss probe, reordering timer, handshake |
 
 mod acks;
+mod occupancy;
 mod recovery;
 mod state;
 #[cfg(test)]
@@ -19,6 +21,8 @@ mod tests;
 mod timers;
 mod transmit;
 mod tso;
+
+pub use self::occupancy::Occupancy;
 
 use crate::backlog::Backlog;
 use crate::config::SenderConfig;
