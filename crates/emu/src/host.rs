@@ -70,6 +70,15 @@ impl Host {
         Ok(Dropped { unread: interface.unread + overflow, ..interface })
     }
 
+    /// Datagrams that arrived at programs here, and were dropped at full receive buffers; 0 where the kernel does not say.
+    #[must_use]
+    pub fn datagrams_unread(&self) -> u64 {
+        self.run(|| {
+            let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+            receive_buffer_errors(&read("snmp"), &read("snmp6"))
+        })
+    }
+
     /// Why unsupported offloads could not be disabled; `None`: they are disabled.
     #[must_use]
     pub fn offload_refused(&self) -> Option<&str> {
@@ -93,6 +102,15 @@ impl Host {
     pub const fn end(&self) -> &'static str {
         self.end
     }
+}
+
+/// Return `RcvbufErrors` of UDP: `snmp` has a line of names and one of values for each protocol, `snmp6` one name and value a line.
+fn receive_buffer_errors(snmp: &str, snmp6: &str) -> u64 {
+    let mut udp = snmp.lines().filter_map(|line| line.strip_prefix("Udp:")).map(str::split_whitespace);
+    let (names, values) = (udp.next().into_iter().flatten(), udp.next().into_iter().flatten());
+    let four = names.zip(values).find(|(name, _)| *name == "RcvbufErrors").map(|(_, value)| value);
+    let six = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors")).map(str::trim);
+    [four, six].into_iter().flatten().filter_map(|value| value.parse::<u64>().ok()).sum()
 }
 
 /// Buckets of a host's TCP hash table. Each dump of the socket table walks all of them, ten times a second. The machine's own table has hundreds of
@@ -127,3 +145,18 @@ fn enter_network_namespace() -> Result<(), EmuError> {
 
 /// Name of the device in both namespaces.
 pub const DEVICE: &str = "bentpipe";
+
+#[cfg(test)]
+mod tests {
+    use super::receive_buffer_errors;
+
+    #[test]
+    fn drops_at_full_buffers_are_those_of_both_protocols() {
+        let snmp = "Ip: A\nIp: 9\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\nUdp: 5 0 3 7 3\nUdpLite: RcvbufErrors\nUdpLite: 8\n";
+        let snmp6 = "Udp6InDatagrams    \t4\nUdp6RcvbufErrors   \t11\n";
+        assert_eq!(receive_buffer_errors(snmp, snmp6), 14);
+        assert_eq!(receive_buffer_errors("", snmp6), 11);
+        assert_eq!(receive_buffer_errors(snmp, ""), 3);
+        assert_eq!(receive_buffer_errors("Udp: RcvbufErrors\nUdp: x\n", "Udp6RcvbufErrors"), 0);
+    }
+}

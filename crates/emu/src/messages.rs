@@ -53,6 +53,8 @@ pub struct Done<'a> {
     pub rows_lost: u64,
     /// Packets that each device lost before the relay could read them.
     pub device_drops: [u64; 2],
+    /// Datagrams that programs at each end did not read in time.
+    pub datagrams_unread: [u64; 2],
     /// The Experiment and its flows' results.
     #[serde(flatten)]
     pub result: EmulationResult,

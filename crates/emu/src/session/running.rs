@@ -245,6 +245,7 @@ impl Session {
         for (host, count) in self.context.hosts.iter().zip(&mut dropped) {
             *count = host.dropped()?;
         }
+        let datagrams_unread = [0, 1].map(|end: usize| self.context.hosts[end].datagrams_unread());
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;
         let device_drops = [0, 1].map(|end| dropped[end].unreported(report.reported_drops[end]));
@@ -277,6 +278,7 @@ impl Session {
             gateway,
             capture,
             device_drops,
+            datagrams_unread,
             result,
             flows_without_samples: self.context.sampler.flows_without_samples(),
             sockets_unreadable: self.context.sampler.unreadable(),

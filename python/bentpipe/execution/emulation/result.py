@@ -56,6 +56,7 @@ MEASURED = (
     "gateway",
     "capture",
     "device_drops",
+    "datagrams_unread",
     "flows_without_samples",
     "closes_missed",
     "closes_unavailable",
@@ -215,6 +216,12 @@ class EmulationResult:
                 f"{unnumbered} packets belong to TCP connections beyond the largest flow number: these connections "
                 "are not in the summary"
             )
+        for end, unread in zip(("client", "server"), (self.done or {}).get("datagrams_unread", ()), strict=False):
+            if unread:
+                warnings.append(
+                    f"{unread} datagrams crossed the path and were dropped at the {end}, whose program did not read them "
+                    "in time (RcvbufErrors of UDP): the path did not lose them"
+                )
         if loops := ((self.done or {}).get("relay") or {}).get("loops"):
             warnings.append(f"the Profile was played {loops + 1} times (`at_end` loop): {LOOP_NOTE}")
         if (
