@@ -7,12 +7,13 @@ import pytest
 from emulation import bentpipe, dumbbell_file, require_emulation
 
 SENDER = """
-import socket
+import socket, time
 to = socket.create_connection(("server", 8717), timeout=5)
 udp = socket.socket(socket.{family}, socket.SOCK_DGRAM)
 address = socket.getaddrinfo("server", 8718, socket.{family}, socket.SOCK_DGRAM)[0][4]
 for _ in range(600):
     udp.sendto(bytes(1000), address)
+    time.sleep(0.001)  # within the path's 10 Mbit/s
 to.recv(1)
 """
 

@@ -219,8 +219,8 @@ class EmulationResult:
         for end, unread in zip(("client", "server"), (self.done or {}).get("datagrams_unread", ()), strict=False):
             if unread:
                 warnings.append(
-                    f"{unread} datagrams crossed the path and were dropped at the {end}, whose program did not read them "
-                    "in time (RcvbufErrors of UDP): the path did not lose them"
+                    f"{unread} datagrams crossed the path and were dropped at the {end}, whose program did not read "
+                    "them in time (RcvbufErrors of UDP): the path did not lose them"
                 )
         if loops := ((self.done or {}).get("relay") or {}).get("loops"):
             warnings.append(f"the Profile was played {loops + 1} times (`at_end` loop): {LOOP_NOTE}")
