@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe._native import VideoChoices
-from bentpipe.apps.browser.chromium import launch
+from bentpipe.apps.browser.chromium import launch, resolving_only
 from bentpipe.apps.browser.video_server import PORT, Folder, Playing
 
 BROWSER = files("bentpipe.apps.browser")
@@ -98,9 +98,7 @@ def play(playing: Playing, begin_unix_s: float) -> dict[str, Any]:
         "longest_ms": playing.end_s * 1e3,
     }
     with sync_playwright() as playwright:
-        # No other name exists for the browser, so its own requests stay off the path.
-        rules = f"MAP server {socket.gethostbyname('server')}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-        browser = launch(playwright, [f"--host-resolver-rules={rules}"])
+        browser = launch(playwright, [resolving_only("server", socket.gethostbyname("server"))])
         page = browser.new_page()
         page.goto(server.url)
         late_s = time.time() - begin_unix_s

@@ -17,6 +17,7 @@ from bentpipe.studies.scenario import Published
 from bentpipe.studies.simulated import windows_of
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
 from bentpipe.studies.t3p import SOURCE, simulated_probes
+from bentpipe.studies.t3p_drift import drift_rows
 from bentpipe.studies.t3p_files import T3pPredictors
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def _run(request: Request) -> Result:
         for signal in inputs.throughput:
             scores = [each for each in score([signal], [one], ["xgboost"]) if each.model == "xgboost"]
             rows += _rows(file.published, "throughput-xgboost", signal.source, scores, inputs.world)
+    rows += drift_rows([*inputs.pings, *inputs.telemetry], inputs.world)
     weights = None if inputs.joint is None else lag_weights(*inputs.joint)
     if weights is not None and inputs.joint is not None:
         rows += _weight_rows(weights, f"{inputs.world}: {inputs.joint[0].source}, {inputs.joint[1].source}")

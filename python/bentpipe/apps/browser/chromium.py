@@ -53,6 +53,11 @@ def find_chromium() -> str:
     return program
 
 
+def resolving_only(host: str, address: str) -> str:
+    """Return the flag of a browser for which no other name exists, so that its own requests stay off the path."""
+    return f"--host-resolver-rules=MAP {host} {address}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+
 def launch(playwright: Playwright, flags: Sequence[str] = ()) -> Browser:
     """Start a browser without a window. As root it has no sandbox, which the kernel would refuse it."""
     own = ("--no-sandbox",) if os.geteuid() == 0 else ()
