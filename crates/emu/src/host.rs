@@ -49,6 +49,20 @@ impl Host {
         Ok((host, device))
     }
 
+    /// Adds the device of a path beside the first, to its peer alone.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn add_path(&self, addresses: Addresses, mtu: u16) -> Result<Device, EmuError> {
+        let end = self.end;
+        self.run(move || {
+            let device = Device::create(end, BESIDE, mtu, router(addresses.v4.octets()[2]))?;
+            try_set_sysctl(&format!("ipv6/conf/{BESIDE}/router_solicitations"), "0");
+            configure(end, (BESIDE, device.kind()), addresses, mtu, false)?;
+            Ok(device)
+        })
+    }
+
     /// Runs `job` in the host's namespace and waits for it.
     ///
     /// # Panics
@@ -145,6 +159,9 @@ fn enter_network_namespace() -> Result<(), EmuError> {
 
 /// Name of the device in both namespaces.
 pub const DEVICE: &str = "bentpipe";
+
+/// Name of the device of a path beside it.
+pub const BESIDE: &str = "bentpipe1";
 
 #[cfg(test)]
 mod tests {

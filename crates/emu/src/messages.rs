@@ -45,6 +45,8 @@ pub struct Done<'a> {
     pub ending: Option<ExitReason>,
     /// The relay's measurements.
     pub relay: RelayReport,
+    /// Those of the relay of a path beside the first; `None`: there is none.
+    pub beside: Option<RelayReport>,
     /// The gateway's counters; `None`: no gateway.
     pub gateway: Option<&'a Counters>,
     /// Outcome of the capture; `None`: no capture.

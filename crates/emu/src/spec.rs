@@ -113,6 +113,9 @@ pub struct Spec {
     /// Loss recovery on the path, for a program; a race's is in its Experiment.
     #[serde(default)]
     pub recovery: Option<RecoverySpec>,
+    /// Whether a second path lies beside this one: its Profile follows the first in the request ([`read_profile`]).
+    #[serde(default)]
+    pub beside: bool,
     /// Source of the traffic.
     pub workload: Workload,
 }
@@ -165,6 +168,14 @@ pub fn read_spec(from: &mut impl Read) -> Result<(Spec, Profile), EmuError> {
     }
     let profile = decode_profile(&read_part(from)?)?;
     Ok((spec, profile))
+}
+
+/// Reads the Profile of the path beside, the third part of a request.
+///
+/// # Errors
+/// As [`read_spec`].
+pub fn read_profile(from: &mut impl Read) -> Result<Profile, EmuError> {
+    decode_profile(&read_part(from)?)
 }
 
 /// Check that an Experiment requests nothing that only the simulator does.

@@ -24,6 +24,7 @@ STUDIES: Mapping[str, str] = {
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
     "multi-access": "multi_access",
+    "multi-access-kernel": "multi_access_kernel",
     "satguard": "satguard",
     "t3p-abr": "t3p_abr",
     "t3p-cc": "t3p_cc",

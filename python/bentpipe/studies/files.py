@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bentpipe.records import Items, Name, Record, Text
 from bentpipe.studies.fields import Counterfactuals, FieldRunS, Hours, Orders, PathText, PingS, TestS, Texts, WarmupS
-from bentpipe.studies.multi_access_file import MultiAccess
+from bentpipe.studies.multi_access_file import MultiAccess, MultiAccessKernel
 from bentpipe.studies.scenario import Count, HostEntry, PlaceEntry, PublishedFile, RunS, StudyFile, Utc, WindowsEntry
 from bentpipe.studies.t3p_files import (
     T3pAbr,
@@ -307,7 +307,7 @@ FILES: Mapping[str, type[StudyFile]] = {
     kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
-        *(MultiAccess, SatGuard),
+        *(MultiAccess, MultiAccessKernel, SatGuard),
         *(
             T3pTerminals,
             T3pBbr2Grid,

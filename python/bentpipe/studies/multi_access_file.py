@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from bentpipe.records import Name, Record, Text
+from bentpipe.records import Items, Name, Record, Text
 from bentpipe.studies.fields import TestS
-from bentpipe.studies.scenario import Count, PublishedFile, Utc
+from bentpipe.studies.scenario import Count, PublishedFile, StudyFile, Utc
 
 
 class AccessCase(Record):
@@ -46,7 +46,7 @@ class MultiAccess(PublishedFile):
     """Tests of each case."""
     tests_quick: Count
     """With ``--quick``."""
-    learn_s: Annotated[float, Field(ge=600, le=86_400)]
+    learn_s: Annotated[float, Field(ge=0, le=86_400)]
     """Time of the pings before a test, from which the forecasts are learned [s]."""
     warmup_s: Annotated[float, Field(ge=0.2, le=600)]
     """Begin of a bulk run that its goodput leaves out [s]."""
@@ -66,3 +66,23 @@ class MultiAccess(PublishedFile):
     """Rate of the stream [bit/s]."""
     write_every_s: Annotated[float, Field(ge=0.001, le=1)]
     """Time between its writes [s]."""
+
+
+class MultiAccessKernel(StudyFile):
+    """``studies/multi-access-kernel.toml``."""
+
+    FILE: ClassVar[str] = "studies/multi-access-kernel.toml"
+    cases: Annotated[Items[Name], Field(min_length=1)]
+    """Cases of multi-access."""
+    tests: Count
+    """Tests of each case."""
+    tests_quick: Count
+    """With ``--quick``."""
+    bulk_s: TestS
+    """Duration of a bulk run [s]."""
+    app_s: TestS
+    """Duration of messages, and of the stream [s]."""
+    warmup_s: Annotated[float, Field(ge=0.2, le=600)]
+    """Begin of a bulk run that its goodput leaves out [s]."""
+    within: Annotated[float, Field(gt=1, le=10)]
+    """Factor by which both worlds may differ."""

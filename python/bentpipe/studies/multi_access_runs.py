@@ -102,11 +102,14 @@ class Plan:
         """Duration of a run of messages, or of a stream [s]."""
         return self.file.app_quick_s if self.quick else self.file.app_s
 
-    def paths(self, case: AccessCase, test: int) -> Paths:
-        """Make the paths of a test, and learn LEO's from the pings before."""
-        file = self.file
-        until_s = file.learn_s + max(self.bulk_s, self.app_s)
-        start_unix_ns = parse_utc(file.first) + round(test * file.every_h * 3600e9)
+    @property
+    def end_s(self) -> float:
+        """End of the longest run [s since the Profiles' start]."""
+        return self.file.learn_s + max(self.bulk_s, self.app_s)
+
+    def both(self, case: AccessCase, test: int) -> tuple[tuple[Profile, Profile], tuple[Profile, Profile]]:
+        """Make LEO and fibre of a test: `Paths.full` and `Paths.light`."""
+        start_unix_ns = parse_utc(self.file.first) + round(test * self.file.every_h * 3600e9)
 
         def leo(loss: str) -> Profile:
             with warnings.catch_warnings():
@@ -116,24 +119,29 @@ class Plan:
                     case.site,
                     case.to,
                     start_unix_ns=start_unix_ns,
-                    duration_s=until_s + _SPARE_S,
+                    duration_s=self.end_s + _SPARE_S,
                     seed=test,
                     isl=case.isl,
                     loss=loss,
                 )
 
-        fibre = preset_profile(case.fibre, until_s + _SPARE_S)
-        full, light = leo(BUSY), leo(case.loss)
-        learned = learn_path(light, file.learn_s, model=file.predictor, seed=test)
+        fibre = preset_profile(case.fibre, self.end_s + _SPARE_S)
+        return (leo(BUSY), fibre), (leo(case.loss), fibre)
+
+    def paths(self, case: AccessCase, test: int) -> Paths:
+        """Make the paths of a test, and learn LEO's from the pings before."""
+        learn_s, until_s = self.file.learn_s, self.end_s
+        full, light = self.both(case, test)
+        learned = learn_path(light[0], learn_s, model=self.file.predictor, seed=test)
         handovers = learned.handovers
         return Paths(
-            (full, fibre),
-            (light, fibre),
-            forecast_outlook(light, learned, until_s, seed=test),
-            tail_outlook(light, learned, until_s, seed=test),
-            (known_outlook(full, file.learn_s, until_s), known_outlook(light, file.learn_s, until_s)),
+            full,
+            light,
+            forecast_outlook(light[0], learned, until_s, seed=test),
+            tail_outlook(light[0], learned, until_s, seed=test),
+            (known_outlook(full[0], learn_s, until_s), known_outlook(light[0], learn_s, until_s)),
             handovers is not None,
-            np.nan if handovers is None else _clock_error_s(light, handovers.phase_s, handovers.period_s),
+            np.nan if handovers is None else _clock_error_s(light[0], handovers.phase_s, handovers.period_s),
         )
 
 
@@ -167,8 +175,8 @@ def _jobs(plan: Plan, paths: Paths, scheme: str, test: int) -> Iterator[Callable
     file = plan.file
     workloads: tuple[tuple[bool, float, list[tuple[float, int]]], ...] = (
         (True, plan.bulk_s, []),
-        (False, plan.app_s, _messages(plan, test)),
-        (False, plan.app_s, _stream(plan)),
+        (False, plan.app_s, messages_of(plan, test)),
+        (False, plan.app_s, stream_of(plan)),
     )
     for is_full, duration_s, writes in workloads:
         both = paths.full if is_full else paths.light
@@ -187,7 +195,7 @@ def _jobs(plan: Plan, paths: Paths, scheme: str, test: int) -> Iterator[Callable
         )
 
 
-def _messages(plan: Plan, test: int) -> list[tuple[float, int]]:
+def messages_of(plan: Plan, test: int) -> list[tuple[float, int]]:
     """Return messages at even intervals with an offset of their own, so that they meet slots at all phases."""
     every_s = plan.file.message_every_s
     early_s = plan.app_s - every_s  # the last one ends within the run
@@ -196,7 +204,8 @@ def _messages(plan: Plan, test: int) -> list[tuple[float, int]]:
     return [(float(at_s), plan.file.message_bytes) for at_s in regular + late]
 
 
-def _stream(plan: Plan) -> list[tuple[float, int]]:
+def stream_of(plan: Plan) -> list[tuple[float, int]]:
+    """Return the writes of a stream of one rate."""
     every_s = plan.file.write_every_s
     size = round(plan.file.stream_bps * every_s / 8)
     return [(float(at_s), size) for at_s in np.arange(_FIRST_S, plan.app_s - _FIRST_S, every_s)]

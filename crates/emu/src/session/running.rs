@@ -40,6 +40,8 @@ pub struct Session {
     pub start: Time,
     pub stop_relay: Arc<AtomicBool>,
     pub relay: JoinHandle<Result<RelayReport, EmuError>>,
+    /// The relay of a path beside the first.
+    pub beside: Option<JoinHandle<Result<RelayReport, EmuError>>>,
     pub capture: Option<JoinHandle<CaptureReport>>,
     pub next_sample: Time,
     pub path_events: PendingEvents,
@@ -248,6 +250,7 @@ impl Session {
         let datagrams_unread = [0, 1].map(|end: usize| self.context.hosts[end].datagrams_unread());
         self.stop_relay.store(true, Ordering::Relaxed);
         let report = self.relay.join().map_err(failed)??;
+        let beside = self.beside.map(JoinHandle::join).transpose().map_err(failed)?.transpose()?;
         let device_drops = [0, 1].map(|end| dropped[end].unreported(report.reported_drops[end]));
         let capture = self.capture.map(JoinHandle::join).transpose();
         let capture = capture.map_err(|_| EmuError::Internal("the capture's thread failed"))?;
@@ -275,6 +278,7 @@ impl Session {
             stopped,
             ending,
             relay: report,
+            beside,
             gateway,
             capture,
             device_drops,

@@ -24,11 +24,11 @@ use crate::relay::recovery::PathRecovery;
 use crate::relay::{Relay, RelayEvent, RelayReport};
 use crate::sampler::Sampler;
 use crate::server::{self, Processes};
-use crate::spec::{Workload, read_spec};
+use crate::spec::{Workload, read_profile, read_spec};
 use crate::sysctl;
 use bentpipe_profile::experiment::{EcnMode, HostSpec};
 use bentpipe_profile::run::{Events, PendingEvents, Row, RunSink};
-use bentpipe_profile::{Nanos, Streams, Time};
+use bentpipe_profile::{Nanos, Profile, Streams, Time};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -66,6 +66,8 @@ impl Path {
 pub struct Prepared {
     pub context: Context,
     pub path: Path,
+    /// The path beside the first, with its Profile.
+    pub beside: Option<(Box<Relay>, Arc<Profile>)>,
     pub files: Option<Files>,
     pub events: Sender<Event>,
 }
@@ -79,13 +81,15 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File, nodes
     descriptors::raise_limit();
     let mut request = Tee { from: control, copy: Vec::new() };
     let (spec, profile) = read_spec(&mut request)?;
+    let beside = spec.beside.then(|| read_profile(&mut request)).transpose()?;
     let request = request.copy;
     let (events, events_rx) = channel();
     // Without the process that made the namespaces, the exit status would reach no one.
     watch_pipe(supervisor, |_| {})?;
     let exit_events = events.clone();
     let reaper = ChildReaper::start(move |pid, ending| drop(exit_events.send(Event::Ended(pid, ending))))?;
-    let (client, server) = address::addresses(address::free_depth()?);
+    let depth = address::free_depth()?;
+    let (client, server) = address::addresses(depth);
     let (client_host, client_device) = Host::start("client", client, spec.mtu, true)?;
     let (server_host, server_device) = Host::start("server", server, spec.mtu, false)?;
     name_server(server, spec.mtu >= address::IPV6_MTU)?;
@@ -125,6 +129,17 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File, nodes
         let relay = Relay::new(Arc::clone(&profile), &spec.role, (recovery, streams), times, devices, gateway, grouping)?;
         Path::Relay(Box::new(relay))
     };
+    let beside = match beside {
+        Some(profile) => {
+            let (client, server) = address::addresses(depth.wrapping_add(1));
+            let devices = [hosts[0].add_path(client, spec.mtu)?, hosts[1].add_path(server, spec.mtu)?];
+            let (profile, draws) = (Arc::new(profile), (PathRecovery::new(None), streams.child("beside")));
+            let times = (spec.begin, spec.at_end);
+            let relay = Relay::new(Arc::clone(&profile), "beside", draws, times, devices, None, Grouping::default())?;
+            Some((Box::new(relay), profile))
+        }
+        None => None,
+    };
     // Nodes record their frames themselves.
     let files = spec.capture.as_deref().filter(|_| !has_nodes).map(std::path::Path::new).map(Files::create).transpose()?;
     let addresses = [client, server];
@@ -143,7 +158,7 @@ pub fn prepare(privilege: Privilege, control: &mut File, supervisor: File, nodes
         ended,
         stop_reason: None,
     };
-    Ok(Prepared { context, path, files, events })
+    Ok(Prepared { context, path, beside, files, events })
 }
 
 impl Prepared {
@@ -186,7 +201,7 @@ impl Prepared {
 
     /// Starts the path and the Profile's clock.
     pub fn begin(self, privilege: Privilege, messages: &mut MessageWriter) -> Result<Session, EmuError> {
-        let Self { context, mut path, files, events } = self;
+        let Self { context, mut path, beside, files, events } = self;
         let (spec, profile) = (&context.spec, &context.profile);
         let stop_relay = Arc::new(AtomicBool::new(false));
         let lead = if matches!(spec.workload, Workload::Race { .. }) { LEAD } else { Nanos(0) };
@@ -211,13 +226,33 @@ impl Prepared {
             .name("relay".to_owned())
             .spawn(move || path.run(clock, &stop, |item| drop(events.send(Event::Relay(item)))))
             .map_err(system("thread of the relay"))?;
+        let beside = match beside {
+            Some((relay, profile)) => {
+                let clock = Clock::starting_at(spec.begin.resolve(profile.start(), machine), lead);
+                let stop = Arc::clone(&stop_relay);
+                let run = move || relay.run(clock, &stop, |_| {}); // the tables are those of the first path
+                Some(thread::Builder::new().name("beside".to_owned()).spawn(run).map_err(system("thread of the relay"))?)
+            }
+            None => None,
+        };
         messages.started(&context.hosts, context.addresses, start, clock_unix_ns, privilege);
         match &context.spec.workload {
             Workload::Race { experiment } => experiment.announce("emulated", [context.profile.as_ref()], start, messages),
             Workload::Program { .. } => messages.row(&Row::Header(&program_header(&context.spec, &context.profile, start))),
         }
         let path_events = PendingEvents::new(Events::of_path(&context.profile, start, Time::MAX));
-        Ok(Session { context, clock, start, stop_relay, relay, capture, next_sample: start, path_events, items: SharedItems::default() })
+        Ok(Session {
+            context,
+            clock,
+            start,
+            stop_relay,
+            relay,
+            beside,
+            capture,
+            next_sample: start,
+            path_events,
+            items: SharedItems::default(),
+        })
     }
 }
 

@@ -76,7 +76,8 @@ def emulate(
     monitor = MachineMonitor()
     nodes = _native.node_names(profile) if spec.nodes else []
     with _Supervisor(stdout, spec.apps, nodes) as supervisor:
-        supervisor.send(request, _native.encode_profile(profile))
+        paths = [profile] if spec.beside is None else [profile, spec.beside]
+        supervisor.send(request, *map(_native.encode_profile, paths))
         processors = ProcessorTime.now()
         for line in supervisor.lines():
             message = json.loads(line)

@@ -62,6 +62,9 @@ class Spec:
         nodes: The path is processes of their own, terminal, satellites and ground station, that exchange real packets.
             They do not repeat the Profile: with `at_end` ``loop`` they hold its last values. A capture then has the
             frames that each node sends.
+        beside: Profile of a second path between the hosts, on a device of its own (``bentpipe1``, in the next network:
+            100.64.1.0/24 if the first is 100.64.0.0/24), with a program alone. It has the first one's start and end;
+            the tables are those of the first. None: there is one path.
         listen_within_s: Timeout for a server to listen [s].
         grace_s: Time between the signal to stop and the end [s].
         sample_step_ns: Interval of `samples` [ns].
@@ -81,6 +84,7 @@ class Spec:
     queues: tuple[QueueRule, ...] = ()
     recovery: Recovery | None = None
     nodes: bool = False
+    beside: Profile | None = None
     listen_within_s: float = 10.0
     grace_s: float = 3.0
     sample_step_ns: int = SAMPLE_STEP_NS
@@ -90,8 +94,10 @@ class Spec:
         """Return the request as crates/emu's `Spec` in JSON.
 
         Raises:
-            UserError: MTU, seed or offset out of range.
+            UserError: MTU, seed or offset out of range, or `beside` with `nodes`.
         """
+        if self.nodes and self.beside is not None:
+            raise UserError("a second path", where="nodes", expected="one path")
         if not MIN_MTU <= self.mtu <= 65535:
             raise UserError(str(self.mtu), where="mtu", expected=f"{MIN_MTU} to 65535 bytes")
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -111,6 +117,7 @@ class Spec:
                 "hosts": self.hosts and self.hosts.to_dict(),
                 "capture": self.capture and _bytes(str(self.capture.absolute())),
                 "recovery": self.recovery and self.recovery.to_dict(),
+                "beside": self.beside is not None,
                 "queues": [rule.to_dict() for rule in self.queues],
                 "workload": _in_bytes(self.workload),
             }
