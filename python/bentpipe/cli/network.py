@@ -41,7 +41,8 @@ def make(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file to write.", show_default=False)],
     start: options.Start = None,
     duration: Annotated[
-        float, typer.Option(parser=options.duration, help="Duration: 300 (seconds), 300s, 5m.")
+        float,
+        typer.Option(parser=options.duration, help="Duration: 300 (seconds), 300s, 5m.", show_default="300s"),
     ] = 300.0,
     elements: options.Elements = None,
     constellation: Annotated[str | None, options.shells("starlink-s1")] = None,
@@ -63,11 +64,14 @@ def make(
     queue: Annotated[
         float,
         typer.Option(
-            parser=options.duration, help="Limit of each queue, as time at its link's capacity; at least 15 kB."
+            parser=options.duration,
+            help="Limit of each queue, as time at its link's capacity; at least 15 kB.",
+            show_default="13.2ms",
         ),
     ] = 0.0132,
     gap: Annotated[
-        float, typer.Option(parser=options.duration, help="How long a place has no link at a handover.")
+        float,
+        typer.Option(parser=options.duration, help="How long a place has no link at a handover.", show_default="50ms"),
     ] = 0.05,
     loss: Annotated[
         str | None,

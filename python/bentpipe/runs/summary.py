@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.errors import UserError
+from bentpipe.experiments.recovery import recovery_name
 from bentpipe.runs.estimates import Estimate, estimate, jain_index, paired_ratio
 from bentpipe.runs.items import Items, items_by_kind
 
@@ -94,7 +95,7 @@ class SchemeSummary:
     `valid` of its `runs` were valid, and `n` of those count: all of them, or one if all have equal figures (a path on
     which the seed has no effect). `total_bps` is the goodput of all flows together, over the runs that know it, `jain`
     their fairness index; None if they differ in Profile, direction or time. `queues` describes the disciplines that
-    replace the Profile's own; empty: none.
+    replace the Profile's own; empty: none. `recovery` names the loss recovery; empty: none was asked for.
     """
 
     group: Group
@@ -105,6 +106,7 @@ class SchemeSummary:
     total_bps: Estimate | None
     jain: Estimate | None
     queues: str
+    recovery: str
 
     @property
     def experiment(self) -> str:
@@ -221,6 +223,7 @@ def _scheme(group: Group, valid: list[Run], runs: int, *, together: bool) -> Sch
         total_bps=_estimate_known(totals),
         jain=_estimate_known([_jain(run) for run in known], ceiling=1.0),
         queues=" and ".join(rule.description for rule in results[0].record.experiment.queues),
+        recovery="" if (recovery := results[0].record.experiment.recovery) is None else recovery_name(recovery),
     )
 
 

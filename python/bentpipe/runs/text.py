@@ -99,19 +99,24 @@ def result_tables(summaries: Iterable[SchemeSummary], left_out: Iterable[LeftOut
     for summary in summaries:
         groups.setdefault((summary.profile, summary.experiment, summary.group.world), []).append(summary)
     facts: dict[tuple[str, str, str], list[str]] = {}
+    names_without: dict[str, str] = {}
     for key, group in groups.items():
+        # The name of a race ends with its recovery, which the title has in words.
+        names_without[key[1]] = key[1].removesuffix(f"-{group[0].recovery}") if group[0].recovery else key[1]
         directions = {flow.direction for each in group for flow in each.flows}
         facts[key] = sorted(directions) if len(directions) == 1 else []
         # Experiments that differ in their queues have them in their names.
         facts[key] += [group[0].queues] if group[0].queues not in group[0].experiment else []
+        facts[key] += [f"recovery {group[0].recovery}"] if group[0].recovery else []
         tables[key] = result_rows(group, has_directions=len(directions) > 1, among=among)
     for left in left_out:
         if left.whole:
             tables.setdefault((left.profile, left.experiment, left.world), []).append(_without_result(left, among))
-    experiments, worlds = ({key[i] for key in tables} for i in (1, 2))
+    experiments, worlds = {names_without.get(key[1], key[1]) for key in tables}, {key[2] for key in tables}
     results = []
     for (profile, experiment, world), rows in tables.items():
-        names = [profile, *([experiment] if len(experiments) > 1 else []), *([world] if len(worlds) > 1 else [])]
+        named = names_without.get(experiment, experiment)
+        names = [profile, *([named] if len(experiments) > 1 else []), *([world] if len(worlds) > 1 else [])]
         shown = [
             i
             for i, column in enumerate(RESULT_COLUMNS)
