@@ -3,7 +3,8 @@
     python tools/shaper_paths.py --for 30 -o out/shaper.json
 
 Each upload is a Run of the emulator in real time; the whole takes the number of paths × 6 × the duration. The best
-static cap is the one with the most goodput of those that halve the 95th percentile, else the one with the least.
+static cap is the one with the most goodput of those that halve the 95th percentile, else the one with the least. A
+measurement that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def main() -> None:
     parser.add_argument("--paths", type=int, default=len(PATHS), help="number of paths")
     parser.add_argument("--tries", type=int, default=3, help="attempts at a valid Run")
     arguments = parser.parse_args()
-    results = []
-    for site, to, start, seed in PATHS[: arguments.paths]:
+    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    results = known["paths"] if known.get("duration_s") == arguments.duration else []
+    for site, to, start, seed in PATHS[len(results) : arguments.paths]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{site}-{to}-{seed}.parquet"
             bp.Profile.make(site=site, to=to, start=start, duration=60, seed=seed).write(file)
