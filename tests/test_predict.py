@@ -17,6 +17,7 @@ pytest.importorskip("xgboost")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bentpipe.predict.arrays import native_model, to_arrays
 from bentpipe.predict.clock import find_clock
 from bentpipe.predict.conformal import with_margins
 from bentpipe.predict.dataset import feature_spec, make_rows, to_values
@@ -28,8 +29,9 @@ from bentpipe.predict.models.ensemble import Ensemble
 from bentpipe.predict.models.lstm import Lstm
 from bentpipe.predict.models.ols_phase import OlsPhase
 from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
-from bentpipe.predict.score import crps, score
+from bentpipe.predict.score import crps, fit, score
 from bentpipe.predict.signals import Session, Signal, on_grid, read_signal
+from bentpipe.predict.store import StoredModel, record_of
 
 EPOCH_S = 1_747_000_000.0
 
@@ -256,3 +258,28 @@ def test_damaged_files_give_one_line(tmp_path_factory, data):
             with pytest.raises(UserError) as error:
                 read_signal(path, target)
             assert "\n" not in str(error.value)
+
+
+def test_files_without_the_time_of_the_day_have_no_slots():
+    """The phase of one file's clock says nothing about seconds that count from an unknown moment."""
+    rng = np.random.default_rng(1)
+    levels = rng.uniform(20, 60, 400)
+
+    def slotted(name, start_s, *, clock_known):
+        t_s = start_s + np.arange(4000.0)
+        values = levels[(np.arange(4000) // 15)] * np.exp(rng.normal(0, 0.02, 4000))
+        return Signal("ping_rtt_ms", name, (Session(t_s, values),), clock_known)
+
+    known = slotted("known", EPOCH_S, clock_known=True)
+    relative = slotted("relative", 7.0, clock_known=False)
+    horizon = Horizon(5.0)
+    assert fit([known], ["hold"], horizon)[0].spec.slot is not None
+    assert fit([known, relative], ["hold"], horizon)[0].spec.slot is None
+    assert fit([known], ["hold"], horizon, has_slots=False)[0].spec.slot is None
+    by_slot = {each.model: each.mape for each in score([known], [horizon], ["slot-mean"], [relative])}
+    assert by_slot["slot-mean"] > 0
+    fitted = fit([known], ["ols-phase"], horizon)[0]
+    stored = StoredModel(record_of(fitted), native_model(to_arrays(fitted.estimator)), "M")
+    stored.check(known)
+    with pytest.raises(UserError, match="uses the slot clock, and relative has no time of the day"):
+        stored.check(relative)

@@ -1,5 +1,7 @@
 """The drift alarm, and a model that is replaced while a signal is followed."""
 
+from collections import deque
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,12 +9,13 @@ from hypothesis import strategies as st
 
 import bentpipe as bp
 from bentpipe.errors import UserError
+from bentpipe.predict.arrays import native_model, to_arrays
 from bentpipe.predict.drift import BLOCK, DriftAlarm
 from bentpipe.predict.horizons import parse_horizon
-from bentpipe.predict.online import TRIAL_S, WAIT_S, OnlineForecaster, replay
+from bentpipe.predict.online import TRIAL_S, WAIT_S, OnlineForecaster, _errors, replay
 from bentpipe.predict.score import train
-from bentpipe.predict.signals import PINGS, Session, Signal
-from bentpipe.predict.store import load_model, save_model
+from bentpipe.predict.signals import PINGS, THROUGHPUT, Session, Signal
+from bentpipe.predict.store import StoredModel, load_model, record_of, save_model
 
 pytest.importorskip("river")
 EPOCH_S = 1_750_000_012.0
@@ -130,3 +133,31 @@ def test_drift_of_another_signal_is_refused(model, tmp_path, monkeypatch):
     telemetry = Signal("pop_ping_latency_ms", "telemetry", ())
     with pytest.raises(UserError, match="predicts ping_rtt_ms, and telemetry is pop_ping_latency_ms"):
         replay(model, telemetry, retrains=False)
+
+
+def test_two_models_of_throughput_are_compared_with_one_floor():
+    """A higher floor makes relative errors smaller, and is no better model."""
+    rng = np.random.default_rng(1)
+    t_s = EPOCH_S + np.arange(3000.0)
+    models = []
+    for scale in (1.0, 10.0):
+        values = np.abs(rng.normal(10 * scale, 4 * scale, len(t_s)))
+        fitted = train([Signal(THROUGHPUT, "t", (Session(t_s, values),))], "ols-phase", parse_horizon("5s"))
+        models.append(StoredModel(record_of(fitted), native_model(to_arrays(fitted.estimator)), "M"))
+    floors = [each.record.features.floor for each in models]
+    assert floors[1] > 5 * floors[0]
+    bursts = np.where(rng.random(len(t_s)) < 0.4, 0.0, rng.normal(10, 2, len(t_s)).clip(0.1))
+    followed = deque(zip(t_s.tolist(), bursts.tolist(), strict=True))
+    low, high = (np.mean(_errors(each, followed, EPOCH_S + 1000, max(floors))) for each in models)
+    assert low == pytest.approx(high, rel=0.25)
+
+
+def test_a_clock_that_is_set_back_begins_a_new_history(model):
+    online = OnlineForecaster(model, retrains=False)
+    t_s, values = slots(400)
+    for shift_s in (0.0, -3600.0):
+        for at_s, value in zip(t_s.tolist(), values.tolist(), strict=True):
+            online.push(at_s + shift_s, value)
+        forecast = online.forecast()
+        assert forecast is not None
+        assert forecast.from_s == pytest.approx(t_s[-1] + shift_s + 4)

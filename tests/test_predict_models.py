@@ -29,7 +29,7 @@ from bentpipe.predict.models.xgboost_quantiles import XGBoostQuantiles
 from bentpipe.predict.registry import MODELS
 from bentpipe.predict.score import train
 from bentpipe.predict.signals import Session, Signal
-from bentpipe.predict.store import load_model, save_model
+from bentpipe.predict.store import KEY, _metadata, load_model, save_model
 
 EPOCH_S = 1_747_000_000.0
 
@@ -178,6 +178,17 @@ def test_arrays_that_do_not_agree_are_refused(stored, tmp_path, name):
         (tmp_path / "M.model").write_bytes(save(each, metadata=header["__metadata__"]))
         with pytest.raises(UserError, match="expected a model"):
             load_model(tmp_path / "M.model")
+
+
+@pytest.mark.parametrize("change", [{"step_s": 15.0}, {"covariates": ["rain"]}])
+def test_models_of_another_sampling_or_with_features_of_their_own_are_refused(stored, tmp_path, change):
+    content = stored.read_bytes()
+    record = json.loads(_metadata(content)[KEY])
+    record["features"] |= change
+    path = tmp_path / "M.model"
+    path.write_bytes(save(load(content), metadata={KEY: json.dumps(record)}))
+    with pytest.raises(UserError, match="another sampling, or features of its own"):
+        load_model(path)
 
 
 def test_the_commands_train_and_forecast(tmp_path):

@@ -161,3 +161,30 @@ def test_a_clock_that_is_set_back_begins_anew():
     trigger = Trigger("a > 5")
     trigger.push(1e9, {"a": 0.0})
     assert [each.t_s for each in fire(trigger, samples([0, 9, 0]))] == [2.0]
+
+
+def test_a_window_counts_also_if_the_next_ones_have_no_sample():
+    """A poll that is late by a little must not hide the window before."""
+    trigger = Trigger("a > 50")
+    late = [(0.9, {"a": 10.0}), (1.9, {"a": 100.0}), (3.1, {"a": 10.0}), (4.0, {"a": 10.0})]
+    assert [(firing.t_s, firing.values) for firing in fire(trigger, late)] == [(2.0, {"a": 100.0})]
+    assert trigger.missing == 1
+    short = Trigger("a > 50", window_s=0.1)
+    assert [round(firing.t_s, 6) for firing in fire(short, samples([10, 100, 10, 100], "a"))] == [1.1, 3.1]
+
+
+@pytest.mark.parametrize("size", ["1e999", "'" + "9" * 400 + "h'"])
+def test_windows_without_end_are_refused(size):
+    with pytest.raises(UserError, match="windows"):
+        Trigger(f"mean(a, {size}) > 1")
+
+
+def test_an_expression_says_how_many_windows_it_looks_at():
+    expression = compile_expression("mean(a, 10) > 1 && max(b, '5s') > 1 || a > 3")
+    assert (expression.longest, expression.windows) == (10, 15)
+
+
+def test_a_clock_that_is_set_back_ends_the_time_without_firings():
+    trigger = Trigger("a > 50", cooldown_s=3600.0)
+    assert [trigger.push(t, {"a": 100.0}) for t in (1e6, 1e6 + 1)][1] is not None
+    assert [trigger.push(t, {"a": a}) for t, a in ((10.0, 1.0), (11.0, 100.0), (12.0, 1.0))][2] is not None

@@ -60,6 +60,9 @@ def test_a_manifest_gives_bitrates_and_segments_beside_it_their_sizes(tmp_path):
         (MPD.format(total="5").replace('"2000"', '"0"'), "duration is"),
         (MPD.format(total="5").replace("200000", "1000000"), "bitrates"),
         (MPD.format(total="999999999"), "at most 100,000"),
+        (MPD.format(total="9" * 400), "mediaPresentationDuration"),
+        (MPD.format(total="5").replace('startNumber="1"', 'startNumber="x"'), "startNumber is 'x'"),
+        (MPD.format(total="5").replace('startNumber="1"', f'startNumber="{"9" * 5000}"'), "startNumber is"),
     ],
 )
 def test_a_manifest_that_cannot_be_played_is_refused_in_a_line(tmp_path, text, message):

@@ -1,15 +1,18 @@
 """`bentpipe video race`: traces, windows, forecasts from elsewhere, and gains."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from emulation import bentpipe
 
 from bentpipe.errors import UserError
+from bentpipe.execution.video_forecasts import forecast, train
 from bentpipe.execution.video_gains import summarize
 from bentpipe.execution.video_traces import cut, halves, read_trace
 from bentpipe.execution.videos import race_videos
+from bentpipe.predict.signals import THROUGHPUT, Session, Signal
 
 
 def trace(folder, name="t.txt", seconds=300, seed=0):
@@ -86,3 +89,15 @@ def test_bad_input_is_refused_in_a_line(tmp_path, options, message):
     assert done.returncode == 2
     assert message in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_window_after_a_long_gap_has_forecasts_once_there_are_samples():
+    values = np.random.default_rng(0).uniform(3, 8, 900)
+    trained = train([Signal(THROUGHPUT, "t", (Session(np.arange(900.0), values),), clock_known=False)], "ols-phase")
+    values[10:62] = np.nan
+    gap = Signal(THROUGHPUT, "t", (Session(np.arange(900.0), values),), clock_known=False)
+    (window, *_), _ = cut(gap, 0, 240, 4.3, 1.0, 0.25)
+    first = replace(window, first=60, mbps=window.mbps)
+    rates = np.array(forecast(first, trained).rates_bps).reshape(240, -1)
+    assert (rates[0] == 0).all()  # 30 s without a sample: nothing is known
+    assert (rates[10:] > 0).all()

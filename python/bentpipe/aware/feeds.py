@@ -55,6 +55,10 @@ class Feed(threading.Thread):
         """Return the time of the samples' clock [s since 1970]."""
         return time.time()
 
+    def steady_s(self) -> float:
+        """Return a time that runs on where that clock is set, also while the machine sleeps [s]."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 class DishFeed(Feed):
     """Polls a terminal in a thread of its own, once a second, and waits while it does not answer."""
@@ -117,11 +121,17 @@ class ReplayFeed(Feed):
             raise UserError(f"{speed:g}", where="speed", expected="0.1 to 3600")
         self._speed = speed
         self._samples = list(read_samples(path))
+        if not self._samples:
+            raise UserError("has no sample with a time", where=str(path), expected="samples of a terminal with times")
         self._begin = time.monotonic()
 
     def now_s(self) -> float:
         """Return the time of the recording [s since 1970]."""
         return self._samples[0].t_s + (time.monotonic() - self._begin) * self._speed
+
+    def steady_s(self) -> float:
+        """Return the time of the recording, which is never set [s]."""
+        return self.now_s()
 
     def run(self) -> None:
         """Replay once."""
@@ -154,7 +164,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
     t_s = times_of(table[time_column], path)
     last_s = -1e300
     for at_s, row in zip(t_s, table.select(fields.values()).iter_rows(), strict=True):
-        if at_s > last_s:  # a time that is not known, or a row twice
+        if at_s > last_s and at_s < 1e12:  # neither an unknown time nor a row twice
             last_s = float(at_s)
             yield Sample(last_s, {ours: _plain(ours, value) for ours, value in zip(fields, row, strict=True)})
 

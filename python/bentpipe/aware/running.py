@@ -92,7 +92,7 @@ def serve_awareness(
     loaded = read_models(models)
     feed = DishFeed(dish or USUAL_HOST, elements) if replay is None else ReplayFeed(replay, speed)
     has_elements = elements is not None and replay is None
-    state = State(loaded, has_elements=has_elements, has_schedule=True, now_s=feed.now_s)
+    state = State(loaded, has_elements=has_elements, has_schedule=True, now_s=feed.now_s, steady_s=feed.steady_s)
     service = Service(state, read_token(token_file))
 
     def ready(port: int) -> None:

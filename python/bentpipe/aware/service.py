@@ -26,7 +26,7 @@ from bentpipe.aware.documents import DOCUMENTS, schemas
 from bentpipe.aware.hub import Hub, Subscriber, event
 from bentpipe.aware.state import NUMBERS, Sample, State
 from bentpipe.errors import UserError
-from bentpipe.triggers.trigger import Trigger
+from bentpipe.triggers.trigger import Firing, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,6 +40,10 @@ KEEP_ALIVE_S = 15.0
 MOST_TRIGGERS = 256
 """Most conditions at a time."""
 
+MOST_WINDOWS = 200_000
+"""Most windows that all conditions look at; chosen here: 10 ms of each second."""
+
+STREAMS = ("/v1/events", "/v1/triggers")
 PAGE = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -88,7 +92,7 @@ class Service:
             firing = trigger.push(sample.t_s, numbers)
             if firing is not None:
                 self.hub.number += 1
-                self.hub.pass_on(subscriber, event("firing", json.dumps(asdict(firing)), self.hub.number))
+                self.hub.pass_on(subscriber, event("firing", _json(firing), self.hub.number))
 
     def _trouble(self, trouble: str) -> None:
         self.state.trouble = trouble
@@ -167,6 +171,9 @@ class Service:
             )
         except UserError as error:
             return _problem(400, str(error))
+        windows = sum(each.expression.windows for each in self.triggers.values()) + trigger.expression.windows
+        if windows > MOST_WINDOWS:
+            return _problem(503, f"conditions look at {windows} windows; expected at most {MOST_WINDOWS} in all")
         subscriber = self.hub.subscribe(frozenset({"firing"}))
         if subscriber is None:
             return _problem(503, "too many subscribers; try again later")
@@ -231,7 +238,10 @@ class _Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.partition("://")[2] != host:
             return _problem(403, "pages of other origins may not read this service")
-        if scope["method"] not in ("GET", "HEAD"):
+        # Requests without Origin, as of images: a page cannot read the answer, but could take the places of others.
+        if headers.get(b"sec-fetch-site") in ("cross-site", "same-site") and scope["path"].startswith("/v1/"):
+            return _problem(403, "pages of other origins may not request this service")
+        if scope["method"] != "GET" and (scope["method"] != "HEAD" or scope["path"] in STREAMS):
             return _problem(405, "expected GET")
         if self._token is not None and scope["path"] != "/healthz" and not self._has_token(headers):
             return _problem(401, "expected the header Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
@@ -250,6 +260,11 @@ def _name(host: str) -> str:
 
 def _problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"error": text}, status_code=status, headers={**HEADERS, **(headers or {})})
+
+
+def _json(firing: Firing) -> str:
+    values = {name: value if math.isfinite(value) else None for name, value in firing.values.items()}
+    return json.dumps(asdict(firing) | {"values": values}, allow_nan=False)
 
 
 def _number(query: Mapping[str, str], name: str, default: float) -> float:
@@ -309,6 +324,8 @@ async def serve(service: Service, listen: str, on_ready: Any = lambda _: None) -
                 f"{host} is reached from other machines", where="listen", expected="--token-file with it, or 127.0.0.1"
             )
         service.hosts = None
+    elif service.hosts is not None:
+        service.hosts |= {f"[{host}]" if ":" in host else host}
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.create_server(address[:2], family=family)

@@ -38,6 +38,9 @@ LEARN_EVERY_S = 60.0
 CLOCK_ERROR_S = 1.0
 """Error of a clock that is learned from one sample a second [s]: changes are seen at the next poll."""
 
+SET_S = 0.5
+"""Change of the clock from one sample to the next above which it was set [s]; NTP slews by 0.5 ms a second."""
+
 NUMBERS = ("latency_ms", "drop_rate", "downlink_bps", "uplink_bps")
 """Signals for conditions."""
 
@@ -67,6 +70,7 @@ class State:
         has_elements: bool = False,
         has_schedule: bool = False,
         now_s: Callable[[], float],
+        steady_s: Callable[[], float] | None = None,
     ) -> None:
         """Begin without samples.
 
@@ -75,7 +79,10 @@ class State:
             has_elements: Whether samples have a serving satellite.
             has_schedule: Whether Starlink's published schedule (:12, :27, :42, :57) is told until a clock is learned.
             now_s: Returns the time of the feed [s since 1970].
+            steady_s: Returns a time that runs on where that of the feed is set [s]; None: it is never set.
         """
+        self._steady_s = steady_s
+        self._apart_s: float | None = None
         self.has_schedule = has_schedule
         self.now_s = now_s
         self.has_elements = has_elements
@@ -87,8 +94,9 @@ class State:
         self._learned_s = -math.inf
 
     def observe(self, sample: Sample) -> None:
-        """Take a sample. One that is older than the newest by more than a minute begins anew: the clock was set."""
-        if self._sample is not None and sample.t_s < self._sample.t_s - 60:
+        """Take a sample. Where the clock was set all begins anew: what was learned was by another clock."""
+        is_older = self._sample is not None and sample.t_s < self._sample.t_s - 60
+        if self._was_set() or is_older:
             self._history.clear()
             self.clock = None
             self._forecasters = [Forecaster(each.model) for each in self._forecasters]
@@ -104,6 +112,14 @@ class State:
         if sample.t_s - self._learned_s >= LEARN_EVERY_S:
             self._learned_s = sample.t_s
             self._learn()
+
+    def _was_set(self) -> bool:
+        """Return whether the feed's clock was set since the last sample."""
+        if self._steady_s is None:
+            return False
+        apart_s, before_s = self.now_s() - self._steady_s(), self._apart_s
+        self._apart_s = apart_s
+        return before_s is not None and abs(apart_s - before_s) > SET_S
 
     def _learn(self) -> None:
         times, values = (np.array(each) for each in zip(*self._history, strict=True))

@@ -37,7 +37,8 @@ def lines_of(kind: str, document: dict[str, Any]) -> list[str]:
     if kind == "serving" and document.get("satellite") is not None:
         return [f"serving: {document['satellite']} ({document['norad_id']}), confidence {document['confidence']:.2f}"]
     if kind == "firing":
-        values = ", ".join(f"{name} {value:.6g}" for name, value in document["values"].items())
+        known = {name: value for name, value in document["values"].items() if value is not None}
+        values = ", ".join(f"{name} {value:.6g}" for name, value in known.items())
         return [f"firing {document['firings']}: {_time(document['t_s'])} UTC {values}"]
     return [f"{kind}: not known: {reason}"]
 

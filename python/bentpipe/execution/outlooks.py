@@ -105,7 +105,7 @@ def forecast_outlook(profile: Profile, learned: LearnedPath, until_s: float, *, 
 
     The pings pass an otherwise idle path, as the same host's would before its own data.
     """
-    from bentpipe.predict.dataset import to_values
+    from bentpipe.predict.dataset import quantiles_of, to_values
     from bentpipe.predict.features import features_table
 
     pings = _pings(profile, until_s, seed)
@@ -115,7 +115,7 @@ def forecast_outlook(profile: Profile, learned: LearnedPath, until_s: float, *, 
         keep = session.t_s >= start_s + learned.until_s - HISTORY_S
         times = session.t_s[keep]
         rows, ready, reference = features_table(spec, times, session.values[keep])
-        median = to_values(learned.model.estimator.predict_quantiles(rows), reference, spec)[:, MEDIAN]
+        median = to_values(quantiles_of(learned.model.estimator, rows), reference, spec)[:, MEDIAN]
         made_s = times + spec.step_s + REPLIES_S - start_s
         usable = ready & np.isfinite(median) & (median > 0)
         rtts += [(_ns(at_s), _ns(ms / 1e3)) for at_s, ms in zip(made_s[usable], median[usable], strict=True)]

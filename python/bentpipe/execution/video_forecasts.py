@@ -42,14 +42,25 @@ def known(window: Window) -> Outlook:
 
 
 def train(
-    traces: Sequence[Signal], model: str, on_progress: Callable[[float], object] = lambda _: None
+    traces: Sequence[Signal],
+    model: str,
+    on_progress: Callable[[float], object] = lambda _: None,
+    *,
+    has_slots: bool = True,
 ) -> list[Fitted]:
-    """Train a predictor for each of `HORIZONS_S`. Raises `UserError`: too little data, or an unknown model."""
+    """Train a predictor for each of `HORIZONS_S`. Raises `UserError`: too little data, or an unknown model.
+
+    Args:
+        traces: Traces to train on.
+        model: Name of the predictor.
+        on_progress: Called with the share done.
+        has_slots: Whether the traces that are forecast have the time of the day.
+    """
     from bentpipe.predict.score import fit
 
     trained = []
     for number, length_s in enumerate(HORIZONS_S):
-        trained += fit(traces, [model], Horizon(length_s, is_mean=True))
+        trained += fit(traces, [model], Horizon(length_s, is_mean=True), has_slots=has_slots)
         on_progress((number + 1) / len(HORIZONS_S))
     return trained
 
@@ -57,10 +68,12 @@ def train(
 def forecast(window: Window, trained: Sequence[Fitted]) -> Outlook:
     """Return the forecasts that are made at each second of a window, each from the seconds before it.
 
+    Where these are all missing, as after a long gap, nothing is expected.
+
     Raises:
         UserError: The window has no history.
     """
-    from bentpipe.predict.dataset import to_values
+    from bentpipe.predict.dataset import quantiles_of, to_values
     from bentpipe.predict.features import features_table
 
     if window.first == 0:
@@ -75,7 +88,7 @@ def forecast(window: Window, trained: Sequence[Fitted]) -> Outlook:
         values = np.where(values > 0, values, np.nan)
     rows, _, reference = features_table(spec, window.session.t_s[used], values)
     rows, reference = rows[-count:], reference[-count:]
-    tables = [to_values(each.estimator.predict_quantiles(rows), reference, spec)[:, places] for each in trained]
+    tables = [to_values(quantiles_of(each.estimator, rows), reference, spec)[:, places] for each in trained]
     rates = np.nan_to_num(np.stack(tables, axis=1)).clip(0.0, 1e6) * window.scale * 1e6
     return Outlook(
         made_s=tuple(map(float, range(count))),

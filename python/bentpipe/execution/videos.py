@@ -219,7 +219,13 @@ def _forecasts(
                 expected="more traces, or some to train on",
             )
         step, whole = number, len(folds)
-        trained[fold] = train(own, model, lambda done, step=step, whole=whole: on_progress((step + done) / whole))  # type: ignore[misc]
+        has_slots = all(trace.clock_known for trace, _ in parts)
+        trained[fold] = train(
+            own,
+            model,
+            lambda done, step=step, whole=whole: on_progress((step + done) / whole),  # type: ignore[misc]
+            has_slots=has_slots,
+        )
     return {window.trace: forecast(window, trained[window.fold]) for window in windows}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bentpipe.predict.clock import find_clock
 from bentpipe.predict.features import FeatureSpec, SlotClock, features_table
+from bentpipe.predict.levels import LEVELS
 from bentpipe.predict.signals import STEP_S, Session, Signal
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ def to_values(predictions: Floats, reference: Floats, spec: FeatureSpec) -> Floa
     base = reference + spec.floor
     with np.errstate(over="ignore"):
         return np.exp(predictions) * (base if predictions.ndim == 1 else base[:, None]) - spec.floor
+
+
+def quantiles_of(estimator: Any, rows: Floats) -> Floats:  # noqa: ANN401 - any estimator
+    """Return the quantiles of rows, shape (n, levels); NaN where a row has no history yet."""
+    known = np.isfinite(rows).all(axis=1)
+    result = np.full((len(rows), len(LEVELS)), np.nan)
+    if known.any():
+        result[known] = estimator.predict_quantiles(rows[known])
+    return result
 
 
 def make_rows(signal: Signal, spec: FeatureSpec, horizon: Horizon, own: SlotClock | None = None) -> Rows:

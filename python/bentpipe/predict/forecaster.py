@@ -14,7 +14,7 @@ from bentpipe.predict.conformal import OnlineMargin, with_margins
 from bentpipe.predict.dataset import to_values
 from bentpipe.predict.features import FeatureStream, SlotClock, features_table
 from bentpipe.predict.levels import LEVELS, MEDIAN
-from bentpipe.predict.signals import TELEMETRY, THROUGHPUT
+from bentpipe.predict.signals import LONGEST_GAP_S, TELEMETRY, THROUGHPUT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,9 +68,14 @@ class Forecaster:
         self.margin = OnlineMargin()
         #: Size of the newest known error of the median (relative, if the model predicts ratios); None: none is new.
         self.error: float | None = None
+        #: The outcome of that error: what came, and the median that was forecast, in the signal's unit.
+        self.outcome: tuple[float, float] | None = None
         self._steps = self.horizon.steps(spec.step_s)
-        self._stream = FeatureStream(spec)
         self._is_averaged = model.record.signal != TELEMETRY
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stream = FeatureStream(self.spec)
         self._step: int | None = None
         self._pending: list[float] = []
         #: Of the newest steps: value, reference, and where there was a forecast its quantiles without and with margins.
@@ -80,9 +85,15 @@ class Forecaster:
         self._issued: Floats | None = None
 
     def push(self, t_s: float, value: float) -> None:
-        """Add a sample at `t_s`; NaN: a lost probe. Samples that are not newer than the last one are left out."""
+        """Add a sample at `t_s`; NaN: a lost probe. Samples that are not newer than the last one are left out.
+
+        One that is over 30 s older begins a new history: the clock was set back.
+        """
         if not math.isfinite(t_s):
             return
+        newest_s = self._last_s if self._step is None else self._step * self.spec.step_s
+        if newest_s is not None and t_s < newest_s - LONGEST_GAP_S:
+            self._begin()
         if not self._is_averaged:
             if self._last_s is None or t_s - self._last_s >= self.spec.step_s / 2:
                 self._advance(t_s, value)
@@ -137,7 +148,7 @@ class Forecaster:
 
     def _learn(self, newest: float) -> None:
         """Compare the forecast of `steps` ago with what came."""
-        self.error = None
+        self.error = self.outcome = None
         if len(self._past) < self._steps:
             return
         values = [*(value for value, _, _ in self._past), newest]
@@ -145,6 +156,8 @@ class Forecaster:
         _, reference, made = self._past[0]
         if made is None or not math.isfinite(came):
             return
+        median = float(to_values(made[0][None], np.array([reference]), self.spec)[0, MEDIAN])
+        self.outcome = came, median
         if self.spec.relative:
             came = math.log((came + self.spec.floor) / (reference + self.spec.floor))
         self.error = abs(came - float(made[0][MEDIAN]))

@@ -17,7 +17,7 @@ import numpy as np
 from bentpipe.errors import UserError
 from bentpipe.predict.drift import DriftAlarm
 from bentpipe.predict.forecaster import Forecaster
-from bentpipe.predict.signals import Signal, on_grid
+from bentpipe.predict.signals import LONGEST_GAP_S, Signal, on_grid
 
 if TYPE_CHECKING:
     from bentpipe.predict.forecaster import Forecast
@@ -96,8 +96,13 @@ class OnlineForecaster:
 
     def push(self, t_s: float, value: float) -> list[Change]:
         """Add a sample as `Forecaster.push` does; return what has changed."""
-        if not math.isfinite(t_s) or (self._samples and t_s <= self._samples[-1][0]):
+        if not math.isfinite(t_s):
             return []
+        if self._samples and t_s <= self._samples[-1][0]:
+            if t_s >= self._samples[-1][0] - LONGEST_GAP_S:
+                return []
+            self._samples.clear()  # the clock was set back
+            self._train_at_s = None
         self._samples.append((t_s, value))
         changes = []
         self._forecaster.push(t_s, value)
@@ -129,7 +134,7 @@ class OnlineForecaster:
         future: Future[StoredModel] = Future()
         try:
             future.set_result(_train(signal, old))
-        except UserError as error:
+        except (UserError, ValueError, ArithmeticError, MemoryError) as error:
             future.set_exception(error)
         return [self._compare(t_s, future)]
 
@@ -142,9 +147,11 @@ class OnlineForecaster:
         """Replace the model if the new one is better on samples that neither was trained on."""
         try:
             new = future.result()
-        except UserError as error:
-            return Change(t_s, "untrained", math.nan, math.nan, str(error))
-        old, challenger = (_errors(each, self._samples, t_s - TRIAL_S) for each in (self.model, new))
+        except (UserError, ValueError, ArithmeticError, MemoryError) as error:  # NumPy's and XGBoost's are ValueErrors
+            return Change(t_s, "untrained", math.nan, math.nan, str(error).partition("\n")[0])
+        both = self.model, new
+        floor = max(each.record.features.floor for each in both)
+        old, challenger = (_errors(each, self._samples, t_s - TRIAL_S, floor) for each in both)
         if len(old) < LEAST_TRIALS or len(challenger) < LEAST_TRIALS:
             return Change(t_s, "untrained", math.nan, math.nan, f"only {len(challenger)} outcomes to compare it on")
         before, after = float(np.mean(old)), float(np.mean(challenger))
@@ -172,16 +179,21 @@ def _train(signal: Signal, old: StoredModel) -> StoredModel:
     return StoredModel(record_of(fitted), native_model(to_arrays(fitted.estimator)), old.name)
 
 
-def _errors(model: StoredModel, samples: deque[tuple[float, float]], since_s: float) -> list[float]:
-    """Return the errors of a model's medians from a time on, each from the samples before it."""
+def _errors(model: StoredModel, samples: deque[tuple[float, float]], since_s: float, floor: float) -> list[float]:
+    """Return the errors of a model's medians from a time on, each from the samples before it.
+
+    Relative errors of two models compare only with the same floor, at least that of each: a higher one makes smaller.
+    """
     forecaster, errors = Forecaster(model), []
     for t_s, value in samples:
         if t_s <= since_s - _HISTORY_S:
             continue
         forecaster.push(t_s, value)
-        if forecaster.error is not None and t_s >= since_s:
-            errors.append(forecaster.error)
-        forecaster.error = None
+        if forecaster.outcome is not None and t_s >= since_s:
+            came, median = forecaster.outcome
+            is_relative = model.record.features.relative
+            errors.append(abs(math.log((came + floor) / (median + floor)) if is_relative else came - median))
+        forecaster.outcome = None
     return errors
 
 

@@ -103,11 +103,16 @@ def train(signals: Sequence[Signal], model: str, horizon: Horizon) -> Fitted:
     return fit(signals, [model], horizon)[0]
 
 
-def fit(signals: Sequence[Signal], models: Sequence[str], horizon: Horizon) -> list[Fitted]:
-    """Train several models on the same rows; every file has the same weight. Raises as `train`."""
+def fit(signals: Sequence[Signal], models: Sequence[str], horizon: Horizon, *, has_slots: bool = True) -> list[Fitted]:
+    """Train several models on the same rows; every file has the same weight. Raises as `train`.
+
+    Features of slots need the time of the day in every signal, and `has_slots`: that the models are used on such alone.
+    """
     name = join(signals)
-    clocks = [find_clock([signal]) for signal in signals]
-    common = find_clock(signals) or next((clock for clock in clocks if clock is not None), None)
+    has_slots = has_slots and all(signal.clock_known for signal in signals)
+    clocks = [find_clock([signal]) if has_slots else None for signal in signals]
+    common = find_clock(signals) if has_slots else None
+    common = common or next((clock for clock in clocks if clock is not None), None)
     floor = 0.0
     if name == THROUGHPUT:
         every = np.concatenate([session.values for signal in signals for session in signal.sessions])
@@ -187,7 +192,7 @@ def score(
     clocks = [own_clock(signal) if signal.sessions else None for signal in tested]
     scores: list[Score] = []
     for number, horizon in enumerate(horizons):
-        fitted = fit(training, names, horizon)
+        fitted = fit(training, names, horizon, has_slots=all(signal.clock_known for signal in tested))
         on_progress((number + 0.8) / len(horizons))
         for signal, clock in zip(tested, clocks, strict=True):
             scores += _scores(signal, clock, fitted)

@@ -16,7 +16,7 @@ from bentpipe.predict.arrays import native_model, to_arrays
 from bentpipe.predict.features import FeatureSpec
 from bentpipe.predict.horizons import Horizon, parse_horizon
 from bentpipe.predict.levels import LEVELS
-from bentpipe.predict.signals import SMOOTHING_S
+from bentpipe.predict.signals import SMOOTHING_S, STEP_S
 from bentpipe.records import Items, Record, Text
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ class StoredModel:
                 where=self.name,
                 expected="a signal of the same name",
             )
+        if self.record.features.slot is not None and not signal.clock_known:
+            raise UserError(
+                f"uses the slot clock, and {signal.source} has no time of the day",
+                where=self.name,
+                expected="a signal with such times, or a model that was trained without",
+            )
 
 
 def save_model(fitted: Fitted, path: str | os.PathLike[str]) -> ModelRecord:
@@ -142,6 +148,8 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
         raise UserError("is no model, or of another version", where=where, expected=expected) from None
     if record.levels != LEVELS or record.signal not in SMOOTHING_S:
         raise UserError("has other quantiles or an unknown signal", where=where, expected=expected)
+    if record.features.step_s != STEP_S or record.features.covariates:
+        raise UserError("has another sampling, or features of its own", where=where, expected=expected)
     try:
         native = native_model(arrays)
         columns = len(record.features.names)

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.triggers.language import FUNCTIONS, Expression
 from bentpipe.triggers.windows import run
@@ -57,7 +59,7 @@ def compile_expression(text: str, signals: Collection[str] | None = None, window
         ['a', 'b']
     """
     tokens = _tokens(text)
-    rewritten, used, longest = _rewrite(text, tokens, window_s)
+    rewritten, used, sizes = _rewrite(text, tokens, window_s)
     if signals is not None and (unknown := [token for token in used if token.text not in signals]):
         name, known = unknown[0].text, sorted(signals)
         raise _error(unknown[0].at, f"unknown signal {shown(name)}{did_you_mean(name, known)}", ", ".join(known))
@@ -76,7 +78,7 @@ def compile_expression(text: str, signals: Collection[str] | None = None, window
         reason = message.partition(": ")[2].partition(": ")[2] or "it does not parse"
         raise UserError(f"{shown(text)}: {reason}", where="trigger", expected="a condition, as x > 100") from None
     names = frozenset(token.text for token in used)
-    expression = Expression(text, names, longest, program)
+    expression = Expression(text, names, max(sizes, default=0), sum(sizes), program)
     _check_result(expression)
     return expression
 
@@ -106,11 +108,12 @@ def _tokens(text: str) -> list[_Token]:
     return tokens
 
 
-def _rewrite(text: str, tokens: list[_Token], window_s: float) -> tuple[str, list[_Token], int]:
-    """Return the text for CEL, the tokens of signals, and the most windows that a function looks back."""
+def _rewrite(text: str, tokens: list[_Token], window_s: float) -> tuple[str, list[_Token], list[int]]:
+    """Return the text for CEL, the tokens of signals, and the number of windows that each function looks back."""
     parts: list[str] = []
     used: list[_Token] = []
-    longest, number = 0, 0
+    sizes: list[int] = []
+    number = 0
     while number < len(tokens):
         token = tokens[number]
         is_call = number + 1 < len(tokens) and tokens[number + 1].text == "("
@@ -118,7 +121,7 @@ def _rewrite(text: str, tokens: list[_Token], window_s: float) -> tuple[str, lis
             call, signal, windows, number = _call(text, tokens, number, window_s)
             parts.append(call)
             used.append(signal)
-            longest = max(longest, windows)
+            sizes.append(windows)
             continue
         if token.kind == "text":
             raise _error(token.at, f"{token.text} stands alone", "times only as the last value of a function")
@@ -129,7 +132,7 @@ def _rewrite(text: str, tokens: list[_Token], window_s: float) -> tuple[str, lis
             if token.kind == "name" and token.text not in _WORDS:
                 used.append(token)
         number += 1
-    return " ".join(parts), used, longest
+    return " ".join(parts), used, sizes
 
 
 def _call(text: str, tokens: list[_Token], number: int, window_s: float) -> tuple[str, _Token, int, int]:
@@ -165,13 +168,13 @@ def _call(text: str, tokens: list[_Token], number: int, window_s: float) -> tupl
 def _windows(size: _Token, window_s: float) -> int:
     if size.kind == "number":
         windows = float(size.text)
-        if windows != int(windows):
+        if windows != windows // 1:  # infinity too: that is NaN
             raise _error(size.at, f"{size.text} windows", "a whole number of windows, or a time as '5s'")
     else:
         match = _TIME.fullmatch(size.text[1:-1].strip())
         if match is None:
             raise _error(size.at, f"{size.text} is no time", "a time as '5s', '500ms' or '2m'")
-        windows = max(1.0, round(float(match[1]) * _SECONDS[match[2]] / window_s))
+        windows = max(1.0, float(np.round(float(match[1]) * _SECONDS[match[2]] / window_s)))
     if not 1 <= windows <= MOST_WINDOWS:
         raise _error(size.at, f"{windows:g} windows", f"1 to {MOST_WINDOWS}")
     return int(windows)

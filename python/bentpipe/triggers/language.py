@@ -27,10 +27,12 @@ class Expression:
         text: As it was given.
         signals: Names of the signals that it uses.
         longest: Most windows that it looks back.
+        windows: Sum of the windows that its functions look at: what an evaluation costs.
         program: The compiled CEL program.
     """
 
     text: str
     signals: frozenset[str]
     longest: int
+    windows: int
     program: Any

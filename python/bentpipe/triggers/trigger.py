@@ -81,13 +81,19 @@ class Trigger:
 
     def push(self, t_s: float, values: Mapping[str, float]) -> Firing | None:
         """Add samples; return a firing if a window closed in which the condition came to hold."""
-        return self._closed(self._windows.add(t_s, values))
+        first = self._first(t_s)
+        return self._closed(self._windows.add(t_s, values), can_fire=first is None) or first
 
     def advance(self, t_s: float) -> Firing | None:
         """Let time pass without samples, so that the last window ends."""
-        return self._closed(self._windows.advance(t_s))
+        first = self._first(t_s)
+        return self._closed(self._windows.advance(t_s), can_fire=first is None) or first
 
-    def _closed(self, count: int) -> Firing | None:
+    def _first(self, t_s: float) -> Firing | None:
+        """Evaluate the oldest window that ends by `t_s`: those after it have no samples."""
+        return self._closed(self._windows.advance(t_s, most=1))
+
+    def _closed(self, count: int, *, can_fire: bool = True) -> Firing | None:
         if count == 0:
             return None
         self.evaluations += 1
@@ -100,9 +106,10 @@ class Trigger:
             self.missing += 1
         self._held = self._held + 1 if holds else 0
         t_s = self._windows.end_s
-        if self._held != self.for_windows:
+        if self._held != self.for_windows or not can_fire:
             return None
-        if self._last_s is not None and t_s - self._last_s < self.cooldown_s:
+        # A clock that was set back ends the time without firings.
+        if self._last_s is not None and 0 <= t_s - self._last_s < self.cooldown_s:
             return None
         self.firings += 1
         self._last_s = t_s

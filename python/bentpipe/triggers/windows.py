@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,8 +58,8 @@ class Windows:
                 self._sums[name] = (total + value, count + 1)
         return closed
 
-    def advance(self, t_s: float) -> int:
-        """Close the windows that end by `t_s`; return how many, at most one more than are kept."""
+    def advance(self, t_s: float, most: int | None = None) -> int:
+        """Close the windows that end by `t_s`, at most `most`; return how many, at most one more than are kept."""
         if not math.isfinite(t_s):
             return 0
         now = math.floor(t_s / self.window_s)
@@ -72,6 +73,8 @@ class Windows:
                 self._sums[name] = (0.0, 0)
             return 0
         closed = max(0, min(now - self._open, self._longest + 2))
+        if most is not None and closed > most:
+            closed, now = most, self._open + most
         for _ in range(closed):
             for name, (total, count) in self._sums.items():
                 self._means[name].append(total / count if count else math.nan)
@@ -94,7 +97,7 @@ class Windows:
         means = self._means[name]
         if len(means) < count + 1:
             raise MissingError(name)
-        before = np.array([means[i] for i in range(len(means) - 1 - count, len(means) - 1)])
+        before = np.fromiter(islice(means, len(means) - 1 - count, len(means) - 1), float, count)
         known = before[np.isfinite(before)]
         if function == "count":
             return float(len(known))

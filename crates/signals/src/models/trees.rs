@@ -2,6 +2,9 @@
 
 use super::{ModelError, check_each, check_length};
 
+/// Most nodes that a row passes in all trees; chosen here: about a millisecond, a hundred times what training makes.
+const MOST_STEPS: u64 = 1_000_000;
+
 /// Trees for several quantiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trees {
@@ -49,7 +52,8 @@ impl Trees {
     /// Make trees from arrays.
     ///
     /// # Errors
-    /// Lengths that do not agree, or numbers out of range: children at or before their parent, features or quantiles that are none.
+    /// Lengths that do not agree, or numbers out of range: children at or before their parent, features or quantiles that are none. Trees that
+    /// are together deeper than [`MOST_STEPS`] nodes.
     pub fn new(arrays: &TreeArrays) -> Result<Self, ModelError> {
         let count = arrays.feature.len();
         check_length("threshold", arrays.threshold.len(), count)?;
@@ -76,6 +80,7 @@ impl Trees {
                 return Err(ModelError::Range { name: "feature", index, expected: "a column" });
             }
         }
+        check_depth(arrays)?;
         let nodes = (0..count)
             .map(|index| Node {
                 feature: arrays.feature[index],
@@ -116,6 +121,22 @@ impl Trees {
     }
 }
 
+/// Check that a row passes at most [`MOST_STEPS`] nodes: many roots may lead into one long chain. Children come after their parents.
+fn check_depth(arrays: &TreeArrays) -> Result<(), ModelError> {
+    let mut depth = vec![1_u64; arrays.left.len()];
+    for index in (0..depth.len()).rev().filter(|&index| arrays.left[index] != 0) {
+        depth[index] = 1 + depth[arrays.left[index] as usize].max(depth[arrays.right[index] as usize]);
+    }
+    let mut steps = 0;
+    for (index, &root) in arrays.root.iter().enumerate() {
+        steps += depth[root as usize];
+        if steps > MOST_STEPS {
+            return Err(ModelError::Range { name: "root", index, expected: "trees of at most 1,000,000 nodes from root to leaf in all" });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +162,23 @@ mod tests {
         assert_eq!(trees.predict(&[4.9]), [1.0, 11.0]);
         assert_eq!(trees.predict(&[5.0]), [2.0, 12.0]);
         assert_eq!(trees.predict(&[f64::NAN]), [1.0, 11.0]);
+    }
+
+    #[test]
+    fn trees_that_would_run_for_hours_are_refused() {
+        let chain = |count: u32, roots: usize| TreeArrays {
+            columns: 1,
+            feature: vec![0; count as usize],
+            threshold: vec![0.0; count as usize],
+            left: (1..count).chain([0]).collect(),
+            right: (1..count).chain([0]).collect(),
+            missing_left: vec![1; count as usize],
+            root: vec![0; roots],
+            output: vec![0; roots],
+            base: vec![0.0],
+        };
+        assert!(Trees::new(&chain(1000, 1000)).is_ok());
+        assert!(matches!(Trees::new(&chain(1000, 1001)), Err(ModelError::Range { name: "root", .. })));
     }
 
     proptest! {

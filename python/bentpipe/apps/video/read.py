@@ -128,7 +128,7 @@ def _duration(text: str, path: Path) -> float:
     total_s = (
         sum(float(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True)) if match else 0.0
     )
-    if total_s <= 0:
+    if not 0 < total_s < math.inf:
         raise UserError(
             f"mediaPresentationDuration is {shown(text)}", where=str(path), expected="a duration, such as PT193.6S"
         )
@@ -137,7 +137,10 @@ def _duration(text: str, path: Path) -> float:
 
 def _beside(path: Path, template: ElementTree.Element, track: ElementTree.Element, chunks: int) -> tuple[int, ...]:
     """Return the sizes of a track's segments; empty: they are not beside the manifest."""
-    media, first = template.get("media", ""), int(template.get("startNumber", "1") or 1)
+    media, start = template.get("media", ""), template.get("startNumber", "1")
+    if not (start.isascii() and start.isdigit() and len(start) < 14):
+        raise UserError(f"startNumber is {shown(start)}", where=str(path), expected="a whole number")
+    first = int(start)
     names = {"RepresentationID": track.get("id", ""), "Bandwidth": track.get("bandwidth", "")}
     for key, value in names.items():
         media = media.replace(f"${key}$", value)
