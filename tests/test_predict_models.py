@@ -125,7 +125,7 @@ def test_a_terminal_that_reboots_or_a_clock_that_jumps_ends_the_history(stored):
     for t in range(60):
         forecaster.push(EPOCH_S + t, 40.0 + t % 7)
     assert forecaster.forecast() is not None
-    forecaster.push(EPOCH_S - 5000, 40.0)  # older: left out
+    forecaster.push(EPOCH_S + 40, 40.0)  # older: left out
     forecaster.push(float("nan"), 40.0)
     assert forecaster.forecast() is not None
     for t in range(100, 105):
@@ -134,6 +134,8 @@ def test_a_terminal_that_reboots_or_a_clock_that_jumps_ends_the_history(stored):
     for t in range(105, 140):
         forecaster.push(EPOCH_S + t, float("inf") if t == 120 else -1.0 if t == 121 else 40.0)
     assert forecaster.forecast() is not None
+    forecaster.push(EPOCH_S - 5000, 40.0)  # the clock was set back
+    assert forecaster.forecast() is None
 
 
 def test_a_model_of_another_signal_is_refused_by_name(stored):
