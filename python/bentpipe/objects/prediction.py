@@ -239,8 +239,7 @@ class Predictor:
             >>> from pathlib import Path
             >>> import bentpipe as bp
             >>> rows = [f"{1747000000 + t},{40 + (1 + t // 3000) * math.sin(t)}" for t in range(6000)]
-            >>> _ = Path("pings.csv").write_text("
-        ".join(["unix_s,rtt_ms", *rows]))
+            >>> _ = Path("pings.csv").write_text("\n".join(["unix_s,rtt_ms", *rows]))
             >>> predictor = bp.Predictor.train("pings.csv", "M.model", model="hold", horizon="1s")
             >>> predictor.drift("pings.csv")["kind"].to_list()
             ['drift']
