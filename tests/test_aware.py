@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from emulation import bentpipe
 
+import bentpipe as bp
 from bentpipe.errors import UserError
 
 pytest.importorskip("starlette")
@@ -29,7 +30,7 @@ from bentpipe.aware.client import AwarenessClient
 from bentpipe.aware.documents import DOCUMENTS
 from bentpipe.aware.feeds import read_samples
 from bentpipe.aware.hub import MOST_WAITING, Hub
-from bentpipe.aware.running import read_token
+from bentpipe.aware.running import read_models, read_token, usable_models
 from bentpipe.aware.service import Service, address_of, is_loopback, serve
 from bentpipe.aware.state import STALE_S, Sample, State
 
@@ -341,11 +342,35 @@ def test_the_commands_ask_the_service_and_end_cleanly(tmp_path):
         ("serve", "--replay", str(tmp_path / "r.parquet"), "--listen", "0.0.0.0:0"): "--token-file",
         ("serve", "--replay", str(tmp_path / "r.parquet"), "--models", str(tmp_path)): "has no models",
         ("serve", "--replay", str(tmp_path / "r.parquet"), "--speed", "0"): "0.1 to 3600",
+        ("serve", "--speed", "2"): "--replay with it",
+        ("serve", "--replay", str(tmp_path / "r.parquet"), "--elements", "x.tle"): "has no serving satellite",
+        ("get", "nexxt"): "did you mean 'next'?",
     }.items():
         result = bentpipe("aware", *arguments)
         assert result.returncode == 2, (arguments, result.stderr)
         assert message in result.stderr
         assert "Traceback" not in result.stderr
+
+
+def test_models_of_pings_are_refused_and_left_out(tmp_path):
+    pytest.importorskip("river")
+    rows = [f"{EPOCH_S + t},{40 + 9 * math.sin(t)}" for t in range(600)]
+    (tmp_path / "p.csv").write_text("\n".join(["unix_s,rtt_ms", *rows]), encoding="utf-8")
+    (tmp_path / "models").mkdir()
+    bp.Predictor.train(tmp_path / "p.csv", tmp_path / "models" / "p.model", model="hold", horizon="1s")
+    models = read_models(tmp_path / "models")
+    with pytest.raises(UserError, match=r"p\.model: predicts ping_rtt_ms, which a terminal does not report"):
+        usable_models(models, print)
+    bp.Predictor.train(recording(tmp_path / "r.parquet"), tmp_path / "models" / "t.model", model="hold", horizon="1s")
+    notes = []
+    assert [model.name for model in usable_models(read_models(tmp_path / "models"), notes.append)] == ["t.model"]
+    assert len(notes) == 1
+
+
+def test_an_unknown_address_is_answered_in_json(running):
+    assert fetch(f"{running[2]}/v1/nexxt")[0] == 404
+    with pytest.raises(UserError, match="no address /v1/nexxt; expected /v1/telemetry"):
+        AwarenessClient(running[2]).get("nexxt")
 
 
 def test_a_recording_is_read_in_the_order_of_its_times(tmp_path):

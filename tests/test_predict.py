@@ -93,7 +93,7 @@ def test_a_grid_has_regular_times_and_values_of_its_samples(samples):
         assert known.max() <= np.nanmax(values) + 1e-9
 
 
-@pytest.mark.parametrize("text", ["", "0s", "-1s", "next", "soon", "1e9s", "nan"])
+@pytest.mark.parametrize("text", ["", "0s", "-1s", "next", "soon", "1e9s", "1.5s", "nan"])
 def test_horizons_that_make_no_sense_are_refused(text):
     with pytest.raises(UserError, match="horizon"):
         parse_horizon(text)
@@ -212,7 +212,7 @@ def test_all_files_behind_test_are_scored_and_none_is_trained(tmp_path):
         (["short.csv"], "short.csv: too little data: "),
         (["flat.csv"], "flat.csv: every sample is 40; expected a signal that changes"),
         (["pings.csv", "--models", "hodl"], "--models: 'hodl'; did you mean 'hold'?"),
-        (["pings.csv", "--horizon", "later"], "--horizon: 'later'; expected a time"),
+        (["pings.csv", "--horizon", "later"], "--horizon: 'later'; expected whole seconds"),
         (["pings.csv", "--target", "jitter"], "--target: 'jitter'; expected latency or throughput"),
         (["pings.csv", "--target", "throughput"], "pings.csv: has probes; expected one of samples, dish_samples"),
         (["pings.csv", "--test", "dish.parquet"], "expected files of one signal"),
@@ -232,6 +232,24 @@ def test_data_that_cannot_be_scored_are_refused_in_one_line(tmp_path, arguments,
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+def test_a_clock_that_goes_back_is_warned_of_in_one_line(tmp_path):
+    session = slots(900).sessions[0]
+    back = np.where(np.arange(900) < 450, session.t_s, session.t_s - 100)
+    lines = [f"{t_s:.1f},{value:.3f}" for t_s, value in zip(back, session.values, strict=True)]
+    (tmp_path / "back.csv").write_text("\n".join(["unix_s,rtt_ms", *lines, ""]), encoding="utf-8")
+    with pytest.warns(UserWarning, match="its clock goes back 1 time: each part counts"):
+        assert len(read_signal(tmp_path / "back.csv", "latency").sessions) == 2
+    done = bentpipe("predict", "score", tmp_path / "back.csv", "--models", "ewma", "--horizon", "1s")
+    assert done.stderr.startswith("warning: ")
+    assert "goes back 1 time" in " ".join(done.stderr.split())
+
+
+def test_pings_of_zero_are_said_to_be_constant(tmp_path):
+    flat = Signal("", "", (Session(EPOCH_S + np.arange(900), np.zeros(900)),))
+    with pytest.raises(UserError, match="every sample is 0"):
+        bp.score_predictors(write(tmp_path / "zero.csv", flat), models=["ewma"])
 
 
 def test_a_terminals_latency_and_pings_are_two_signals(tmp_path):

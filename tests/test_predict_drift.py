@@ -161,3 +161,20 @@ def test_a_clock_that_is_set_back_begins_a_new_history(model):
         forecast = online.forecast()
         assert forecast is not None
         assert forecast.from_s == pytest.approx(t_s[-1] + shift_s + 4)
+
+
+def test_too_few_outcomes_tell_nothing(model, moved):
+    (session,) = moved.sessions
+    short = Signal(PINGS, "short.csv", (Session(session.t_s[:120], session.values[:120]),))
+    with pytest.raises(UserError, match=r"short.csv: too little data: \d+ forecasts .*; expected 300"):
+        replay(model, short, retrains=False)
+
+
+def test_a_measurement_that_ends_before_the_training_says_so(model, moved):
+    (session,) = moved.sessions
+    alarm_s = next(each.at_s for each in replay(model, moved, retrains=False) if each.kind == "drift")
+    until = session.t_s < alarm_s + 600
+    part = Signal(PINGS, "part.csv", (Session(session.t_s[until], session.values[until]),))
+    drift, untrained = replay(model, part, retrains=True)
+    assert (drift.kind, untrained.kind) == ("drift", "untrained")
+    assert untrained.why == "the measurement ends 10 min after the alarm; expected 30 min or more"

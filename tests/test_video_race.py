@@ -34,16 +34,22 @@ def test_windows_have_the_scale_and_dead_ones_are_left_out(tmp_path):
     (tmp_path / "a.txt").write_text(
         "".join(f"{t} {0 if 300 < t < 400 else 10 + t % 7}\n" for t in range(900)), encoding="utf-8"
     )
-    windows, dead = cut(read_trace(tmp_path / "a.txt"), 0, 240, 4.3, 0.75, 0.05)
+    windows, dead = cut(read_trace(tmp_path / "a.txt"), 0, 240, 4.3, 0.75, 0.05, 0.0)
     assert (len(windows), dead) == (2, 1)
     assert all(np.median(window.mbps) == pytest.approx(0.75 * 4.3) for window in windows)
 
 
 def test_no_window_is_in_the_half_that_its_forecasts_are_trained_on(tmp_path):
     long = read_trace(trace(tmp_path, seconds=4000))
-    (first, one), (second, other) = halves([long], 240)
+    (first, one, begin), (second, other, same) = halves([long], 240)
     assert (one, other) == (0, 1)
+    assert begin == same == long.span[0]
     assert first.span[1] < second.span[0]
+
+
+def test_names_of_the_later_half_count_from_the_begin_of_the_trace(tmp_path):
+    raced = race_videos([trace(tmp_path, seconds=2100)], ["bola"], later_half=True)
+    assert next(each.trace for each in raced.results) == "t@1094s"
 
 
 def test_who_knows_what_comes_gains(tmp_path):
@@ -82,6 +88,8 @@ def test_the_command_prints_rows_and_a_table(tmp_path):
         (("--windows", "1s"), "30s to 24h"),
         (("--windows", "1000s"), "no window of 1000 s"),
         (("--scale", "-1"), "0 (as they are) to 1000"),
+        (("--later-half",), "has no second half; expected a trace of 1920 s or more"),
+        (("--policy", "mpc-forecast"), "or --train; try policies without it"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(tmp_path, options, message):
@@ -96,7 +104,7 @@ def test_a_window_after_a_long_gap_has_forecasts_once_there_are_samples():
     trained = train([Signal(THROUGHPUT, "t", (Session(np.arange(900.0), values),), clock_known=False)], "ols-phase")
     values[10:62] = np.nan
     gap = Signal(THROUGHPUT, "t", (Session(np.arange(900.0), values),), clock_known=False)
-    (window, *_), _ = cut(gap, 0, 240, 4.3, 1.0, 0.25)
+    (window, *_), _ = cut(gap, 0, 240, 4.3, 1.0, 0.25, 0.0)
     first = replace(window, first=60, mbps=window.mbps)
     rates = np.array(forecast(first, trained).rates_bps).reshape(240, -1)
     assert (rates[0] == 0).all()  # 30 s without a sample: nothing is known

@@ -178,9 +178,11 @@ def _table(path: Path) -> pl.DataFrame:
         return scan_recording(path).collect()
     try:
         return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(reason, where=str(path), expected="a recording, or a Parquet table") from None
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+    except pl.exceptions.PolarsError:
+        reason = "is no Parquet table"
+    raise UserError(reason, where=str(path), expected="a recording, or a Parquet table")
 
 
 def _plain(name: str, value: object) -> float | str | bool | None:

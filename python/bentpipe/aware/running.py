@@ -46,6 +46,20 @@ def read_models(folder: Path | None) -> list[StoredModel]:
     return [load_model(file) for file in files]
 
 
+def usable_models(models: list[StoredModel], on_note: Callable[[str], object]) -> list[StoredModel]:
+    """Return the models whose signal a terminal reports. Raises `UserError`: there are others alone."""
+    from bentpipe.predict.signals import TELEMETRY, THROUGHPUT
+
+    usable = [model for model in models if model.record.signal in (TELEMETRY, THROUGHPUT)]
+    others = [model for model in models if model not in usable]
+    for model in others:
+        problem = f"predicts {model.record.signal}, which a terminal does not report"
+        if not usable:
+            raise UserError(problem, where=model.name, expected=f"a model of {TELEMETRY} or {THROUGHPUT}")
+        on_note(f"{model.name}: {problem}: not used")
+    return usable
+
+
 def serve_awareness(
     *,
     dish: str | None = None,
@@ -82,23 +96,38 @@ def serve_awareness(
     """
     if dish is not None and replay is not None:
         raise UserError("--dish and --replay: one of the two", expected="a terminal or a recording")
+    if replay is None and speed != 1.0:
+        raise UserError(f"{speed:g}", where="speed", expected="--replay with it: a terminal has the speed of time")
+    if replay is not None and elements is not None:
+        raise UserError(str(elements), where="elements", expected="no --replay: a recording has no serving satellite")
     try:
+        import uvicorn  # noqa: F401 - the service imports it late
+
         from bentpipe.aware.service import Service, serve
     except ImportError as error:
-        raise UserError(f"needs {error.name}", where="aware", hint="pip install 'bentpipe[aware]'") from None
+        missing = (error.name or "a library").partition(".")[0]
+        raise UserError(f"needs {missing}", where="aware", hint="pip install 'bentpipe[aware]'") from None
     from bentpipe.aware.feeds import DishFeed, ReplayFeed
     from bentpipe.aware.state import State
 
-    loaded = read_models(models)
+    loaded = usable_models(read_models(models), on_note)
     feed = DishFeed(dish or USUAL_HOST, elements) if replay is None else ReplayFeed(replay, speed)
     has_elements = elements is not None and replay is None
     state = State(loaded, has_elements=has_elements, has_schedule=True, now_s=feed.now_s, steady_s=feed.steady_s)
     service = Service(state, read_token(token_file))
 
+    newest: list[str] = []
+
+    def report(trouble: str) -> None:
+        service.report(trouble)
+        if newest != [trouble]:
+            newest[:] = [trouble]
+            on_note(trouble)
+
     def ready(port: int) -> None:
-        feed.begin(service.observe, service.report)
         host = listen.rpartition(":")[0]
         on_note(f"awareness service on http://{host}:{port}/")
+        feed.begin(service.observe, report)
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(service, listen, ready))

@@ -12,6 +12,7 @@ import gc
 import hmac
 import ipaddress
 import json
+import logging
 import math
 import socket
 from dataclasses import asdict, dataclass, field
@@ -120,7 +121,8 @@ class Service:
             Route("/v1/triggers", self._trigger),
             *(Route(f"/v1/{kind}", self._document(kind)) for kind in DOCUMENTS),
         ]
-        return _Guard(Starlette(routes=routes, lifespan=lifespan), self.token, self.hosts)
+        application = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_address})
+        return _Guard(application, self.token, self.hosts)
 
     async def _keep_alive(self) -> None:
         while True:
@@ -267,6 +269,11 @@ def _json(firing: Firing) -> str:
     return json.dumps(asdict(firing) | {"values": values}, allow_nan=False)
 
 
+async def _no_address(request: Request, _: Exception) -> Response:
+    kinds = ", ".join(f"/v1/{kind}" for kind in DOCUMENTS)
+    return _problem(404, f"no address {request.url.path[:80]}; expected {kinds}, /v1/events, /v1/triggers, /v1/schema")
+
+
 def _number(query: Mapping[str, str], name: str, default: float) -> float:
     text = query.get(name)
     try:
@@ -346,6 +353,8 @@ async def _run(service: Service, listener: socket.socket, on_ready: Any) -> None
         timeout_graceful_shutdown=1,
         ws="none",
     )
+    # A subscriber that was dropped leaves its response open; /healthz counts it.
+    logging.getLogger("uvicorn.error").addFilter(lambda line: "without completing response" not in line.getMessage())
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not running.done():

@@ -17,6 +17,7 @@ Url = Annotated[str, typer.Option("--url", help="Address of the service.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", help="File with the token. [default: no token]", show_default=False)
 ]
+KINDS = ("telemetry", "next", "forecast", "serving")
 DEFAULT_URL = "http://127.0.0.1:8790"
 
 
@@ -76,7 +77,10 @@ def get(
     from bentpipe.aware.running import read_token
     from bentpipe.aware.text import lines_of
     from bentpipe.cli.console import print_json, say
+    from bentpipe.errors import UserError, did_you_mean, shown
 
+    if kind not in KINDS:
+        raise UserError(shown(kind) + did_you_mean(kind, KINDS), where="KIND", expected=", ".join(KINDS))
     document = AwarenessClient(url, read_token(token_file)).get(kind)
     if as_json:
         print_json(document)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -205,6 +206,15 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
         yield advance
     finally:
         bar.stop()
+
+
+@contextlib.contextmanager
+def printed_warnings() -> Iterator[None]:
+    """Print the Python warnings of a block as lines of `warn`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: warn(str(message))
+        yield
 
 
 @contextlib.contextmanager

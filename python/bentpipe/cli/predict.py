@@ -66,11 +66,11 @@ def score(
 
     Example: bentpipe predict score ping.txt --target latency --horizon 1s,5s
     """
-    from bentpipe.cli.console import print_json, progress, table
+    from bentpipe.cli.console import print_json, printed_warnings, progress, table
     from bentpipe.objects.prediction import score_predictors
     from bentpipe.runs.text import number
 
-    with progress("train and score") as advance:
+    with printed_warnings(), progress("train and score") as advance:
         scores = score_predictors(
             data,
             target=target,
@@ -135,10 +135,10 @@ def train(
 
     Example: bentpipe predict train RECORDING --horizon next15s -o M.model
     """
-    from bentpipe.cli.console import print_json, progress, say
+    from bentpipe.cli.console import print_json, printed_warnings, progress, say
     from bentpipe.objects.prediction import Predictor
 
-    with progress("train"):
+    with printed_warnings(), progress("train"):
         record = Predictor.train(data, out, model=model, target=target, horizon=horizon, column=column).record
     if as_json:
         print_json(record.model_dump(mode="json"))
@@ -147,7 +147,9 @@ def train(
     clock = record.features.slot
     say(f"{out}: {record.model} of {record.signal}, {record.horizon} ahead, a sample each {record.features.step_s:g} s")
     say(f"  trained on {record.rows} rows over {hours:.1f} h of {', '.join(record.files)}")
-    edges = "none found: without features of slots" if clock is None else f"edges at {clock.phase_s:.1f} s"
+    edges = "none found: without features of slots"
+    if clock is not None:
+        edges = f"edges at {clock.phase_s:.1f} s of every {clock.period_s:g} s"
     say(f"  slot clock: {edges}")
     say(f"  with {', '.join(f'{name} {version}' for name, version in record.versions.items())}")
 
@@ -193,7 +195,7 @@ def handovers(
         print_json({**summary, "model": model.model_dump(mode="json")})
         return
     say(f"{data}: edges every {model.period_s:g} s, from {model.edges} edges with pings on both sides")
-    say(f"  next edge in {summary['in_s']:.1f} s, error {summary['error_s']:.2f} s")
+    say(f"  next edge in {summary['in_s']:.1f} s from now, error {summary['error_s']:.2f} s")
     likely = f"{summary['step_probability']:.0%} after a slot of {model.median_ms:.1f} ms"
     say(f"  step over {over:g} ms at the next edge: {likely}")
     step, gap = summary["step_ms"], summary["gap_ms"]
@@ -233,7 +235,7 @@ def forecast(
     """
     import sys
 
-    from bentpipe.cli.console import note, print_json, say
+    from bentpipe.cli.console import note, print_json, printed_warnings, say
     from bentpipe.errors import UserError
     from bentpipe.objects.prediction import Predictor
     from bentpipe.predict.live import follow_dish
@@ -243,16 +245,22 @@ def forecast(
     if (data is None) == (dish is None):
         raise UserError("DATA or --dish: one of the two", expected="bentpipe predict forecast M.model RECORDING")
     if data is None:
+        has_forecast = False
+        note("the first forecast comes after 15 s of telemetry")
         for each in follow_dish(load_model(model), dish, for_s, note, retrains=retrain):
+            has_forecast = True
             say(forecast_line(each, as_json=as_json))
             sys.stdout.flush()
             if not follow and for_s is None:
                 return
+        if not has_forecast:
+            raise UserError("no forecast", where=str(dish), expected="15 s or more of telemetry", hint="a longer --for")
         return
     if retrain:
         raise UserError("--retrain", expected="--dish HOST, or `bentpipe predict drift --retrain`")
     predictor = Predictor.load(model)
-    rows = forecast_rows(predictor.forecast(data), newest_only=not follow)
+    with printed_warnings():
+        rows = forecast_rows(predictor.forecast(data), newest_only=not follow)
     if not rows:
         raise UserError("has too little history", where=str(data), expected="15 s or more without a long gap")
     if as_json:
@@ -276,11 +284,12 @@ def drift(
 
     Example: bentpipe predict drift M.model RECORDING
     """
-    from bentpipe.cli.console import print_json, say, table
+    from bentpipe.cli.console import print_json, printed_warnings, say, table
     from bentpipe.objects.prediction import Predictor
     from bentpipe.times import format_utc
 
-    rows = Predictor.load(model).drift(data, retrain=retrain).to_dicts()
+    with printed_warnings():
+        rows = Predictor.load(model).drift(data, retrain=retrain).to_dicts()
     if as_json:
         print_json({"changes": rows})
         return

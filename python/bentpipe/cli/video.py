@@ -120,6 +120,7 @@ def race(
             )
     except UserError as error:
         own = {name: f"--{name}" for name in ("policy", "buffer", "windows", "scale", "cc", "limit")}
+        own["models"] = "--model"
         raise renamed(error, own) from None
     if invalid := sum(not each.valid for each in raced.results):
         warn(f"{invalid} of {len(raced.results)} Runs are not valid: this machine was too busy")
@@ -139,7 +140,10 @@ def race(
     ]
     heads = ["policy", "QoE median", "QoE mean", "Mbit/s", "stall [s]", "switches"]
     gains = ["median over RobustMPC (95 % CI)", "mean over RobustMPC (95 % CI)", "of the oracle's gain"]
-    table(f"{raced.video.name}, {summaries[0].n} windows, {raced.results[0].world}", [*heads, *gains], rows)
+    heads += gains if any(each.gain_mean is not None for each in summaries) else []
+    count = summaries[0].n
+    title = f"{raced.video.name}, {count} {'window' if count == 1 else 'windows'}, {raced.results[0].world}"
+    table(title, heads, [row[: len(heads)] for row in rows])
     if raced.left_out:
         note(f"{raced.left_out} windows left out: over {dead:.0%} of seconds without capacity, or missing (--dead)")
     if raced.video.is_generated:

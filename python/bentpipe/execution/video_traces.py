@@ -35,6 +35,9 @@ QUEUE_S = 0.2
 
 LEAST_QUEUE_BYTES = 45_000
 
+LEAST_HALVED = 8
+"""Length of a trace that is divided into halves [windows]."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -148,21 +151,25 @@ def _text(path: Path, head: bytes) -> Floats | None:
     return held
 
 
-def halves(traces: list[Signal], windows_s: int) -> list[tuple[Signal, int]]:
-    """Return the traces in two halves, with the number of the half: long ones by time, short ones in turn."""
+def halves(traces: list[Signal], windows_s: int) -> list[tuple[Signal, int, float]]:
+    """Return the traces in two halves: long ones by time, short ones in turn.
+
+    Returns:
+        Each with the number of the half, and the time of the file's first sample [s].
+    """
     from bentpipe.predict.score import split
 
     parts = []
     for number, trace in enumerate(traces):
-        if trace.span[1] - trace.span[0] >= 8 * windows_s:
-            parts += [(part, fold) for fold, part in enumerate(split(trace, 0.5)) if part.sessions]
+        if trace.span[1] - trace.span[0] >= LEAST_HALVED * windows_s:
+            parts += [(part, fold, trace.span[0]) for fold, part in enumerate(split(trace, 0.5)) if part.sessions]
         else:
-            parts.append((trace, number % 2))
+            parts.append((trace, number % 2, trace.span[0]))
     return parts
 
 
 def cut(
-    trace: Signal, fold: int, length_s: int, top_mbps: float, rho: float, most_dead: float
+    trace: Signal, fold: int, length_s: int, top_mbps: float, rho: float, most_dead: float, begin_s: float
 ) -> tuple[list[Window], int]:
     """Cut a trace into windows whose median capacity is `rho` times the video's highest bitrate.
 
@@ -173,6 +180,7 @@ def cut(
         top_mbps: Highest bitrate [Mbit/s].
         rho: Median capacity over that; 0: capacities as they are.
         most_dead: Largest share of seconds without capacity.
+        begin_s: Time of the file's first sample [s], from which names count.
 
     Returns:
         The windows, and how many were left out because of that share.
@@ -188,7 +196,7 @@ def cut(
                 dead += 1
                 continue
             scale = rho * top_mbps / float(np.median(own)) if rho else 1.0
-            at = int(session.t_s[first] - trace.sessions[0].t_s[0])
+            at = int(session.t_s[first] - begin_s)
             windows.append(Window(f"{Path(trace.source).stem}@{at}s", session, first, own * scale, scale, fold))
     return windows, dead
 

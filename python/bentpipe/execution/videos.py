@@ -16,7 +16,7 @@ from bentpipe.execution.drawn import DrawnProfiles
 from bentpipe.execution.engine import simulate
 from bentpipe.execution.pools import Finished, Tick, on_threads
 from bentpipe.execution.video_forecasts import forecast, known, train
-from bentpipe.execution.video_traces import MOST_DEAD, cut, halves, named_apart, read_trace
+from bentpipe.execution.video_traces import LEAST_HALVED, MOST_DEAD, cut, halves, named_apart, read_trace
 from bentpipe.experiments.videos import BUFFER, check_policy, player
 from bentpipe.runs import record
 from bentpipe.times import parse_duration_ns
@@ -151,6 +151,12 @@ def race_videos(
     player(described, "mpc", buffer_ns)
     parts = halves([read_trace(path) for path in traces], length_s)
     played = [part for part in parts if part[1] or not later_half]
+    if not played:
+        raise UserError(
+            "has no second half",
+            where=parts[0][0].source,
+            expected=f"a trace of {LEAST_HALVED * length_s} s or more ({LEAST_HALVED} windows)",
+        )
     every, left_out = _windows(played, length_s, described, rho, most_dead)
     if limit is not None and limit < len(every):
         every = [every[number * len(every) // limit] for number in range(limit)]
@@ -177,17 +183,17 @@ def race_videos(
 
 
 def _windows(
-    parts: Sequence[tuple[Signal, int]], length_s: int, video: VideoDescription, rho: float, most_dead: float
+    parts: Sequence[tuple[Signal, int, float]], length_s: int, video: VideoDescription, rho: float, most_dead: float
 ) -> tuple[list[Window], int]:
     every: list[Window] = []
     left_out = 0
-    for trace, fold in parts:
-        windows, dead = cut(trace, fold, length_s, video.rates_bps[-1] / 1e6, rho, most_dead)
+    for trace, fold, begin_s in parts:
+        windows, dead = cut(trace, fold, length_s, video.rates_bps[-1] / 1e6, rho, most_dead, begin_s)
         every += windows
         left_out += dead
     if every:
         return named_apart(every), left_out
-    names = ", ".join(dict.fromkeys(trace.source for trace, _ in parts))
+    names = ", ".join(dict.fromkeys(trace.source for trace, _, _ in parts))
     if left_out:
         raise UserError(
             f"all {left_out} windows have over {most_dead:.0%} of seconds without capacity",
@@ -199,7 +205,7 @@ def _windows(
 
 def _forecasts(
     windows: Sequence[Window],
-    parts: Sequence[tuple[Signal, int]],
+    parts: Sequence[tuple[Signal, int, float]],
     training: Sequence[Signal],
     model: str,
     on_progress: Callable[[float], object],
@@ -211,15 +217,16 @@ def _forecasts(
         if training and number:
             trained[fold] = trained[folds[0]]
             continue
-        own = list(training) or [trace for trace, other in parts if other != fold]
+        own = list(training) or [trace for trace, other, _ in parts if other != fold]
         if not own:
             raise UserError(
                 "mpc-forecast has nothing else to train on",
                 where=windows[0].trace,
-                expected="more traces, or some to train on",
+                expected=f"a trace of {LEAST_HALVED} windows or more, several traces, or --train",
+                hint="policies without it, as --policy robust-mpc,mpc",
             )
         step, whole = number, len(folds)
-        has_slots = all(trace.clock_known for trace, _ in parts)
+        has_slots = all(trace.clock_known for trace, *_ in parts)
         trained[fold] = train(
             own,
             model,

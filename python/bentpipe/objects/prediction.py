@@ -68,7 +68,7 @@ def score_predictors(
         >>> bp.score_predictors("ping.txt", horizons=["1s"])
         Traceback (most recent call last):
         ...
-        bentpipe.errors.UserError: ping.txt: too little data: ... rows of 1s; expected 200 or more, without gaps
+        bentpipe.errors.UserError: ping.txt: too little data: ...; expected 200 or more, without gaps; try ...
     """
     import polars as pl
 

@@ -23,6 +23,9 @@ DELTA = 0.002
 LEAST_BLOCKS = 20
 """Blocks before the first test; chosen here: 5 minutes."""
 
+LEAST_OUTCOMES = BLOCK * LEAST_BLOCKS
+"""Outcomes before the first test."""
+
 MOST_BLOCKS = 10_000
 """Blocks that are kept: 42 h of outcomes at 1 Hz."""
 

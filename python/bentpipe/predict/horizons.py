@@ -77,6 +77,7 @@ def parse_horizon(text: str) -> Horizon:
         length_s = float(number)
     except ValueError:
         length_s = float("nan")
-    if not 0 < length_s <= LONGEST_S:
-        raise UserError(shown(text), where="horizon", expected="a time up to 3600s, as 5s, or a mean, as next15s")
+    if not 0 < length_s <= LONGEST_S or length_s % 1:
+        expected = "whole seconds up to 3600s, as 5s, or a mean, as next15s"
+        raise UserError(shown(text), where="horizon", expected=expected)
     return Horizon(length_s, bare.startswith("next"))

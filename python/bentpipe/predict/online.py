@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bentpipe.errors import UserError
-from bentpipe.predict.drift import DriftAlarm
+from bentpipe.predict.drift import LEAST_OUTCOMES, DriftAlarm
 from bentpipe.predict.forecaster import Forecaster
 from bentpipe.predict.signals import LONGEST_GAP_S, Signal, on_grid
 
@@ -77,6 +77,8 @@ class OnlineForecaster:
             in_background: Train in a thread, while forecasts go on; else at once, so that replays are repeatable.
         """
         self.retrains = retrains
+        #: Number of forecasts whose outcome is known.
+        self.outcomes = 0
         self._forecaster = Forecaster(model)
         self._alarm = DriftAlarm()
         step_s = model.record.features.step_s
@@ -107,6 +109,7 @@ class OnlineForecaster:
         changes = []
         self._forecaster.push(t_s, value)
         error, self._forecaster.error = self._forecaster.error, None
+        self.outcomes += error is not None
         drift = None if error is None else self._alarm.add(error)
         if drift is not None:
             changes.append(Change(t_s, "drift", drift.before, drift.after))
@@ -119,6 +122,15 @@ class OnlineForecaster:
             future, self._training = self._training, None
             changes.append(self._compare(t_s, future))
         return changes
+
+    def end(self) -> list[Change]:
+        """Return what was left undone at the end of a measurement: a training for which it was too short."""
+        if self._train_at_s is None:
+            return []
+        last_s = self._samples[-1][0]
+        seen_min = (last_s - self._train_at_s + WAIT_S) / 60
+        why = f"the measurement ends {seen_min:.0f} min after the alarm; expected {WAIT_S / 60:.0f} min or more"
+        return [Change(last_s, "untrained", math.nan, math.nan, why)]
 
     def close(self) -> None:
         """Give up a training that is under way."""
@@ -198,12 +210,23 @@ def _errors(model: StoredModel, samples: deque[tuple[float, float]], since_s: fl
 
 
 def replay(model: StoredModel, signal: Signal, *, retrains: bool) -> list[Change]:
-    """Return the changes that following a signal would have told. Raises `UserError`: the model is for another."""
+    """Return the changes that following a signal would have told.
+
+    Raises:
+        UserError: The model is for another signal, or there are too few outcomes to tell.
+    """
     model.check(signal)
     online = OnlineForecaster(model, retrains=retrains, in_background=False)
-    return [
+    changes = [
         change
         for session in signal.sessions
         for t_s, value in zip(session.t_s.tolist(), session.values.tolist(), strict=True)
         for change in online.push(t_s, value)
     ]
+    if online.outcomes < LEAST_OUTCOMES:
+        raise UserError(
+            f"too little data: {online.outcomes} forecasts with a known outcome",
+            where=signal.source,
+            expected=f"{LEAST_OUTCOMES} or more, one each second",
+        )
+    return changes + online.end()

@@ -67,7 +67,7 @@ def make_model(name: str, spec: FeatureSpec, horizon: Horizon) -> Any:  # noqa: 
         return _make(name, spec, horizon)
     except ImportError as error:
         raise UserError(
-            f"needs {error.name or 'a library'}", where=name, hint="pip install 'bentpipe[predict]'"
+            f"needs {(error.name or 'a library').partition('.')[0]}", where=name, hint="pip install 'bentpipe[predict]'"
         ) from None
 
 

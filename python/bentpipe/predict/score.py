@@ -103,7 +103,14 @@ def train(signals: Sequence[Signal], model: str, horizon: Horizon) -> Fitted:
     return fit(signals, [model], horizon)[0]
 
 
-def fit(signals: Sequence[Signal], models: Sequence[str], horizon: Horizon, *, has_slots: bool = True) -> list[Fitted]:
+def fit(
+    signals: Sequence[Signal],
+    models: Sequence[str],
+    horizon: Horizon,
+    *,
+    has_slots: bool = True,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> list[Fitted]:
     """Train several models on the same rows; every file has the same weight. Raises as `train`.
 
     Features of slots need the time of the day in every signal, and `has_slots`: that the models are used on such alone.
@@ -127,7 +134,8 @@ def fit(signals: Sequence[Signal], models: Sequence[str], horizon: Horizon, *, h
     weight = np.concatenate([np.full(len(part), 1 / len(part)) for part in parts if len(part)])
     weight *= len(weight) / weight.sum()
     fitted = []
-    for model in models:
+    for number, model in enumerate(models):
+        on_progress(number / len(models))
         estimator = make_model(model, spec, horizon)
         weights = {"sample_weight": weight} if model in ("xgboost", "ensemble") else {}
         estimator.fit(rows.features, rows.target, **weights)
@@ -139,14 +147,18 @@ def fit(signals: Sequence[Signal], models: Sequence[str], horizon: Horizon, *, h
 
 def _check(signals: Sequence[Signal], parts: Sequence[Rows], horizon: Horizon) -> None:
     where = ", ".join(signal.source for signal in signals[:3])
+    values = np.concatenate([session.values for signal in signals for session in signal.sessions])
+    values = values[np.isfinite(values)]
+    if len(values) and values.max() == values.min():
+        raise UserError(f"every sample is {values[0]:g}", where=where, expected="a signal that changes")
     count = sum(len(part) for part in parts)
     if count < LEAST_ROWS:
         raise UserError(
-            f"too little data: {count} rows of {horizon}", where=where, expected=f"{LEAST_ROWS} or more, without gaps"
+            f"too little data: {count} seconds to train on, with 15 s of history before and a sample {horizon} later",
+            where=where,
+            expected=f"{LEAST_ROWS} or more, without gaps",
+            hint="a longer measurement, or a shorter horizon",
         )
-    values = np.concatenate([session.values for signal in signals for session in signal.sessions])
-    if np.nanmax(values) == np.nanmin(values):
-        raise UserError(f"every sample is {np.nanmax(values):g}", where=where, expected="a signal that changes")
 
 
 def split(signal: Signal, share: float = TRAIN_SHARE) -> tuple[Signal, Signal]:
@@ -192,7 +204,13 @@ def score(
     clocks = [own_clock(signal) if signal.sessions else None for signal in tested]
     scores: list[Score] = []
     for number, horizon in enumerate(horizons):
-        fitted = fit(training, names, horizon, has_slots=all(signal.clock_known for signal in tested))
+        fitted = fit(
+            training,
+            names,
+            horizon,
+            has_slots=all(signal.clock_known for signal in tested),
+            on_progress=lambda done, n=number: on_progress((n + 0.8 * done) / len(horizons)),  # type: ignore[misc]
+        )
         on_progress((number + 0.8) / len(horizons))
         for signal, clock in zip(tested, clocks, strict=True):
             scores += _scores(signal, clock, fitted)

@@ -7,6 +7,7 @@ other. A *throughput* signal is the goodput of each second.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -119,6 +120,12 @@ def read_signal(path: str | Path, target: Target, column: str | None = None) -> 
         raise UserError(f"{target!r} is no target", where="target", expected=" or ".join(TARGETS))
     loaded = _telemetry(path, target, column) or _measured(path, target)
     sessions = on_grid(loaded.t_s, loaded.values)
+    if times := int((np.diff(loaded.t_s) < -STEP_S).sum()):
+        warnings.warn(
+            f"{path}: its clock goes back {times} time{'s' if times > 1 else ''}: each part counts as its own series",
+            UserWarning,
+            stacklevel=2,
+        )
     if not sessions:
         raise UserError("has no two samples within 30 s", where=str(path), expected=f"a series of {target}")
     return Signal(loaded.name, path.name, sessions, loaded.clock_known, loaded.notes)

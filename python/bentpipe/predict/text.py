@@ -23,7 +23,7 @@ def forecast_line(forecast: Forecast | dict[str, float], *, unit: str = "", as_j
 
     Example:
         >>> forecast_line({"from_s": 12.0, "to_s": 27.0, "q05": 20.0, "q50": 31.5, "q95": 60.0}, unit="ms")
-        '00:00:12 to 00:00:27 UTC: 31.5 ms, 90 % in 20.0 to 60.0'
+        '1970-01-01 00:00:12 to 00:00:27 UTC: 31.5 ms, 90 % in 20.0 to 60.0'
     """
     row: dict[str, Any]
     if isinstance(forecast, Forecast):
@@ -34,5 +34,6 @@ def forecast_line(forecast: Forecast | dict[str, float], *, unit: str = "", as_j
         row |= {"from_s": forecast.from_s, "to_s": forecast.to_s}
     else:
         row = forecast
-    times = " to ".join(datetime.fromtimestamp(row[each], UTC).strftime("%H:%M:%S") for each in ("from_s", "to_s"))
-    return f"{times} UTC: {row['q50']:.1f} {unit}, 90 % in {row['q05']:.1f} to {row['q95']:.1f}"
+    begin, end = (datetime.fromtimestamp(row[each], UTC) for each in ("from_s", "to_s"))
+    times = f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC"
+    return f"{times}: {row['q50']:.1f} {unit}, 90 % in {row['q05']:.1f} to {row['q95']:.1f}"
