@@ -74,5 +74,5 @@ def test_interruptions_of_an_oracle_do_not_overlap(leo):
 
 
 def test_too_little_to_learn_from_is_refused():
-    with pytest.raises(UserError, match="too little data"):
+    with pytest.raises(UserError, match="every sample is"):
         learn_path(preset_profile("fibre", 30.0), 20.0)

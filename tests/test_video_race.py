@@ -89,7 +89,7 @@ def test_the_command_prints_rows_and_a_table(tmp_path):
         (("--windows", "1000s"), "no window of 1000 s"),
         (("--scale", "-1"), "0 (as they are) to 1000"),
         (("--later-half",), "has no second half; expected a trace of 1920 s or more"),
-        (("--policy", "mpc-forecast"), "or --train; try policies without it"),
+        (("--policy", "mpc-forecast"), "or others to train on; try policies without it"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(tmp_path, options, message):

@@ -174,4 +174,4 @@ def test_controllers_and_seeds_are_the_simulators(path):
     for option in (("--cc", "bbr"), ("--seeds", "3")):
         done = bentpipe("web", "load", "median", path, "--browser", *option)
         assert done.returncode == 2
-        assert "with --browser the kernel sends" in done.stderr
+        assert "with --browser the kernel or the server's QUIC sends" in done.stderr

@@ -222,8 +222,8 @@ def _forecasts(
             raise UserError(
                 "mpc-forecast has nothing else to train on",
                 where=windows[0].trace,
-                expected=f"a trace of {LEAST_HALVED} windows or more, several traces, or --train",
-                hint="policies without it, as --policy robust-mpc,mpc",
+                expected=f"a trace of {LEAST_HALVED} windows or more, several traces, or others to train on",
+                hint="policies without it, as robust-mpc and mpc",
             )
         step, whole = number, len(folds)
         has_slots = all(trace.clock_known for trace, *_ in parts)
