@@ -142,7 +142,9 @@ def test_samples_are_of_the_flows_direction_also_where_more_goes_the_other_way(p
     for run in (simulated, real):
         assert flow_of(run)["direction"] == "down"
         assert run.samples()["goodput_bytes"].max() in (2000, 2001)  # the answers alone; a FIN counts as a byte
-    assert flow_of(real)["goodput_bps"] == pytest.approx(flow_of(simulated)["goodput_bps"], rel=0.2)
+    real_s, simulated_s = (16_000 / flow_of(run)["goodput_bps"] for run in (real, simulated))
+    # A request that loses its last segment waits for a time-out of 200 ms, perhaps in one world alone.
+    assert real_s == pytest.approx(simulated_s, abs=0.2 * simulated_s + 0.2)
 
 
 def test_a_flow_may_stop_while_its_connections_open(path):
