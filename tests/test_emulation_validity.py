@@ -30,6 +30,13 @@ def run_of(delivered, p50_ms, most_ms, late=0, wakeups_late=0, waited_ms=0.1, wa
     return EmulationResult(done={"relay": relay, "device_drops": [0, 0], "flows": [], "gateway": None})
 
 
+def test_a_path_beside_that_is_late_makes_the_run_invalid():
+    late, in_time = run_of(1000, 0.1, 9.0, late=900), run_of(1000, 0.1, 0.2)
+    assert in_time.why_invalid is None
+    in_time.done["beside"] = late.done["relay"]
+    assert in_time.why_invalid.startswith("on the path beside: 900 of 1000 packets")
+
+
 @pytest.mark.parametrize(("n", "most_late"), [(299, 6), (1000, 15), (1_000_000, 10_164), (10_000_000, 100_518)])
 def test_a_run_is_late_when_its_count_refutes_one_percent(n, most_late):
     """The numbers are those of scipy.stats.binomtest(k, n, 0.01, "greater") at 5 %."""

@@ -12,7 +12,7 @@ from bentpipe.errors import UserError
 from bentpipe.predict.arrays import native_model, to_arrays
 from bentpipe.predict.drift import BLOCK, DriftAlarm
 from bentpipe.predict.horizons import parse_horizon
-from bentpipe.predict.online import TRIAL_S, WAIT_S, OnlineForecaster, _errors, replay
+from bentpipe.predict.online import WAIT_S, OnlineForecaster, _errors, replay
 from bentpipe.predict.score import train
 from bentpipe.predict.signals import PINGS, THROUGHPUT, Session, Signal
 from bentpipe.predict.store import StoredModel, load_model, record_of, save_model
@@ -110,8 +110,8 @@ def test_a_model_that_cannot_be_trained_leaves_the_old_one(model, moved):
     (session,) = moved.sessions
     for t_s, value in zip(session.t_s[:200].tolist(), session.values[:200].tolist(), strict=True):
         online.push(t_s, value)
-    online._train_at_s = session.t_s[200] + TRIAL_S  # after a gap, with too little before it
-    (change,) = online.push(session.t_s[200] + TRIAL_S, 40.0)
+    online._train_at_s = session.t_s[200] + online._trial_s  # after a gap, with too little before it
+    (change,) = online.push(session.t_s[200] + online._trial_s, 40.0)
     assert change.kind == "untrained"
     assert "too little data" in str(change)
     assert online.model is model

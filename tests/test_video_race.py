@@ -11,7 +11,7 @@ from bentpipe.errors import UserError
 from bentpipe.execution.video_forecasts import forecast, train
 from bentpipe.execution.video_gains import summarize
 from bentpipe.execution.video_traces import cut, halves, read_trace
-from bentpipe.execution.videos import race_videos
+from bentpipe.execution.videos import VideoResult, race_videos
 from bentpipe.predict.signals import THROUGHPUT, Session, Signal
 
 
@@ -25,7 +25,7 @@ def trace(folder, name="t.txt", seconds=300, seed=0):
 
 def test_traces_of_seconds_and_of_packets_are_read(tmp_path):
     (tmp_path / "a.txt").write_text("0.0 2.0\n1.0 4.0\n3.0 8.0\n", encoding="utf-8")
-    assert read_trace(tmp_path / "a.txt").sessions[0].values.tolist() == [2.0, 4.0, 4.0]
+    assert read_trace(tmp_path / "a.txt").sessions[0].values.tolist() == [4.0, 8.0, 8.0]
     (tmp_path / "m.trace").write_text("".join(f"{t}\n" for t in range(1, 3001)), encoding="utf-8")
     assert read_trace(tmp_path / "m.trace").sessions[0].values == pytest.approx([12.0] * 3)
 
@@ -37,6 +37,28 @@ def test_windows_have_the_scale_and_dead_ones_are_left_out(tmp_path):
     windows, dead = cut(read_trace(tmp_path / "a.txt"), 0, 240, 4.3, 0.75, 0.05, 0.0)
     assert (len(windows), dead) == (2, 1)
     assert all(np.median(window.mbps) == pytest.approx(0.75 * 4.3) for window in windows)
+
+
+def test_a_rate_holds_from_the_line_before_to_its_own_time(tmp_path):
+    """Pensieve's simulator: `cooked_bw[i]` lasts from `cooked_time[i - 1]` to `cooked_time[i]`."""
+    file = tmp_path / "uneven.txt"
+    file.write_text("0.5 9\n2.5 1\n3.5 4\n6.0 2\n")
+    (session,) = read_trace(file).sessions
+    assert session.values.tolist() == [1, 1, 4, 2, 2, 2]
+
+
+def test_windows_with_a_run_that_is_not_valid_are_left_out_for_all():
+    def result(trace, policy, qoe, *, valid=True):
+        return VideoResult(trace, policy, qoe, 2.0, 0.0, 1, 0.5, 49, valid=valid)
+
+    played = [
+        *(result("a", "robust-mpc", 1.0), result("a", "mpc", 1.5)),
+        *(result("b", "robust-mpc", 9.0), result("b", "mpc", 0.0, valid=False)),
+    ]
+    base, plain = summarize(played)
+    assert (base.n, plain.n) == (1, 1)
+    assert plain.gain_mean.percent == 50.0
+    assert [each.n for each in summarize(played[2:])] == [1, 1]  # nothing else is left
 
 
 def test_no_window_is_in_the_half_that_its_forecasts_are_trained_on(tmp_path):

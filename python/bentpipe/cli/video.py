@@ -123,7 +123,8 @@ def race(
         own["models"] = "--model"
         raise renamed(error, own) from None
     if invalid := sum(not each.valid for each in raced.results):
-        warn(f"{invalid} of {len(raced.results)} Runs are not valid: this machine was too busy")
+        why = "this machine was too busy; the table leaves out their windows"
+        warn(f"{invalid} of {len(raced.results)} Runs are not valid: {why}")
     if as_json:
         print_json({"rows": [each.to_dict() for each in raced.results]})
         return

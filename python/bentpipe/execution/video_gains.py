@@ -64,6 +64,8 @@ class PolicySummary:
 def summarize(results: Sequence[VideoResult]) -> list[PolicySummary]:
     """Return a summary of each policy. Every policy has played the same windows, in the same sequence.
 
+    A window with a Run that is not valid is left out for all of them, unless that leaves none.
+
     Example:
         >>> from bentpipe.execution.videos import VideoResult
         >>> def result(trace, policy, qoe):
@@ -72,6 +74,8 @@ def summarize(results: Sequence[VideoResult]) -> list[PolicySummary]:
         >>> summarize(played)[1].gain_mean.percent
         50.0
     """
+    disturbed = {result.trace for result in results if not result.valid}
+    results = [result for result in results if result.trace not in disturbed] or results
     policies = list(dict.fromkeys(result.policy for result in results))
     own = {policy: [result for result in results if result.policy == policy] for policy in policies}
     qoe = {policy: np.array([result.qoe_mean for result in own[policy]]) for policy in policies}

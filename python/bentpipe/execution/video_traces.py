@@ -146,8 +146,8 @@ def _text(path: Path, head: bytes) -> Floats | None:
     if not (np.isfinite(table).all() and (np.diff(t_s) > 0).all() and (mbps >= 0).all() and t_s[-1] - t_s[0] < 1e6):
         raise UserError("has times that do not rise, or rates below 0", where=str(path), expected="seconds and Mbit/s")
     seconds = np.arange(np.ceil(t_s[-1] - t_s[0]))
-    place = np.searchsorted(t_s - t_s[0], seconds, side="right") - 1
-    held: Floats = mbps[np.clip(place, 0, len(mbps) - 1)]
+    # As in Pensieve's simulator a rate is that of the time up to its own, since the line before; the first has none.
+    held: Floats = mbps[np.searchsorted(t_s - t_s[0], seconds, side="right")]
     return held
 
 

@@ -30,7 +30,7 @@ WAIT_S = 1800.0
 """Time from an alarm to the training [s]: the new model needs samples from after the change. Chosen here."""
 
 TRIAL_S = 600.0
-"""Newest samples that a new model is not trained on, and both are compared on [s]."""
+"""Newest samples that a new model is not trained on, and both are compared on, beside the horizon [s]."""
 
 LEAST_TRIALS = 30
 """Fewest outcomes to compare two models on."""
@@ -83,6 +83,8 @@ class OnlineForecaster:
         self._alarm = DriftAlarm()
         step_s = model.record.features.step_s
         self._samples: deque[tuple[float, float]] = deque(maxlen=round(LONGEST_S / step_s) * 4)
+        #: Newest time that a new model is not trained on [s]; outcomes are known a horizon later.
+        self._trial_s = TRIAL_S + model.horizon.length_s
         self._train_at_s: float | None = None
         self._executor: Executor | None = ThreadPoolExecutor(1, "retraining") if retrains and in_background else None
         self._training: Future[StoredModel] | None = None
@@ -138,7 +140,7 @@ class OnlineForecaster:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _retrain(self, t_s: float) -> list[Change]:
-        signal = self._signal(t_s - TRIAL_S)
+        signal = self._signal(t_s - self._trial_s)
         old = self.model
         if self._executor is not None:
             self._training = self._executor.submit(_train, signal, old)
@@ -163,7 +165,7 @@ class OnlineForecaster:
             return Change(t_s, "untrained", math.nan, math.nan, str(error).partition("\n")[0])
         both = self.model, new
         floor = max(each.record.features.floor for each in both)
-        old, challenger = (_errors(each, self._samples, t_s - TRIAL_S, floor) for each in both)
+        old, challenger = (_errors(each, self._samples, t_s - self._trial_s, floor) for each in both)
         if len(old) < LEAST_TRIALS or len(challenger) < LEAST_TRIALS:
             return Change(t_s, "untrained", math.nan, math.nan, f"only {len(challenger)} outcomes to compare it on")
         before, after = float(np.mean(old)), float(np.mean(challenger))

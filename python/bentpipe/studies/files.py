@@ -11,20 +11,7 @@ from bentpipe.records import Items, Name, Record, Text
 from bentpipe.studies.fields import Counterfactuals, FieldRunS, Hours, Orders, PathText, PingS, TestS, Texts, WarmupS
 from bentpipe.studies.multi_access_file import MultiAccess, MultiAccessKernel
 from bentpipe.studies.scenario import Count, HostEntry, PlaceEntry, PublishedFile, RunS, StudyFile, Utc, WindowsEntry
-from bentpipe.studies.t3p_files import (
-    T3pAbr,
-    T3pBbr2Grid,
-    T3pCc,
-    T3pFairness,
-    T3pHandovers,
-    T3pLatency,
-    T3pOrientation,
-    T3pPath,
-    T3pPredictors,
-    T3pSpikes,
-    T3pTerminals,
-    T3pUplink,
-)
+from bentpipe.studies.t3p_files import FILES as T3P_FILES
 
 
 class TwoStreamPath(Record):
@@ -308,19 +295,7 @@ FILES: Mapping[str, type[StudyFile]] = {
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
         *(MultiAccess, MultiAccessKernel, SatGuard),
-        *(
-            T3pTerminals,
-            T3pBbr2Grid,
-            T3pCc,
-            T3pFairness,
-            T3pHandovers,
-            T3pLatency,
-            T3pOrientation,
-            T3pPath,
-            T3pPredictors,
-            T3pAbr,
-        ),
-        *(T3pSpikes, T3pUplink),
+        *T3P_FILES,
     )
 }
 """Record of each file by the file's name without its ending."""

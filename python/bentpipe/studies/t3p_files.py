@@ -281,3 +281,20 @@ class T3pSpikes(WindowsFile):
     """``studies/t3p-spikes.toml``."""
 
     FILE: ClassVar[str] = "studies/t3p-spikes.toml"
+
+
+FILES = (
+    T3pTerminals,
+    T3pUplink,
+    T3pBbr2Grid,
+    T3pCc,
+    T3pFairness,
+    T3pLatency,
+    T3pOrientation,
+    T3pPath,
+    T3pPredictors,
+    T3pAbr,
+    T3pHandovers,
+    T3pSpikes,
+)
+"""Every record of a file."""

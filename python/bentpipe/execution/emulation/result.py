@@ -140,8 +140,15 @@ class EmulationResult:
         return [f"{number} {text}" for number, text in causes if number]
 
     def _lateness(self) -> list[str]:
-        """Describe lateness of the relay that makes the Run invalid."""
-        relay = (self.done or {})["relay"]
+        """Describe lateness of the relays that makes the Run invalid."""
+        done = self.done or {}
+        reasons = self._lateness_of(done["relay"])
+        if beside := done.get("beside"):
+            reasons += [f"on the path beside: {reason}" for reason in self._lateness_of(beside)]
+        return reasons
+
+    @staticmethod
+    def _lateness_of(relay: Mapping[str, Any]) -> list[str]:
         packets = ("packets", relay["late"], relay["lateness_n"], relay["lateness_max_ms"])
         wakeups = ("wake-ups of the relay", relay["wakeups_late"], relay["wakeups"], relay["wakeup_max_ms"])
         reasons = []

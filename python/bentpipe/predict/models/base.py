@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def check_weights(weights: ArrayLike | None, features: Floats) -> Floats | None:
     return checked
 
 
-class PointEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PointEstimator(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A point prediction, to which the quantiles of its errors in training are added.
 
     A subclass has ``_learn(X, y)`` and ``_point(X)``.
@@ -53,8 +54,9 @@ class PointEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _learn(self, features: Floats, target: Floats) -> None:
         """Learn; without it there is nothing to learn but the errors."""
 
+    @abstractmethod
     def _point(self, features: Floats) -> Floats:
-        raise NotImplementedError
+        """Return the point predictions, shape (n,)."""
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's type
         """Return scikit-learn's tags: baselines score poorly on its data."""

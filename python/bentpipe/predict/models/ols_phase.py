@@ -58,11 +58,17 @@ class OlsPhase(PointEstimator):
 
         check_is_fitted(self)
         features = validate_data(self, X, reset=False, dtype=np.float64)
-        phase = np.minimum(self._phases(features), len(self.weights_) - 1)
-        weights = self.weights_[phase]
-        point = (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
-        quantiles: Floats = point[:, None] + self.errors_[phase]
+        quantiles: Floats = self._point(features)[:, None] + self.errors_[self._known_phases(features)]
         return quantiles
+
+    def _point(self, features: Floats) -> Floats:
+        weights = self.weights_[self._known_phases(features)]
+        point: Floats = (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
+        return point
+
+    def _known_phases(self, features: Floats) -> NDArray[np.int64]:
+        """Return the phases of rows; those that training did not see count as the last."""
+        return np.minimum(self._phases(features), len(self.weights_) - 1)
 
     def _phases(self, features: Floats) -> NDArray[np.int64]:
         if self.phase_column is None:
