@@ -1,0 +1,125 @@
+"""The file of a host: what experiments may do at its node. It stays at the node and wins over the orchestrator."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_network
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bentpipe.errors import UserError, shown
+from bentpipe.records import Items, Record
+from bentpipe.testbed.schemas.quantities import BitRate, ByteBudget, Duration
+
+SCHEMA = "bentpipe.policy/1"
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)\Z")
+RunnerName = Literal["process", "bubblewrap", "docker"]
+
+
+class Sharing(Record):
+    """What others may see of the node."""
+
+    telemetry: bool = True
+    """The terminal's telemetry, live and beside each run."""
+    obstruction_maps: bool = True
+    """The terminal's obstruction maps."""
+    place_blur_km: float = Field(default=1.0, ge=0.1, le=500)
+    """How far the published place may be from the true one [km]."""
+
+
+class ScavengerLevels(Record):
+    """When the household's traffic makes the node yield."""
+
+    enabled: bool = True
+    """Whether it yields at all."""
+    down: BitRate = 500_000
+    """Least residual towards the household."""
+    up: BitRate = 200_000
+    """Least residual from the household."""
+    own_share: float = Field(default=0.1, ge=0, le=1)
+    """Least residual as a share of the experiment's own traffic."""
+    quiet: Duration = 60.0
+    """Time below these levels before an experiment may run again."""
+
+
+class HostPolicy(Record):
+    r"""Limits that a host sets for its node.
+
+    Example:
+        >>> policy = HostPolicy.from_yaml("schema: bentpipe.policy/1\nhours: ['22:00-06:30']", "file")
+        >>> policy.allows_at(minute_of_day=23 * 60), policy.allows_at(minute_of_day=12 * 60)
+        (True, False)
+    """
+
+    schema_name: Literal["bentpipe.policy/1"] = Field(alias="schema")
+    """Format of the file."""
+    paused: bool = False
+    """Whether nothing runs."""
+    hours: Items[str] = ()
+    """Local times of day at which experiments may run, as ``22:00-06:30``; default: all day."""
+    bytes: Items[ByteBudget] = ()
+    """Budgets; each one holds."""
+    rate: BitRate | None = None
+    """Highest rate of an experiment in each direction."""
+    max_parallel: int = Field(default=4, ge=1, le=32)
+    """Experiments of class ``normal`` at a time."""
+    runners: Items[RunnerName] = ("docker", "bubblewrap")
+    """Runners that may be used, in this order."""
+    builtins: Items[str] | None = None
+    """Built-in experiments that may run; default: all."""
+    images: Literal["none", "signed", "reviewed"] = "reviewed"
+    """Containers that may run: none; those with a signature of `signers`; those that the testbed reviewed."""
+    signers: Items[str] = ()
+    """Public keys (Ed25519, base64) for ``signed``."""
+    kernel: Items[str] = ("cc.set", "qdisc.set", "sysctl.set", "offload.set", "counters", "reset")
+    """Verbs of the kernel service that experiments may use."""
+    captures: bool = True
+    """Whether packets may be captured: only those of experiments ever are."""
+    reach_private: Items[str] = ()
+    """Private networks that experiments may reach, as ``192.168.7.0/24``; default: none, neither terminal nor home."""
+    feed_urls: Items[str] = ()
+    """URLs that feeds of triggers may ask, as of the weather."""
+    triggers: bool = True
+    """Whether triggers may start experiments."""
+    share: Sharing = Sharing()
+    """What others may see."""
+    scavenger: ScavengerLevels = ScavengerLevels()
+    """When the node yields."""
+    disk_bytes: int = Field(default=5_000_000_000, ge=100_000_000)
+    """Disk for calendar, results that wait, and telemetry [bytes]."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for hours in self.hours:
+            if _HOURS.match(hours) is None:
+                raise UserError(shown(hours), where="hours", expected="HH:MM-HH:MM")
+        for network in self.reach_private:
+            try:
+                ip_network(network)
+            except ValueError as error:
+                raise UserError(f"{shown(network)}: {error}", where="reach_private", expected="a network") from None
+        if self.images == "signed" and not self.signers:
+            raise UserError("images signed without signers", expected="public keys in signers")
+        return self
+
+    @classmethod
+    def from_yaml(cls, text: str, where: str) -> Self:
+        """Make it of a file's text; `where` names the file. Raises `UserError`."""
+        from bentpipe.testbed.schemas.yaml_text import parse_yaml
+
+        return cls.check(parse_yaml(text, where), where)
+
+    def allows_at(self, minute_of_day: int) -> bool:
+        """Return whether experiments may run at a local minute of the day (0 to 1439)."""
+        if not self.hours:
+            return True
+        for hours in self.hours:
+            match = _HOURS.match(hours)
+            if match is None:
+                continue
+            begin, end = int(match[1]) * 60 + int(match[2]), int(match[3]) * 60 + int(match[4])
+            inside = begin <= minute_of_day < end if begin < end else minute_of_day >= begin or minute_of_day < end
+            if inside:
+                return True
+        return False
