@@ -94,7 +94,7 @@ class TracerouteArguments(Arguments):
 
 
 class IrttArguments(Arguments):
-    """Round trips and one-way delays with irtt."""
+    """RTTs and one-way delays with irtt."""
 
     needs_server: ClassVar[bool] = True
     every: Duration = 0.02
@@ -130,7 +130,7 @@ class Iperf3Arguments(Arguments):
     controller: str | None = Field(default=None, pattern=r"^[a-z0-9_-]{1,15}$")
     """Congestion controller of TCP; default: the sender's."""
     omit: float = Field(default=0.0, ge=0, le=60)
-    """Seconds at the beginning that iperf3 leaves out of its sums."""
+    """Seconds at the start that iperf3 leaves out of its sums."""
     interval: float = Field(default=1.0, ge=0.1, le=60)
     """Length of an interval in the result [s]."""
 
