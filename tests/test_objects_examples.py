@@ -18,6 +18,7 @@ MODULES = [
     "bentpipe.errors",
     "bentpipe.experiments.hook_traces",
     "bentpipe.measurements.probing.reflector",
+    "bentpipe.testbed.agent.signals.dry_run",
 ]
 
 NOT_RUN = {

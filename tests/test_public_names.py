@@ -72,6 +72,8 @@ COMMANDS = {
     "sky": "sky",
     "study list": "list_studies",
     "study run": "run_study",
+    "trigger signals": "trigger_signals",
+    "trigger test": "dry_run_trigger",
     "tune": "Experiment.tune",
     "validate": "validate",
     "video race": "race_videos",

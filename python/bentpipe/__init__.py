@@ -11,6 +11,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `load_page`, `page_objects`: web pages over paths. `video_call`: a video call. `race_videos`: adaptive video.
 - `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
+- `dry_run_trigger`, `trigger_signals`: when would a condition on live signals have fired?
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.video import race_videos
     from bentpipe.objects.web import load_page, page_objects
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
+    from bentpipe.testbed.agent.signals.dry_run import dry_run_trigger, trigger_signals
 
 #: Public name → the module it lives in.
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
     "check_kernel": "bentpipe.objects.machine",
     "constellations": "bentpipe.objects.catalogue",
     "controllers": "bentpipe.objects.catalogue",
+    "dry_run_trigger": "bentpipe.testbed.agent.signals.dry_run",
     "finish_probe": "bentpipe.objects.probing",
     "handover_model": "bentpipe.objects.prediction",
     "list_studies": "bentpipe.objects.workflows",
@@ -92,6 +95,7 @@ _HOMES = {
     "serving": "bentpipe.objects.serving",
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
+    "trigger_signals": "bentpipe.testbed.agent.signals.dry_run",
     "validate": "bentpipe.objects.workflows",
     "video_call": "bentpipe.objects.call",
 }
@@ -116,6 +120,7 @@ __all__ = [
     "check_kernel",
     "constellations",
     "controllers",
+    "dry_run_trigger",
     "finish_probe",
     "handover_model",
     "list_studies",
@@ -138,6 +143,7 @@ __all__ = [
     "serving",
     "sites",
     "sky",
+    "trigger_signals",
     "validate",
     "video_call",
 ]

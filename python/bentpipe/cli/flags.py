@@ -57,6 +57,8 @@ FLAGS = {
     "queues": "--aqm",
     "quick": "--quick",
     "recovery": "--recovery",
+    "run_bytes": "--run-bytes",
+    "run_seconds": "--run-seconds",
     "scheme": "--cc",
     "schemes": "--cc",
     "seed": "--seed",

@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import analyze, aware, catalogue, dish, kernel, network, predict, probe, profile, study, video, web
+from bentpipe.cli import (
+    analyze,
+    aware,
+    catalogue,
+    dish,
+    kernel,
+    network,
+    predict,
+    probe,
+    profile,
+    study,
+    trigger,
+    video,
+    web,
+)
 from bentpipe.cli.call import call
 from bentpipe.cli.compare import compare
 from bentpipe.cli.demo import demo
@@ -75,6 +89,7 @@ app.add_typer(analyze.app, name="analyze")
 app.add_typer(predict.app, name="predict")
 app.add_typer(video.app, name="video")
 app.add_typer(aware.app, name="aware")
+app.add_typer(trigger.app, name="trigger")
 app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)

@@ -35,7 +35,8 @@ class Trigger:
 
     Attributes:
         expression: The compiled condition.
-        evaluations, missing, firings: Counts; `missing`: windows without a sample that was needed, which do not hold.
+        evaluations, missing, holding, firings: Counts; `missing`: windows without a sample that was needed, which do
+            not hold; `holding`: windows in which the condition held.
 
     Example:
         >>> trigger = Trigger("rtt > 2 * mean(rtt, 3)", window_s=1.0)
@@ -74,6 +75,7 @@ class Trigger:
         self.cooldown_s = cooldown_s
         self.evaluations = 0
         self.missing = 0
+        self.holding = 0
         self.firings = 0
         self._windows = Windows(self.expression.signals, self.expression.longest, window_s)
         self._held = 0
@@ -88,6 +90,13 @@ class Trigger:
         """Let time pass without samples, so that the last window ends."""
         first = self._first(t_s)
         return self._closed(self._windows.advance(t_s), can_fire=first is None) or first
+
+    def restart(self, shift_s: float = 0.0) -> None:
+        """Forget all windows: the clock was set by `shift_s`. Counts stay, and the pause after a firing goes on."""
+        self._windows = Windows(self.expression.signals, self.expression.longest, self.window_s)
+        self._held = 0
+        if self._last_s is not None:
+            self._last_s += shift_s
 
     def _first(self, t_s: float) -> Firing | None:
         """Evaluate the oldest window that ends by `t_s`: those after it have no samples."""
@@ -104,6 +113,8 @@ class Trigger:
         holds = evaluate(self.expression, self._windows)
         if holds is None:
             self.missing += 1
+        elif holds:
+            self.holding += 1
         self._held = self._held + 1 if holds else 0
         t_s = self._windows.end_s
         if self._held != self.for_windows or not can_fire:
