@@ -1,0 +1,184 @@
+"""Control groups of runs, version 1 or 2, below the agent's own: limits on the agent hold for its runs too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from bentpipe.testbed.runners.request import Limits
+
+ROOT = Path("/sys/fs/cgroup")
+CONTROLLERS = ("memory", "pids", "cpu")
+PERIOD_US = 100_000
+"""Period of the processor quota [µs]: the kernel's default."""
+
+REMOVE_S = 5.0
+"""Time to wait for the last processes of a group to go [s]."""
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """A group, in one folder (version 2) or in one for each controller (version 1)."""
+
+    name: str
+    folders: dict[str, Path]
+    """Folder by controller; the same one for all in version 2."""
+
+    version: int
+
+    @property
+    def join_files(self) -> list[str]:
+        """Files that a process writes 0 to, to join."""
+        return sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits. Raises `OSError`."""
+        memory, pids, cpu = (self.folders[each] for each in CONTROLLERS)
+        if self.version == 1:
+            _write(memory / "memory.limit_in_bytes", limits.memory_bytes)
+            with contextlib.suppress(OSError):  # a kernel without accounting of swap
+                _write(memory / "memory.memsw.limit_in_bytes", limits.memory_bytes)
+            if limits.cpus is not None:
+                _write(cpu / "cpu.cfs_period_us", PERIOD_US)
+                _write(cpu / "cpu.cfs_quota_us", int(limits.cpus * PERIOD_US))
+        else:
+            _write(memory / "memory.max", limits.memory_bytes)
+            with contextlib.suppress(OSError):
+                _write(memory / "memory.swap.max", 0)
+            with contextlib.suppress(OSError):  # Linux 4.19: the whole run is killed, not one of its processes
+                _write(memory / "memory.oom.group", 1)
+            if limits.cpus is not None:
+                _write(cpu / "cpu.max", f"{int(limits.cpus * PERIOD_US)} {PERIOD_US}")
+        _write(pids / "pids.max", limits.pids)
+
+    @property
+    def memory_events(self) -> str:
+        """File with a line ``oom_kill N``."""
+        return str(self.folders["memory"] / ("memory.oom_control" if self.version == 1 else "memory.events"))
+
+    def oom_kills(self) -> int:
+        """Return how many processes the kernel killed for want of memory."""
+        return _field(Path(self.memory_events), "oom_kill")
+
+    def forks_refused(self) -> int:
+        """Return how often the limit on processes refused one."""
+        return _field(self.folders["pids"] / "pids.events", "max")
+
+    def peak_memory_bytes(self) -> int | None:
+        """Return the largest use of memory; None: this kernel does not count it."""
+        name = "memory.max_usage_in_bytes" if self.version == 1 else "memory.peak"
+        try:
+            return int((self.folders["memory"] / name).read_text())
+        except OSError:
+            return None
+
+    def remove(self) -> None:
+        """Kill what is left in the group and remove it."""
+        deadline = time.monotonic() + REMOVE_S
+        for folder in dict.fromkeys(self.folders.values()):
+            while folder.is_dir():
+                _kill(folder)
+                try:
+                    folder.rmdir()
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.005)
+
+
+def _kill(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), 9)
+
+
+def _write(path: Path, value: int | str) -> None:
+    path.write_text(str(value), encoding="ascii")
+
+
+def _field(path: Path, name: str) -> int:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), 0)
+
+
+def own_folders(root: Path = ROOT, membership: str | None = None) -> tuple[int, dict[str, Path]] | None:
+    """Return the version and this process's folder for each controller; None: they are not all mounted.
+
+    Args:
+        root: Where the groups are mounted.
+        membership: Text of /proc/self/cgroup; None: this process's.
+    """
+    lines = (Path("/proc/self/cgroup").read_text() if membership is None else membership).splitlines()
+    places = {}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        places.update(dict.fromkeys(controllers.split(",") if controllers else [""], path.lstrip("/")))
+    unified = root / places.get("", "")
+    if (unified / "cgroup.controllers").is_file():
+        present = (unified / "cgroup.controllers").read_text().split()
+        if all(each in present for each in CONTROLLERS):
+            return 2, dict.fromkeys(CONTROLLERS, unified)
+    folders = {each: root / each / places.get(each, "") for each in CONTROLLERS}
+    if all((folder / "cgroup.procs").is_file() for folder in folders.values()):
+        return 1, folders
+    return None
+
+
+def new_cgroup(name: str) -> Cgroup | None:
+    """Make a group for a run; None: this process may not, or the machine has none.
+
+    In version 2 only a group without processes of its own may have limited groups below it: the agent's unit needs
+    ``Delegate=yes`` and ``DelegateSubgroup=`` (systemd 254).
+    """
+    own = own_folders()
+    if own is None:
+        return None
+    version, parents = own
+    if version == 2:
+        parents = {each: _home(folder) for each, folder in parents.items()}
+        try:
+            _write(parents["memory"] / "cgroup.subtree_control", " ".join(f"+{each}" for each in CONTROLLERS))
+        except OSError:
+            return None
+    group = Cgroup(name, {each: folder / name for each, folder in parents.items()}, version)
+    try:
+        for folder in dict.fromkeys(group.folders.values()):
+            folder.mkdir()
+    except OSError:
+        with contextlib.suppress(OSError):
+            group.remove()
+        return None
+    return group
+
+
+def _home(folder: Path) -> Path:
+    """Return where groups of version 2 may be made: beside the agent's own; the root may have processes of its own."""
+    return folder if folder == ROOT else folder.parent
+
+
+def sweep_cgroups(tag: str, keep: Collection[str]) -> list[str]:
+    """Kill and remove the groups whose names start with `tag`, except those in `keep`; return their names."""
+    own = own_folders()
+    if own is None:
+        return []
+    version, folders = own
+    parents = {each: _home(folder) if version == 2 else folder for each, folder in folders.items()}
+    names = {name for parent in set(parents.values()) for name in _children(parent, tag)} - set(keep)
+    for name in names:
+        Cgroup(name, {each: parent / name for each, parent in parents.items()}, version).remove()
+    return sorted(names)
+
+
+def _children(parent: Path, tag: str) -> list[str]:
+    return [entry.name for entry in parent.iterdir() if entry.name.startswith(tag) and entry.is_dir()]

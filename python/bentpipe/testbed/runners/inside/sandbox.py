@@ -1,0 +1,73 @@
+"""The view of the file system in the process runner: everything read-only but the output and a private /tmp."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe.testbed.namespaces import linux
+
+if TYPE_CHECKING:
+    from bentpipe.testbed.runners.inside.spec import Order
+
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
+"""Folders that are empty, private and limited in size inside."""
+
+COVERED = ("/run",)
+"""Folders that are empty inside: they hold the sockets of the machine's services."""
+
+INPUTS = "/tmp/inputs"
+"""Where the process runner puts the inputs."""
+
+
+def private_mounts() -> None:
+    """Keep the mounts of this process from the machine, and show the processes of its PID namespace in /proc.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    linux.mount("", "/", "", linux.MS_REC | linux.MS_PRIVATE)
+    linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+
+
+def enter_view(order: Order) -> None:
+    """Mount the program's view. Raises `OSError`."""
+    resolv_conf = os.path.realpath("/etc/resolv.conf")
+    # Opened before the folders above them are covered, mounted by their descriptors afterwards.
+    output = os.open(order.output, os.O_PATH | os.O_DIRECTORY)
+    inputs = {name: os.open(path, os.O_PATH) for name, path in order.inputs.items()}
+    names = order.resolv_conf and os.open(order.resolv_conf, os.O_PATH)
+    linux.set_read_only("/", True, recursive=True)
+    for folder in SCRATCH:
+        if Path(folder).is_dir() and not Path(folder).is_symlink():
+            _cover(folder, f"mode=1777,size={max(order.scratch_bytes, 4096)},nr_inodes=65536")
+    for folder in (*COVERED, *order.hidden):
+        if Path(folder).is_dir():
+            _cover(folder, "mode=755,size=65536,nr_inodes=64")
+    if inputs:
+        Path(INPUTS).mkdir(mode=0o755)
+        for name, descriptor in inputs.items():
+            _bind_file(descriptor, f"{INPUTS}/{name}")
+    if names:
+        _bind_file(names, resolv_conf)
+    Path(order.output).mkdir(parents=True, exist_ok=True)
+    linux.mount(f"/proc/self/fd/{output}", order.output, "", linux.MS_BIND)
+    linux.set_read_only(order.output, False, recursive=False)
+    for folder in (*COVERED, *order.hidden):
+        if Path(folder).is_dir():
+            linux.set_read_only(folder, True, recursive=False)
+    for descriptor in (output, *inputs.values(), *([names] if names else ())):
+        os.close(descriptor)
+
+
+def _cover(folder: str, options: str) -> None:
+    linux.mount("tmpfs", folder, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
+
+
+def _bind_file(descriptor: int, target: str) -> None:
+    if not Path(target).exists():
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).touch()
+    linux.mount(f"/proc/self/fd/{descriptor}", target, "", linux.MS_BIND)
+    linux.set_read_only(target, True, recursive=False)
