@@ -6,6 +6,9 @@ import subprocess
 import pytest
 from emulation import dumbbell_path, require_emulation
 from hypothesis import HealthCheck, settings
+from testbed_fixtures import anyio_backend, database_url, postgresql
+
+__all__ = ["anyio_backend", "database_url", "postgresql"]  # fixtures of the testbed's tests
 
 # Tests run beside each other: threads of a library that wait for each other would take all processors.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -19,6 +19,8 @@ MODULES = [
     "bentpipe.experiments.hook_traces",
     "bentpipe.measurements.probing.reflector",
     "bentpipe.testbed.agent.signals.dry_run",
+    "bentpipe.testbed.client",
+    "bentpipe.testbed.orchestrator.starting",
 ]
 
 NOT_RUN = {

@@ -74,6 +74,8 @@ COMMANDS = {
     "study run": "run_study",
     "trigger signals": "trigger_signals",
     "trigger test": "dry_run_trigger",
+    "testbed token": "TestbedClient.make_token",
+    "testbed up": "serve_testbed",
     "tune": "Experiment.tune",
     "validate": "validate",
     "video race": "race_videos",

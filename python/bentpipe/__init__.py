@@ -12,6 +12,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `dry_run_trigger`, `trigger_signals`: when would a condition on live signals have fired?
+- `serve_testbed`, `TestbedClient`: experiments on nodes behind terminals.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from bentpipe.objects.web import load_page, page_objects
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
     from bentpipe.testbed.agent.signals.dry_run import dry_run_trigger, trigger_signals
+    from bentpipe.testbed.client import TestbedClient
+    from bentpipe.testbed.orchestrator.starting import serve_testbed
 
 #: Public name → the module it lives in.
 _HOMES = {
@@ -68,6 +71,7 @@ _HOMES = {
     "Reflector": "bentpipe.measurements.probing.reflector",
     "Run": "bentpipe.objects.run",
     "RunSet": "bentpipe.objects.run_set",
+    "TestbedClient": "bentpipe.testbed.client",
     "__version__": "bentpipe._native",
     "check_kernel": "bentpipe.objects.machine",
     "constellations": "bentpipe.objects.catalogue",
@@ -92,6 +96,7 @@ _HOMES = {
     "race_videos": "bentpipe.objects.video",
     "score_predictors": "bentpipe.objects.prediction",
     "serve_awareness": "bentpipe.aware.running",
+    "serve_testbed": "bentpipe.testbed.orchestrator.starting",
     "serving": "bentpipe.objects.serving",
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
@@ -115,6 +120,7 @@ __all__ = [
     "Reflector",
     "Run",
     "RunSet",
+    "TestbedClient",
     "UserError",
     "__version__",
     "check_kernel",
@@ -140,6 +146,7 @@ __all__ = [
     "run_study",
     "score_predictors",
     "serve_awareness",
+    "serve_testbed",
     "serving",
     "sites",
     "sky",

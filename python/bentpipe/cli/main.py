@@ -20,6 +20,7 @@ from bentpipe.cli import (
     probe,
     profile,
     study,
+    testbed,
     trigger,
     video,
     web,
@@ -90,6 +91,7 @@ app.add_typer(predict.app, name="predict")
 app.add_typer(video.app, name="video")
 app.add_typer(aware.app, name="aware")
 app.add_typer(trigger.app, name="trigger")
+app.add_typer(testbed.app, name="testbed")
 app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)

@@ -3,6 +3,6 @@
 - `experiment`: the file of an experiment. `policy`: the file of a host.
 - `builtins`: arguments of the built-in experiments. `work`: an experiment for one node, as an agent gets it.
 - `agent_protocol`: requests and answers between agent and orchestrator. `desired`: a node's whole wanted state.
-- `states`: states of a run. `views`: answers of the user's interface. `problem`: errors (RFC 9457).
+- `states`: states of a run. `views`, `experiment_views`: the user's interface. `problem`: errors (RFC 9457).
 - `quantities`, `identifiers`, `yaml_text`: durations and sizes, names and ids, YAML without its traps.
 """

@@ -1,0 +1,111 @@
+"""``bentpipe testbed``: the orchestrator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import options
+
+app = typer.Typer(no_args_is_help=True, help="Run the orchestrator of a testbed, make tokens.")
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of keys, database and store. [default: ~/.local/share/bentpipe/testbed]", show_default=False
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(help="Address of the orchestrator. [default: http://127.0.0.1:8791]", show_default=False),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(help="The user's token. [default: $BENTPIPE_TESTBED_TOKEN]", show_default=False),
+]
+
+
+@app.command()
+def up(
+    home: Home = None,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="sqlite:///FILE or postgresql+asyncpg://… [default: in --home]", show_default=False
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|s3://…", help="Where results go. [default: in --home]", show_default=False),
+    ] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for users.")] = "127.0.0.1:8791",
+    agents: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for nodes (TLS).")] = "127.0.0.1:8792",
+    public: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="Name by which nodes reach it. [default: of --agents]", show_default=False),
+    ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A proxy that ends the nodes' TLS and sends Client-Cert. [default: none]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run the orchestrator until Ctrl-C. At the first start it prints an admin's token, once.
+
+    Example: bentpipe testbed up --agents 0.0.0.0:8792 --public testbed.example.org
+    """
+    from bentpipe.cli.console import flush, say
+    from bentpipe.testbed.orchestrator.starting import serve_testbed
+
+    def ready(running: object) -> None:
+        for line in running.lines():  # type: ignore[attr-defined]
+            say(line)
+        flush()
+
+    serve_testbed(
+        home=home, db=db, store=store, listen=listen, agents=agents, public=public, proxy=proxy, on_ready=ready
+    )
+
+
+@app.command()
+def token(
+    role: Annotated[str, typer.Option(help="node, viewer, experimenter, host, reviewer or admin.")],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the user, or of the node. [default: any node]", show_default=False)
+    ] = None,
+    home: Home = None,
+    url: Url = None,
+    user_token: Annotated[
+        str | None, typer.Option("--token", help="An admin's token. [default: that of --home]", show_default=False)
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a token, and print it once; for a node: the whole command that joins it, valid for an hour.
+
+    Example: bentpipe testbed token --role node --name attic
+    """
+    from bentpipe.cli.console import print_json, say
+    from bentpipe.errors import UserError
+    from bentpipe.testbed.client import TestbedClient
+    from bentpipe.testbed.orchestrator.defaults import admin_file
+
+    client = TestbedClient(url, user_token, admin_file(home))
+    if role == "node":
+        joining = client.make_join_token(name=name)
+        if as_json:
+            print_json(joining.to_dict())
+        else:
+            say(joining.command)
+        return
+    if name is None:
+        raise UserError("none", where="name", expected="the name of the user")
+    made = client.make_token(name, role)
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        say(made.token)

@@ -1,0 +1,1 @@
+"""The database: tables, connections to SQLite and PostgreSQL, migrations."""

@@ -1,0 +1,45 @@
+"""All tables; who imports this module has the whole metadata."""
+
+from bentpipe.testbed.orchestrator.database.base import Table
+from bentpipe.testbed.orchestrator.database.calendar import (
+    ALL_LANES,
+    BookingRow,
+    ExperimentRow,
+    PlanRow,
+    RunEndRow,
+    RunRow,
+)
+from bentpipe.testbed.orchestrator.database.files import ChangeRow, ImageRow, ProfileRow
+from bentpipe.testbed.orchestrator.database.nodes import (
+    BootRow,
+    FiringRow,
+    NodeRow,
+    RunEventRow,
+    TriggerRow,
+    UploadRow,
+)
+from bentpipe.testbed.orchestrator.database.people import AuditRow, IdempotencyRow, JoinTokenRow, TokenRow, UserRow
+
+__all__ = [
+    "ALL_LANES",
+    "AuditRow",
+    "BookingRow",
+    "BootRow",
+    "ChangeRow",
+    "ExperimentRow",
+    "FiringRow",
+    "IdempotencyRow",
+    "ImageRow",
+    "JoinTokenRow",
+    "NodeRow",
+    "PlanRow",
+    "ProfileRow",
+    "RunEndRow",
+    "RunEventRow",
+    "RunRow",
+    "Table",
+    "TokenRow",
+    "TriggerRow",
+    "UploadRow",
+    "UserRow",
+]

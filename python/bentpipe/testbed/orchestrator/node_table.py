@@ -1,0 +1,115 @@
+"""Nodes in memory: what a heartbeat needs, without a query. A commit updates it, and a poll."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from bentpipe.testbed.orchestrator.database.tables import NodeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+@dataclass(slots=True)
+class KnownNode:
+    """A node.
+
+    Attributes:
+        node: Id.
+        name: Name.
+        role: Role.
+        active: Whether it may call.
+        key_hash: Hash of its public key.
+        older_key_hash: Hash of the key before, until the new one is used.
+        version: Version of its wanted state.
+        boot_id: Id of the agent's newest start.
+        next_seq: Number of the first event of that start that has not arrived; None: unknown here.
+    """
+
+    node: str
+    name: str
+    role: str
+    active: bool
+    key_hash: str
+    older_key_hash: str | None
+    version: int
+    boot_id: str | None
+    next_seq: int | None = None
+
+
+_COLUMNS = (
+    NodeRow.id,
+    NodeRow.name,
+    NodeRow.role,
+    NodeRow.state,
+    NodeRow.key_hash,
+    NodeRow.older_key_hash,
+    NodeRow.version,
+    NodeRow.boot_id,
+)
+
+
+@dataclass
+class NodeTable:
+    """All nodes, by id."""
+
+    _nodes: dict[str, KnownNode] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self._nodes)
+
+    def get(self, node: str) -> KnownNode | None:
+        """Return a node; None: unknown."""
+        return self._nodes.get(node)
+
+    async def load(self, connection: AsyncConnection, nodes: Collection[str] | None = None) -> None:
+        """Read nodes from the database; None: all."""
+        statement = select(*_COLUMNS)
+        if nodes is not None:
+            statement = statement.where(NodeRow.id.in_(nodes))
+        rows = (await connection.execute(statement)).all()
+        present = set()
+        for row in rows:
+            present.add(row.id)
+            self._set(row)
+        if nodes is None:
+            for gone in self._nodes.keys() - present:
+                del self._nodes[gone]
+
+    def _set(self, row: Any) -> None:  # noqa: ANN401 - a row
+        known = self._nodes.get(row.id)
+        next_seq = known.next_seq if known is not None and known.boot_id == row.boot_id else None
+        version = max(row.version, known.version) if known is not None else row.version
+        self._nodes[row.id] = KnownNode(
+            row.id,
+            row.name,
+            row.role,
+            row.state == "active",
+            row.key_hash,
+            row.older_key_hash,
+            version,
+            row.boot_id,
+            next_seq,
+        )
+
+    async def read_versions(self, connection: AsyncConnection, nodes: Collection[str]) -> Mapping[str, Any]:
+        """Return the rows of nodes that a transaction changed, before its commit."""
+        if not nodes:
+            return {}
+        result = {}
+        names = sorted(nodes)
+        for first in range(0, len(names), 500):
+            statement = select(*_COLUMNS).where(NodeRow.id.in_(names[first : first + 500]))
+            result.update({row.id: row for row in (await connection.execute(statement)).all()})
+        return result
+
+    def set_versions(self, rows: Mapping[str, Any]) -> None:
+        """Take these rows, after the commit."""
+        for row in rows.values():
+            self._set(row)

@@ -1,0 +1,237 @@
+"""The orchestrator as a program: two ports, workers, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
+from bentpipe.testbed.client import save_credentials
+from bentpipe.testbed.orchestrator import defaults
+from bentpipe.testbed.orchestrator.context import Orchestrator, wall_clock_ms
+from bentpipe.testbed.orchestrator.database.engines import Database
+from bentpipe.testbed.orchestrator.database.migrate import migrate
+from bentpipe.testbed.orchestrator.security.authority import Authority
+from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    import uvicorn
+    from starlette.types import ASGIApp
+
+log = logging.getLogger("bentpipe.testbed")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run an orchestrator.
+
+    Attributes:
+        home: Folder of keys, partial uploads, and by default of database and store.
+        db: URL of the database; None: SQLite in `home`.
+        store: Folder or ``s3://…`` of results; None: in `home`.
+        listen: HOST:PORT for users.
+        agents: HOST:PORT for agents.
+        public: Names and addresses by which nodes reach the agents' port; None: that of `agents`.
+        proxy: Address of a proxy that ends the agents' TLS and sends ``Client-Cert`` (RFC 9440); None: none.
+        clock: Time [ms since 1970].
+    """
+
+    home: Path = field(default_factory=defaults.home_folder)
+    db: str | None = None
+    store: str | None = None
+    listen: str = defaults.LISTEN
+    agents: str = defaults.AGENTS
+    public: str | None = None
+    proxy: str | None = None
+    clock: Callable[[], int] = wall_clock_ms
+
+
+def address_of(text: str, where: str) -> tuple[str, int]:
+    """Parse HOST:PORT. Raises `UserError`.
+
+    Example:
+        >>> address_of("127.0.0.1:8791", "listen"), address_of("[::1]:80", "listen")
+        (('127.0.0.1', 8791), ('::1', 80))
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UserError(text, where=where, expected=f"HOST:PORT, as {defaults.LISTEN}")
+    return host, int(port)
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Orchestrator]:
+    """Yield an orchestrator with its database, brought to this version, and its store. Raises `UserError`."""
+    home = settings.home
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError(f"{home}: {error.strerror}", where="home", expected="a folder") from None
+    authority = Authority.open(home / "keys")
+    storage = Storage.open(settings.store or str(home / "store"))
+    database = await Database.open(settings.db or f"sqlite:///{home / 'testbed.db'}")
+    try:
+        await migrate(database)
+        orchestrator = Orchestrator(database, storage, authority, home, settings.clock)
+        async with database.read() as connection:
+            await orchestrator.nodes.load(connection)
+        yield orchestrator
+    finally:
+        await database.close()
+
+
+@dataclass
+class Running:
+    """An orchestrator that serves.
+
+    Attributes:
+        orchestrator: It.
+        url: Address for users.
+        agents_url: Address for agents.
+        first_token: Token of the first admin, at the first start; None: later.
+    """
+
+    orchestrator: Orchestrator
+    url: str
+    agents_url: str
+    first_token: str | None
+
+    def lines(self) -> list[str]:
+        """Return what the operator should see."""
+        lines = [f"testbed on {self.url} for users, on {self.agents_url} for nodes"]
+        if self.first_token is not None:
+            lines.append(f"token of the user admin, shown once: {self.first_token}")
+        return lines
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Running]:
+    """Serve on both ports while the block runs. Raises `UserError`: an address that is taken, and as `opened`."""
+    from bentpipe.testbed.orchestrator.routers.agents import AgentRoutes, agents_app
+    from bentpipe.testbed.orchestrator.routers.app import users_app
+    from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
+    from bentpipe.testbed.orchestrator.workers import workers
+
+    async with opened(settings) as orchestrator, contextlib.AsyncExitStack() as stack:
+        first_token = await users.ensure_first(orchestrator)
+        heartbeats = Heartbeats(orchestrator)
+        host, port = address_of(settings.listen, "listen")
+        agents_host, agents_port = address_of(settings.agents, "agents")
+        users_socket = stack.enter_context(_bound(host, port, "listen"))
+        agents_socket = stack.enter_context(_bound(agents_host, agents_port, "agents"))
+        agents_port = agents_socket.getsockname()[1]
+        public = settings.public or agents_host
+        scheme = "http" if settings.proxy is not None else "https"
+        orchestrator.agents_url = f"{scheme}://{_in_url(public)}:{agents_port}"
+        certificates = CertificateReader(orchestrator.authority.certificate, settings.proxy)
+        agents = agents_app(AgentRoutes(orchestrator, certificates, heartbeats))
+        context = None if settings.proxy is not None else _tls(orchestrator, [public, agents_host])
+        url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
+        servers = [
+            _server(users_app(orchestrator, host), None),
+            _server(agents, context),
+        ]
+        tasks = [
+            asyncio.create_task(servers[0].serve([users_socket])),
+            asyncio.create_task(servers[1].serve([agents_socket])),
+            *(asyncio.create_task(worker) for worker in workers(orchestrator, heartbeats)),
+        ]
+        try:
+            while not all(server.started for server in servers):
+                await asyncio.sleep(0.01)
+                for task in tasks:
+                    if task.done():
+                        task.result()
+            if first_token is not None:
+                save_credentials(url, first_token, defaults.admin_file(settings.home))
+            yield Running(orchestrator, url, orchestrator.agents_url, first_token)
+        finally:
+            for server in servers:
+                server.should_exit = True
+                server.force_exit = True  # streams never end by themselves
+            for task in tasks[2:]:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await heartbeats.flush()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _bound(host: str, port: int, where: str) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise UserError(f"{host}:{port}: {error.strerror}", where=where, expected="a free HOST:PORT") from None
+    bound.setblocking(False)
+    return bound
+
+
+def _tls(orchestrator: Orchestrator, names: list[str]) -> ssl.SSLContext:
+    """Return the TLS context of the agents' port: a certificate is asked for, and needed but for ``enrol``."""
+    certificate, key = orchestrator.authority.server_files([*dict.fromkeys([*names, "localhost", "127.0.0.1"])])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(cadata=orchestrator.authority.pem)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
+    import uvicorn
+
+    from bentpipe.testbed.orchestrator.security.client_certificates import CertificateProtocol
+
+    class Server(uvicorn.Server):
+        """A server that leaves signals to the program."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Any:  # noqa: ANN401 - a context manager
+            yield
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        http=CertificateProtocol,
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        backlog=4096,
+        h11_max_incomplete_event_size=65_536,
+    )
+    config.load()
+    if context is not None:
+        config.ssl = context
+    return Server(config)
+
+
+async def run(settings: Settings, on_ready: Callable[[Running], object]) -> None:
+    """Serve until SIGINT or SIGTERM; `on_ready` is called once both ports listen. Raises as `serving`."""
+    end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with serving(settings) as running:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, end.set)
+        on_ready(running)
+        await end.wait()

@@ -1,0 +1,1 @@
+"""Who may do what: the certificate authority, tokens, roles, checks of each request."""

@@ -1,0 +1,1 @@
+"""Decisions: each module one subject; they take an `Orchestrator` and know nothing of HTTP."""

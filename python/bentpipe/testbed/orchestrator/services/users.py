@@ -1,0 +1,94 @@
+"""Users and their tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, insert, select, update
+
+from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.testbed.orchestrator.database.tables import TokenRow, UserRow
+from bentpipe.testbed.orchestrator.security.roles import ROLES, Caller
+from bentpipe.testbed.orchestrator.security.secrets import hash_of, new_secret
+from bentpipe.testbed.orchestrator.services import audit
+from bentpipe.testbed.orchestrator.services.refusals import NotFoundError, UnauthenticatedError
+from bentpipe.testbed.schemas.identifiers import new_id
+
+if TYPE_CHECKING:
+    from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}\Z")
+TOKEN_DAYS = 365
+"""How long a user's token is valid [days]."""
+DAY_MS = 86_400_000
+
+
+async def ensure_first(orchestrator: Orchestrator) -> str | None:
+    """Make the user ``admin`` with a token if there is no user yet; return the token once, None later."""
+    async with orchestrator.write() as transaction:
+        if await transaction.scalar(select(func.count()).select_from(UserRow)):
+            return None
+        return (await issue(transaction, "admin", "admin", who="first start"))[0]
+
+
+async def issue(
+    transaction: Transaction, name: str, role: str, *, who: str, days: float = TOKEN_DAYS
+) -> tuple[str, str]:
+    """Make a token for a user, who is made if unknown. Return the token, which nobody sees again, and its id.
+
+    Raises:
+        UserError: An unknown role, or a bad name.
+    """
+    if role not in ROLES:
+        raise UserError(shown(role) + did_you_mean(role, ROLES), where="role", expected=", ".join(ROLES))
+    if NAME.match(name) is None:
+        raise UserError(shown(name), where="name", expected="lower-case letters, digits, . _ @ -; at most 64")
+    if not 0 < days <= 3660:
+        raise UserError(f"{days:g}", where="days", expected="more than 0, at most 3660")
+    user = await transaction.scalar(select(UserRow.id).where(UserRow.name == name))
+    if user is None:
+        user = new_id(transaction.now_ms)
+        await transaction.execute(
+            insert(UserRow).values(id=user, name=name, subject=None, disabled=False, created_at_ms=transaction.now_ms)
+        )
+    token, token_id = new_secret("bpu"), new_id(transaction.now_ms)
+    await transaction.execute(
+        insert(TokenRow).values(
+            id=token_id,
+            user_id=user,
+            hash=hash_of(token),
+            role=role,
+            name=name,
+            expires_at_ms=transaction.now_ms + round(days * DAY_MS),
+            revoked=False,
+            created_at_ms=transaction.now_ms,
+        )
+    )
+    await audit.record(transaction, who, "token.issue", name, role=role, token=token_id)
+    return token, token_id
+
+
+async def authenticate(orchestrator: Orchestrator, token: str) -> Caller:
+    """Return who has a token. Raises `UnauthenticatedError`: nobody, or it is expired or revoked."""
+    statement = (
+        select(TokenRow.id, TokenRow.role, TokenRow.expires_at_ms, UserRow.id.label("user"), UserRow.name)
+        .join(UserRow, UserRow.id == TokenRow.user_id)
+        .where(TokenRow.hash == hash_of(token), TokenRow.revoked.is_(False), UserRow.disabled.is_(False))
+    )
+    async with orchestrator.read() as transaction:
+        row = await transaction.first(statement)
+        if row is None or (row.expires_at_ms is not None and row.expires_at_ms <= transaction.now_ms):
+            raise UnauthenticatedError("the token is unknown, expired or revoked; expected Authorization: Bearer TOKEN")
+    return Caller(row.user, row.name, row.role, row.id)
+
+
+async def revoke(orchestrator: Orchestrator, caller: Caller, token_id: str) -> None:
+    """Revoke a token: an own one, or as admin any. Raises `NotFoundError`."""
+    statement = update(TokenRow).where(TokenRow.id == token_id).values(revoked=True)
+    if not caller.is_admin:
+        statement = statement.where(TokenRow.user_id == caller.user)
+    async with orchestrator.write() as transaction:
+        if not await transaction.change(statement):
+            raise NotFoundError(f"no token {shown(token_id)}")
+        await audit.record(transaction, caller.name, "token.revoke", token_id)

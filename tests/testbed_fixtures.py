@@ -1,0 +1,26 @@
+"""Fixtures of the testbed's tests: they run on both databases."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    from testbed_orchestrators import postgresql_server
+
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request, tmp_path):
+    """URL of an empty database."""
+    from testbed_orchestrators import new_database
+
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'testbed.db'}"
+    return new_database(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
