@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import UserError
 from bentpipe.testbed.namespaces.network import Link, in_network
 from bentpipe.testbed.runners.base import RunnerError
-from bentpipe.testbed.runners.reach import prohibit
+from bentpipe.testbed.runners.reach import allow_ping, prohibit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ def enclose(pid: int, allowed: Sequence[str]) -> tuple[int, Link]:
     from pyroute2.netlink.exceptions import NetlinkError
 
     def configure() -> None:
+        allow_ping()
         with IPRoute() as ip:
             (index,) = ip.link_lookup(ifname=INTERFACE)
             prohibit(ip, allowed, gateway=None, interface=index)

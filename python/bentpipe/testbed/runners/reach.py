@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ def prohibited_ipv6(allowed: Iterable[str]) -> list[IPv6Network]:
     _, granted = split_allowed(allowed)
     networks = [IPv6Network(text) for text in PROHIBITED_IPV6]
     return [network for network in networks if not any(network.subnet_of(each) for each in granted)]
+
+
+def allow_ping() -> None:
+    """Let all users of this thread's network namespace send echo requests without a raw socket."""
+    maps_all_groups = Path("/proc/self/gid_map").read_text().split()[2] == "4294967295"
+    Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647" if maps_all_groups else "0 0")
 
 
 def prohibit(ip: IPRoute, allowed: Iterable[str], *, gateway: str | None, interface: int) -> None:

@@ -82,6 +82,7 @@ class SandboxedRun:
         while (message := await self.channel.receive()) is not None:
             if message["type"] == "exit":
                 end = message
+                self.traffic()  # the interface of an emulation goes with the run
                 break
             if message["type"] in self._answers:
                 self._answers.pop(message["type"]).set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.testbed.namespaces.network import in_network
 from bentpipe.testbed.runners import firewall
 from bentpipe.testbed.runners.base import RunnerError
-from bentpipe.testbed.runners.reach import prohibit
+from bentpipe.testbed.runners.reach import allow_ping, prohibit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -92,7 +92,7 @@ def _configure(pair: Pair, request: RunRequest) -> None:
     from pyroute2 import IPRoute
 
     _set("net.ipv6.conf.all.disable_ipv6", "1")
-    _set("net.ipv4.ping_group_range", "0 2147483647" if _maps_all_groups() else "0 0")
+    allow_ping()
     _set("net.ipv4.ip_unprivileged_port_start", "0")
     with IPRoute() as ip:
         (index,) = ip.link_lookup(ifname=INSIDE)
@@ -101,10 +101,6 @@ def _configure(pair: Pair, request: RunRequest) -> None:
         ip.link("set", index=index, state="up")
         prohibit(ip, request.allowed, gateway=pair.machine_address, interface=index)
         ip.route("add", dst="default", gateway=pair.machine_address)
-
-
-def _maps_all_groups() -> bool:
-    return Path("/proc/self/gid_map").read_text().split()[2] == "4294967295"
 
 
 def cap_rates(name: str, request: RunRequest) -> None:
