@@ -1,4 +1,4 @@
-"""The kernel service: its vocabulary, what it does to a namespace, and what any bytes on its socket do: nothing."""
+"""The kernel service: its vocabulary, its effects on a namespace, and that any other bytes on its socket have none."""
 
 import functools
 import json
