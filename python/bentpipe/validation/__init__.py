@@ -46,6 +46,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "applications",
         "pages and calls with and without recovery, in Chromium and in the simulator: the same order; fifteen minutes",
     ),
+    "scavenger": (
+        "scavenger",
+        "the household's traffic is detected within 3 s in recorded telemetry, and idle telemetry is not taken for it",
+    ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
         "sim_vs_kernel.reference",
@@ -67,6 +71,7 @@ SHORTENED = frozenset({"access-model"})
 NEEDS: Mapping[str, str] = {
     "access-model": "data",
     "slots": "data",
+    "scavenger": "data",
     "serving": "data",
     "emulator": "emu",
     "emulator-faults": "emu",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ MOST_BYTES = 1 << 64
 """Counters are below this."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.@:-]{1,64}\Z")
-_NUMBER = r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+]?[0-9]{1,2})?)"
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
+_NUMBER = r"[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+]?[0-9]{1,2})?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +149,14 @@ def parse_node_exporter(data: bytes, device: str) -> tuple[int, int]:
     text = data.decode("utf-8", "replace")
     counts = []
     for way in ("receive", "transmit"):
-        labels = rf'(?:[^"\n]|"[^"\n]*")*?\bdevice="{re.escape(device)}"[^}}\n]*'
+        labels = rf'(?:[^"\n]|{_QUOTED})*?\bdevice="{re.escape(device)}"(?:[^"}}\n]|{_QUOTED})*'
         match = re.search(rf"^node_network_{way}_bytes(?:_total)?\{{{labels}\}} +(\S+)", text, re.MULTILINE)
         if match is None:
-            raise UserError(f"no {way}d bytes of {shown(device)}", where="router", expected="node_network_… of it")
+            raise UserError(
+                f"no {'received' if way == 'receive' else 'transmitted'} bytes of {shown(device)}",
+                where="router",
+                expected="node_network_… of it",
+            )
         counts.append(_count(match[1], device))
     return counts[0], counts[1]
 
@@ -172,11 +176,12 @@ def rates(before: ByteCounts, after: ByteCounts) -> Rates | None:
 
 
 def _count(text: str, where: str) -> int:
-    match = re.fullmatch(_NUMBER, text)
-    value = float(match[1]) if match else math.inf
+    if re.fullmatch(_NUMBER, text) is None:
+        raise UserError(f"{shown(text)} is no count of bytes", where=where)
+    value = int(text) if text.isascii() and text.isdigit() else float(text)
     if not value < MOST_BYTES:
         raise UserError(f"{shown(text)} is no count of bytes", where=where)
-    return int(text) if text.isascii() and text.isdigit() else int(value)
+    return int(value)
 
 
 def _checked_name(name: str) -> str:

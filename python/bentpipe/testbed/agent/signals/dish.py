@@ -28,6 +28,9 @@ SMOOTHED_FROM = 0.9
 """Correlation of successive seconds' log latencies from which they are smoothed: 0.59 in a history that is not
 (NUWiNS), 0.99 in five that are (FjordLink)."""
 
+SCAVENGER_EVERY_S = 0.5
+"""Interval of polls with which the household's traffic is detected in time [s] (`bentpipe validate scavenger`)."""
+
 LEAST_SECONDS = 300
 """Seconds of history that this takes."""
 
@@ -44,7 +47,7 @@ class DishFeed(Feed):
 
         Args:
             client: A client, or the terminal's HOST[:PORT].
-            every_s: Interval of polls [s].
+            every_s: Interval of polls [s]; `SCAVENGER_EVERY_S` where runs yield to the household.
 
         Raises:
             UserError: The extra ``dish`` is not installed.
@@ -58,6 +61,7 @@ class DishFeed(Feed):
         self._every_s = every_s
         self._seconds = SecondsOfHistory()
         self._is_smoothed: bool | None = None
+        self._rates: tuple[float | None, float | None] | None = None
 
     async def samples(self) -> AsyncIterator[Values]:
         """Yield a sample at each interval. Raises `DishError`: no answer."""
@@ -75,7 +79,8 @@ class DishFeed(Feed):
     def _poll(self) -> Values:
         from bentpipe.measurements.dish.errors import DishError
 
-        values = of_status(self._client.status())
+        status = self._client.status()
+        values = of_status(status)
         try:
             history = self._client.history()
             values |= self._seconds.newest(history)
@@ -85,7 +90,14 @@ class DishFeed(Feed):
         except DishError as error:
             if error.kind not in ("unsupported", "malformed"):
                 raise
+            values |= self._throughput(status)
         return values
+
+    def _throughput(self, status: Status) -> Values:
+        """Return the throughput of a status that is not the last one's, for firmware without a history."""
+        rates = status.downlink_throughput_bps, status.uplink_throughput_bps
+        before, self._rates = self._rates, rates
+        return {} if rates == before else {"downlink_bps": rates[0], "uplink_bps": rates[1]}
 
 
 class SecondsOfHistory:
