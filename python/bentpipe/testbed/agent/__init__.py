@@ -1,5 +1,9 @@
-"""The agent: what runs on a node behind a terminal.
+"""The agent of a node: dials out to the orchestrator, keeps the calendar, runs experiments, sends results.
 
-- `signals`: live values of the terminal, pings, satellites and weather; triggers that fire on them.
-- `scavenger`: detects the household's own traffic and yields the link.
+- `settings`, `identity`, `connection`: who it is, and how it speaks with the orchestrator.
+- `clock`, `ledger`, `store`: the orchestrator's time, bytes used, and what survives a kill.
+- `admission`, `agenda`: whether the host's policy allows a run, and which run starts when (pure functions).
+- `session`: between the two ends of a run. `client_end`, `server_end`: one end from preparation to result.
+- `spool`: results that wait for their upload. `executor`: the runs under way. `running`: the loops.
+- `signals`, `scavenger`: feeds and triggers; the household's traffic.
 """

@@ -2,6 +2,7 @@
 
 =================================================  ===================================================================
 ``POST /agent/v1/enrol``                           `EnrolRequest` → `EnrolAnswer`, without a certificate
+``GET  /agent/v1/authority``                       certificate of the authority (PEM), without a certificate
 ``POST /agent/v1/renew``                           `RenewRequest` → `RenewAnswer`
 ``POST /agent/v1/report``                          `NodeReport` → 204
 ``POST /agent/v1/heartbeat``                       `Heartbeat` → `HeartbeatAnswer`; every 15 s
@@ -135,7 +136,7 @@ class RunEvent(Record):
 
     kind: Literal["run"] = "run"
     run: Id
-    """``derived_id("run", plan, firing)`` or ``derived_id("retry", first run, attempt)``."""
+    """``derived_id("run", plan, firing)``, or ``derived_id("retry", preempted run)``."""
     plan: Id
     """Its plan."""
     fence: int

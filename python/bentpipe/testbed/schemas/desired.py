@@ -114,8 +114,10 @@ class ArmedTrigger(Record):
     """Key in `Desired.works`."""
     peer: Peer | None = None
     """Server."""
-    runs_left: int
-    """Runs that it may still start."""
+    most_runs: int
+    """Runs that it starts in all at this node."""
+    started_runs: int = 0
+    """Runs of it that the orchestrator knows."""
     bytes_budget: Budget | None = None
     """The experiment's budget at this node."""
     until_at_ms: int

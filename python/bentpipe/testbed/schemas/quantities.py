@@ -35,8 +35,9 @@ def duration_text(seconds: float) -> str:
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
         if seconds >= length and seconds % length == 0:
             return f"{round(seconds / length)}{unit}"
-    milliseconds = seconds * 1000
-    return f"{round(milliseconds)}ms" if milliseconds == round(milliseconds) else f"{seconds:.9f}".rstrip("0") + "s"
+    if seconds < 1 and round(seconds * 1000, 6) == round(seconds * 1000):
+        return f"{round(seconds * 1000)}ms"
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
 
 
 Duration = Annotated[
@@ -66,13 +67,13 @@ def size_text(size_bytes: int) -> str:
 
     Example:
         >>> size_text(2_000_000_000), size_text(1500), size_text(1501)
-        ('2GB', '1.5kB', '1501B')
+        ('2GB', '1.5kB', '1501bytes')
     """
     for prefix in ("G", "M", "k"):
         scaled = size_bytes / _PREFIX[prefix]
         if scaled >= 1 and round(scaled * 10) == scaled * 10:
             return f"{scaled:g}{prefix}B"
-    return f"{size_bytes}B"
+    return f"{size_bytes}bytes"
 
 
 Size = Annotated[

@@ -1,0 +1,280 @@
+"""The agent: its parts, and the loops that keep them going."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+from bentpipe.errors import UserError
+from bentpipe.testbed.agent.admission import Host
+from bentpipe.testbed.agent.clock import OrchestratorClock
+from bentpipe.testbed.agent.connection import Orchestrator, RefusedRequestError
+from bentpipe.testbed.agent.executor import Executor
+from bentpipe.testbed.agent.identity import Identity
+from bentpipe.testbed.agent.profiles import ProfileFiles
+from bentpipe.testbed.agent.session_server import SessionServer
+from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile
+from bentpipe.testbed.agent.spool import Spool
+from bentpipe.testbed.agent.store import AgentStore, Body
+from bentpipe.testbed.agent.supervision import keep_going
+from bentpipe.testbed.agent.surroundings import Household, Surroundings
+from bentpipe.testbed.schemas.agent_protocol import (
+    HEARTBEAT_S,
+    MOST_EVENTS,
+    EventBatch,
+    Heartbeat,
+    NoteEvent,
+)
+from bentpipe.testbed.schemas.node import NodeReport, NodeStatus, RunProgress
+from bentpipe.testbed.schemas.quantities import budget_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from bentpipe.testbed.runners.base import Runner
+
+LOG = logging.getLogger("bentpipe.agent")
+RENEW_EVERY_S = 3600.0
+"""Time between two looks at the certificate [s]."""
+POLICY_EVERY_S = 2.0
+"""Time between two looks at the policy's file [s]."""
+
+
+class Agent:
+    """An agent in its folder.
+
+    Args:
+        folder: Folder of its files.
+        settings: Settings.
+        runners: Runners that work here, by name.
+        report: What the node is; the policy is added.
+    """
+
+    def __init__(
+        self, folder: Path, settings: AgentSettings, runners: Mapping[str, Runner], report: NodeReport
+    ) -> None:
+        """Open the agent's files. Raises `UserError`."""
+        self.settings, self._report = settings, report
+        self.boot_id = secrets.token_hex(16)
+        self.identity = Identity(folder)
+        self.orchestrator = Orchestrator(
+            settings.url, self.identity.tls if settings.url.startswith("https://") else None
+        )
+        self.clock = OrchestratorClock()
+        self.store = AgentStore(folder / "agent.sqlite")
+        self.policy_file = PolicyFile(settings)
+        self.household = Household()
+        self._troubles: dict[str, str] = {}
+        self._events_changed = asyncio.Event()
+        self._version_seen = asyncio.Event()
+        self._newest_version = -1
+        self.spool = Spool(folder / "spool", lambda text: self.note("disk", text))
+        self.profiles = ProfileFiles(folder / "profiles", self.orchestrator)
+        self._runners = dict(runners)
+        self.around = Surroundings(
+            node=settings.name,
+            label=f"node-{settings.name}",
+            folder=folder,
+            clock=self.clock,
+            store=self.store,
+            spool=self.spool,
+            policy=lambda: self.policy_file.policy,
+            host=self.host,
+            runners=self._runners,
+            report=self.add_event,
+            profile=self.profiles.get,
+            household=self.household,
+            ports=range(settings.ports[0], settings.ports[1]),
+            nameservers=settings.nameservers,
+            extra_networks=settings.extra_networks,
+        )
+        self.executor = Executor(self.around)
+        self.sessions = SessionServer(self.executor.key_of, self.executor.admit)
+
+    # Events.
+
+    def add_event(self, body: Body) -> None:
+        """Keep an event, and send it when the orchestrator can be reached."""
+        self.store.add_event(self.boot_id, self.clock.now_ms(), body)
+        self._events_changed.set()
+
+    def note(self, topic: str, text: str) -> None:
+        """Tell people something."""
+        LOG.info("%s: %s", topic, text)
+        self.add_event(NoteEvent.check({"kind": "note", "topic": topic, "text": text[:500]}, "note"))
+
+    # The node's condition.
+
+    def host(self) -> Host:
+        """Return the present condition."""
+        now = datetime.datetime.now().astimezone()
+        offset = self.clock.offset()
+        return Host(
+            minute_of_day=now.hour * 60 + now.minute,
+            free_bytes=shutil.disk_usage(self.around.folder).free,
+            clock_error_ms=None if offset is None else offset.error_ms,
+            used_bytes=lambda period_s, plan: self.store.used_bytes(self.clock.now_ms() - period_s * 1e3, plan),
+            runners=tuple(self._runners),
+            reviewed=self.executor.wanted.images if self.executor.wanted is not None else (),
+        )
+
+    def status(self) -> NodeStatus:
+        """Return what a heartbeat says."""
+        wanted, offset = self.executor.wanted, self.clock.offset()
+        now_ms = self.clock.now_ms()
+        policy = self.policy_file.policy
+        notes = [*self._troubles.values()]
+        if self.policy_file.trouble is not None:
+            notes.append(f"policy: {self.policy_file.trouble}")
+        return NodeStatus(
+            applied_version=0 if wanted is None else wanted.version,
+            scavenger=self.household.state,
+            paused=policy.paused,
+            dish=self._report.dish,
+            clock_offset_ms=None if offset is None else offset.offset_ms,
+            clock_error_ms=None if offset is None else offset.error_ms,
+            spool_bytes=self.spool.size_bytes(),
+            disk_free_bytes=shutil.disk_usage(self.around.folder).free,
+            used_bytes={
+                budget_text(each): self.store.used_bytes(now_ms - each.period_s * 1e3) for each in policy.bytes
+            },
+            runs=tuple(RunProgress(run=end.plan.run, state=end.state) for end in self.executor.clients),
+            notes=tuple(note[:300] for note in notes[:20]),
+        )
+
+    # Loops.
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Run until `stopped` is set; then end all runs, with their results kept."""
+        for name, runner in self._runners.items():
+            swept = await runner.sweep(self.around.label)
+            if swept:
+                LOG.info("%s: removed what %d runs left behind", name, len(swept))
+        self.executor.recover()
+        if self.settings.role == "server":
+            await self._listen()
+        loops = {
+            "heartbeat": self._heartbeat,
+            "wanted state": self._follow,
+            "stream": self._stream,
+            "events": self._send_events,
+            "results": self._send_results,
+            "calendar": self.executor.run,
+            "certificate": self._renew,
+            "policy": self._watch_policy,
+        }
+        tasks = [
+            asyncio.create_task(keep_going(name, loop, lambda line, name=name: self._trouble(name, line)))  # type: ignore[misc]
+            for name, loop in loops.items()
+        ]
+        try:
+            await stopped.wait()
+        finally:
+            await self.executor.stop("the agent was stopped")
+            await self.sessions.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.orchestrator.close()
+            self.store.close()
+
+    def _trouble(self, name: str, line: str) -> None:
+        self._troubles[name] = line
+
+    async def _listen(self) -> None:
+        address = self.settings.control or ""
+        port = address.rpartition(":")[2]
+        if not port.isdigit():
+            raise UserError(repr(address), where="control", expected="HOST:PORT at which clients reach this server")
+        await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: self.sessions, local_addr=(self.settings.control_listen, int(port))
+        )
+
+    async def _heartbeat(self) -> None:
+        sent_s = self.clock.steady_s()
+        heartbeat = Heartbeat(boot_id=self.boot_id, sent_at_ms=self.clock.now_ms(), status=self.status())
+        answer = await self.orchestrator.heartbeat(heartbeat)
+        self.clock.add(
+            sent_steady_s=sent_s,
+            received_at_ms=answer.received_at_ms,
+            answered_at_ms=answer.sent_at_ms,
+            got_steady_s=self.clock.steady_s(),
+        )
+        self._troubles.pop("heartbeat", None)
+        self._see(answer.version)
+        # A quarter of the pause is random, so that nodes that lost power together do not stay together.
+        await asyncio.sleep(HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))
+
+    def _see(self, version: int) -> None:
+        if version != self._newest_version:
+            self._newest_version = version
+            self._version_seen.set()
+
+    async def _stream(self) -> None:
+        async for version in self.orchestrator.versions():
+            self._troubles.pop("stream", None)
+            self._see(version)
+
+    async def _follow(self) -> None:
+        await self._version_seen.wait()
+        self._version_seen.clear()  # before the request: a change during it is seen again
+        wanted = self.executor.wanted
+        since = -1 if wanted is None else wanted.version
+        desired = await self.orchestrator.desired(since)
+        if desired is not None:
+            self.executor.follow(desired)
+        self._troubles.pop("wanted state", None)
+
+    async def _send_events(self) -> None:
+        self._events_changed.clear()
+        batch = self.store.events(MOST_EVENTS)
+        if batch is None:
+            await self._events_changed.wait()
+            return
+        boot_id, events = batch
+        try:
+            answer = await self.orchestrator.events(EventBatch(boot_id=boot_id, events=tuple(events)))
+        except RefusedRequestError as error:
+            if error.status not in (400, 422):
+                raise
+            LOG.exception("the orchestrator refused %d events", len(events))
+            self.store.drop_events(boot_id, events[-1].seq + 1)
+            return
+        self.store.drop_events(boot_id, answer.next_seq)
+        self.executor.cancel_stale(answer.stale)
+        self._troubles.pop("events", None)
+
+    async def _send_results(self) -> None:
+        self.spool.changed.clear()
+        waiting = self.spool.waiting()
+        if not waiting:
+            await self.spool.changed.wait()
+            return
+        result = min(waiting, key=lambda each: bool(each.request.files))  # short ones do not wait for long ones
+        await self.spool.send(self.orchestrator, result)
+        self._troubles.pop("results", None)
+
+    async def _renew(self) -> None:
+        if self.settings.url.startswith("https://") and self.identity.is_due():
+            answer = await self.orchestrator.renew(self.identity.make_request(self.settings.name))
+            self.identity.keep(answer.certificate_pem)
+            await self.orchestrator.reconnect()
+            LOG.info("the certificate is renewed")
+        await asyncio.sleep(RENEW_EVERY_S)
+
+    async def _watch_policy(self) -> None:
+        if self.policy_file.look() or self._newest_version == -1:
+            report = self._report.replace(policy=self.policy_file.policy)
+            await self.orchestrator.report(report)
+            self.note("policy", "the host's policy changed" if self._newest_version != -1 else "the agent began")
+            paused = self.policy_file.policy.paused
+            for end in self.executor.clients:
+                if paused:
+                    end.cancel("the host has paused the node")
+            self._newest_version = max(self._newest_version, 0)
+        await asyncio.sleep(POLICY_EVERY_S)

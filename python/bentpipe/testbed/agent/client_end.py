@@ -1,0 +1,284 @@
+"""The client's end of a run, from its preparation to its result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.errors import BentpipeError
+from bentpipe.testbed.agent.admission import refusal, runner_for
+from bentpipe.testbed.agent.program import make_request
+from bentpipe.testbed.agent.results import RunRecord, gather
+from bentpipe.testbed.agent.session import RefusedError
+from bentpipe.testbed.agent.session_client import ClientSession
+from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.schemas.agent_protocol import StateEvent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.testbed.agent.spool import FinalState
+    from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
+    from bentpipe.testbed.runners.base import ExitReport, PreparedRun, Traffic
+    from bentpipe.testbed.schemas.states import RunState
+
+WATCH_S = 0.1
+"""Time between two looks at a run's traffic [s]."""
+HELLO_S = 15.0
+"""How long a client waits for its server [s]."""
+GRACE_S = 2.0
+"""Time between SIGTERM and SIGKILL [s]."""
+
+
+class OverError(Exception):
+    """The run is over.
+
+    Attributes:
+        state: Its final state.
+        reason: Why.
+    """
+
+    def __init__(self, state: Literal["done", "failed", "missed", "canceled", "preempted"], reason: str = "") -> None:
+        """Keep both."""
+        super().__init__(reason)
+        self.state, self.reason = state, reason
+
+
+class ClientEnd:
+    """One client's end of a run. `run` returns when its result is in the spool."""
+
+    def __init__(self, plan: RunPlan, around: Surroundings) -> None:
+        """Nothing happens before `run`."""
+        self.plan, self._around = plan, around
+        self.state: RunState = "assigned"
+        self._canceled = asyncio.Event()
+        self._why_canceled = ""
+        self._prepared: PreparedRun | None = None
+        self._runner: str | None = None
+        self._session: ClientSession | None = None
+        self._began_at_ms: float | None = None
+        self._exit: ExitReport | None = None
+        self._traffic: Traffic | None = None
+        self._counted_bytes = 0
+        self._began_wall_s: float | None = None
+        self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
+
+    def cancel(self, reason: str) -> None:
+        """End it."""
+        self._why_canceled = reason
+        self._canceled.set()
+
+    @property
+    def rates_bytes(self) -> tuple[int, int]:
+        """Bytes sent and received so far."""
+        return (0, 0) if self._traffic is None else (self._traffic.up_bytes, self._traffic.down_bytes)
+
+    def _enter(self, state: RunState, reason: str = "") -> None:
+        self.state = state
+        plan, around = self.plan, self._around
+        up, down = self.rates_bytes
+        stored = StoredRun(plan.run, plan.plan, plan.end, plan.fence, state, plan.due_at_ms)
+        around.store.set_run(stored, around.clock.now_ms())
+        if state == "done":
+            return  # the commit says it, with the result
+        around.report(
+            StateEvent(
+                run=plan.run,
+                end=plan.end,
+                fence=plan.fence,
+                state=state,
+                reason=reason[:500],
+                up_bytes=up or None,
+                down_bytes=down or None,
+            )
+        )
+
+    async def run(self) -> tuple[FinalState, str]:
+        """Run it; return its final state and the reason."""
+        try:
+            await self._prepare()
+            await self._until_start()
+            await self._run()
+            over = self._verdict()
+        except OverError as error:
+            over = error
+        except RefusedError as error:
+            over = OverError("missed", error.reason)
+        except BentpipeError as error:
+            over = OverError("failed", str(error))
+        except OSError as error:
+            over = OverError("failed", f"the node: {error.strerror or error}")
+        except asyncio.CancelledError:
+            over = OverError("failed", "the agent was stopped")
+            await self._finish(over)
+            raise
+        return await self._finish(over)
+
+    async def _prepare(self) -> None:
+        plan, around = self.plan, self._around
+        self._enter("preparing")
+        policy, host = around.policy(), around.host()
+        has_peer = plan.peer is not None and plan.work.path.profile is None
+        reason = refusal(plan.work, policy, host, has_peer=has_peer)
+        if reason is not None:
+            raise OverError("missed", reason)
+        self._runner = runner_for(plan.work, policy, host)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, mode=0o700)
+        session: ClientSession | None = None
+        ports: dict[str, int] = {}
+        if has_peer and plan.peer is not None:
+            session = self._session = ClientSession(
+                plan.peer,
+                run=plan.run,
+                plan=plan.plan,
+                fence=plan.fence,
+                attempt=plan.attempt,
+                due_at_ms=plan.due_at_ms,
+            )
+            ports = await session.open(HELLO_S)
+        profile = await around.profile(plan.work.profile_sha256) if plan.work.profile_sha256 else None
+        request = make_request(plan, around, policy, self._folder, ports=ports, profile=profile)
+        self._prepared = await around.runners[self._runner or ""].prepare(request)
+        self._enter("ready")
+
+    async def _until_start(self) -> None:
+        plan, around = self.plan, self._around
+        while True:
+            now_ms = around.clock.now_ms()
+            if self._canceled.is_set():
+                raise OverError("canceled", self._why_canceled)
+            if plan.latest_start_at_ms and now_ms > plan.latest_start_at_ms:
+                raise OverError("missed", around.household.reason or "could not start in time")
+            wait_s = (plan.start_at_ms - now_ms) / 1e3
+            if wait_s <= 0 and around.household.may_run:
+                return
+            if wait_s <= 0 and plan.cause == "trigger":
+                raise OverError("missed", f"the household uses its link: {around.household.reason}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._canceled.wait(), min(max(wait_s, 0.001), 0.5) if wait_s > 0 else 0.2)
+
+    async def _run(self) -> None:
+        prepared = self._prepared
+        assert prepared is not None
+        household = self._around.household.watch()
+        ended = asyncio.create_task(prepared.wait())
+        waits = [asyncio.create_task(event.wait()) for event in (household, self._canceled)]
+        try:
+            self._began_wall_s = self._around.wall_s()
+            await prepared.start()
+            self._began_at_ms = self._around.clock.now_ms()
+            if self._session is not None:
+                await self._session.begin()
+            self._enter("running")
+            counted = 0
+            while not ended.done():
+                await asyncio.wait([ended, *waits], timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
+                if household.is_set():
+                    await self._yield(prepared)
+                    raise OverError("preempted", f"the household uses its link: {self._around.household.reason}")
+                if self._canceled.is_set():
+                    await prepared.stop(GRACE_S)
+                    raise OverError("canceled", self._why_canceled)
+                self._traffic = prepared.traffic()
+                counted += 1
+                if counted % 10 == 0:
+                    self._count()
+                used = self._traffic.up_bytes + self._traffic.down_bytes
+                if used > self.plan.work.bytes_per_run:
+                    await prepared.stop(GRACE_S)
+                    limit = self.plan.work.bytes_per_run
+                    raise OverError("failed", f"byte limit: {used} bytes of {limit}")
+            self._exit = ended.result()
+        finally:
+            self._around.household.unwatch(household)
+            for task in waits:
+                task.cancel()
+            if ended.done() and not ended.cancelled() and ended.exception() is None:
+                self._exit = ended.result()
+            else:
+                ended.cancel()
+            self._traffic = prepared.traffic()
+            self._count()
+
+    async def _yield(self, prepared: PreparedRun) -> None:
+        """Give the link back: first the packets stop, then the program."""
+        await prepared.link_down()
+        if self._session is not None:
+            self._session.silence()
+        await prepared.freeze()
+        await prepared.thaw()  # its link is down: it may only write what it has
+        await prepared.stop(GRACE_S)
+
+    def _count(self) -> None:
+        if self._traffic is None:
+            return
+        used = self._traffic.up_bytes + self._traffic.down_bytes
+        self._around.store.add_bytes(self.plan.plan, self._around.clock.now_ms(), used - self._counted_bytes)
+        self._counted_bytes = used
+
+    def _verdict(self) -> OverError:
+        report = self._exit
+        if report is None:
+            return OverError("failed", "its end was not seen")
+        if report.reason == "exited":
+            return (
+                OverError("done") if report.code == 0 else OverError("failed", f"the program ended with {report.code}")
+            )
+        return OverError("failed", report.reason)
+
+    async def _finish(self, over: OverError) -> tuple[FinalState, str]:
+        """Clean up, make the result, put it into the spool. Whatever fails, the run ends in a state with a reason."""
+        if self._session is not None:
+            await self._session.close(over.reason[:300])
+        if self._prepared is not None:
+            with contextlib.suppress(BentpipeError, OSError):
+                await self._prepared.remove()
+        state, reason = over.state, over.reason
+        results = None
+        if self._began_at_ms is not None:
+            self._enter("uploading")
+            try:
+                results = await asyncio.to_thread(self._results, state, reason)
+            except (BentpipeError, OSError) as error:
+                state, reason = "failed", f"the result could not be made: {error}"
+        try:
+            self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
+        except (BentpipeError, OSError) as error:
+            state, reason = "failed", f"the result could not be kept: {error}"
+            self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, None)
+        self._enter(state, reason)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        return state, reason
+
+    def _results(self, state: str, reason: str) -> Path:
+        around, plan = self._around, self.plan
+        if around.terminal is not None and self._began_wall_s is not None and around.policy().share.telemetry:
+            around.terminal.slice(self._began_wall_s - 15, around.wall_s() + 1, self._folder / "terminal")
+        offset = around.clock.offset()
+        up, down = self.rates_bytes
+        record = RunRecord(
+            run=plan.run,
+            plan=plan.plan,
+            end=plan.end,
+            node=around.node,
+            peer=None if plan.peer is None else plan.peer.node,
+            attempt=plan.attempt,
+            cause=plan.cause,
+            work=plan.work,
+            due_at_ms=plan.due_at_ms,
+            began_at_ms=self._began_at_ms,
+            ended_at_ms=around.clock.now_ms(),
+            clock_offset_ms=None if offset is None else offset.offset_ms,
+            clock_error_ms=None if offset is None else offset.error_ms,
+            state=state,
+            reason=reason,
+            runner=self._runner,
+            exit_code=None if self._exit is None else self._exit.code,
+            up_bytes=up,
+            down_bytes=down,
+            settings=() if self._prepared is None else tuple(self._prepared.settings),
+        )
+        return gather(self._folder, record)

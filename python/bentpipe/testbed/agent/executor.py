@@ -1,0 +1,302 @@
+"""The runs under way: begins what the agenda says, ends what is not wanted any more, starts runs of triggers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.testbed.agent.agenda import Occupant, blocker, decide, hold, next_change_ms
+from bentpipe.testbed.agent.client_end import ClientEnd
+from bentpipe.testbed.agent.server_end import Ports, ServerEnd
+from bentpipe.testbed.agent.session import Message, RefusedError
+from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.agent.surroundings import RunPlan
+from bentpipe.testbed.schemas.agent_protocol import FiringEvent, RunEvent, StateEvent
+from bentpipe.testbed.schemas.desired import Desired
+from bentpipe.testbed.schemas.identifiers import derived_id
+
+if TYPE_CHECKING:
+    from bentpipe.testbed.agent.surroundings import Surroundings
+    from bentpipe.testbed.schemas.desired import ArmedTrigger, Assignment
+
+IDLE_S = 1.0
+"""Longest time between two looks at the calendar [s]."""
+
+
+class Executor:
+    """Follows a wanted state."""
+
+    def __init__(self, around: Surroundings) -> None:
+        """Begin with the stored wanted state."""
+        self._around = around
+        self.wanted: Desired | None = around.store.wanted()
+        self._began_at_ms = around.clock.now_ms()
+        self._known = {(run.run, run.end) for run in around.store.runs()}
+        self._clients: dict[str, ClientEnd] = {}
+        self._servers: dict[str, ServerEnd] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ports = Ports(around.ports)
+        self._changed = asyncio.Event()
+        self._stopping = False
+
+    def recover(self) -> None:
+        """Report runs that a kill interrupted: their programs are gone, and what they wrote with them."""
+        around = self._around
+        waiting = {(result.run, result.end) for result in around.spool.waiting()}
+        for run in around.store.runs():
+            if run.has_ended:
+                continue
+            if (run.run, run.end) in waiting:  # the result was kept: only its state was not written any more
+                around.store.set_run(_as(run, "done"), around.clock.now_ms())
+                continue
+            reason = "the agent was killed during the run"
+            around.store.set_run(_as(run, "failed"), around.clock.now_ms())
+            end: Any = run.end
+            around.report(StateEvent(run=run.run, end=end, fence=run.fence, state="failed", reason=reason))
+
+    def follow(self, wanted: Desired) -> None:
+        """Follow a new wanted state: store it, end what is not in it any more."""
+        self._around.store.set_wanted(wanted)
+        self.wanted = wanted
+        fences = {(each.run, each.end): each.fence for each in wanted.assignments}
+        plans = {each.plan for each in wanted.triggers} | {each.plan for each in wanted.grants}
+        for client in self._clients.values():
+            plan = client.plan
+            fence = fences.get((plan.run, plan.end))
+            if plan.cause == "calendar" and fence != plan.fence:
+                client.cancel("it was canceled" if fence is None else "it was assigned anew")
+            elif plan.cause == "trigger" and plan.plan not in plans:
+                client.cancel("its trigger was disarmed")
+        self._changed.set()
+
+    def cancel_stale(self, runs: tuple[str, ...]) -> None:
+        """End runs whose fence the orchestrator calls stale."""
+        for run in runs:
+            if run in self._clients:
+                self._clients[run].cancel("it was assigned anew")
+
+    @property
+    def clients(self) -> list[ClientEnd]:
+        """Clients' ends under way."""
+        return list(self._clients.values())
+
+    async def run(self) -> None:
+        """Follow the calendar for ever."""
+        while True:
+            self._changed.clear()
+            wait_s = self._step()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+
+    def _busy(self) -> list[Occupant]:
+        now_ms = self._around.clock.now_ms()
+        ends = [*self._clients.values(), *self._servers.values()]
+        return [
+            Occupant(end.plan.run, end.plan.work.booking_class, now_ms + end.plan.work.duration_s * 1e3) for end in ends
+        ]
+
+    def _step(self) -> float:
+        wanted = self.wanted
+        now_ms = self._around.clock.now_ms()
+        if wanted is None or self._stopping or now_ms > wanted.until_at_ms:
+            return IDLE_S
+        policy = self._around.policy()
+        if wanted.settings.paused or wanted.settings.draining:
+            return IDLE_S
+        decisions = decide(
+            wanted,
+            self._known,
+            now_ms,
+            began_at_ms=self._began_at_ms,
+            busy=self._busy(),
+            max_parallel=policy.max_parallel,
+        )
+        for decision in decisions:
+            if decision.action == "miss":
+                self._miss(decision.assignment, decision.reason)
+            elif decision.assignment.end == "client":
+                assignment = decision.assignment
+                is_late = now_ms > assignment.latest_start_at_ms
+                self._begin(RunPlan.of(assignment, wanted.works[assignment.work], is_late=is_late))
+        change_ms = next_change_ms(wanted, self._known, now_ms)
+        return IDLE_S if change_ms is None else min(IDLE_S, max(0.05, (change_ms - now_ms) / 1e3))
+
+    def _miss(self, assignment: Assignment, reason: str) -> None:
+        around = self._around
+        self._known.add((assignment.run, assignment.end))
+        stored = StoredRun(
+            assignment.run, assignment.plan, assignment.end, assignment.fence, "missed", assignment.due_at_ms
+        )
+        around.store.set_run(stored, around.clock.now_ms())
+        around.report(
+            StateEvent(
+                run=assignment.run, end=assignment.end, fence=assignment.fence, state="missed", reason=reason[:500]
+            )
+        )
+
+    def _begin(self, plan: RunPlan) -> None:
+        self._known.add((plan.run, plan.end))
+        end = ClientEnd(plan, self._around)
+        self._clients[plan.run] = end
+        task = asyncio.create_task(self._client(end))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _client(self, end: ClientEnd) -> None:
+        try:
+            await end.run()
+        finally:
+            self._clients.pop(end.plan.run, None)
+            self._changed.set()
+
+    # Triggers.
+
+    def fire(self, trigger: ArmedTrigger, window_end_at_ms: int, values: dict[str, float]) -> str | None:
+        """Start the run of a firing; return its id, or None: the firing says why not."""
+        around, wanted = self._around, self.wanted
+        firing = derived_id("firing", trigger.trigger, around.node, window_end_at_ms)
+        reason = self._why_not(trigger, window_end_at_ms)
+        run = None if reason else derived_id("run", trigger.plan, firing)
+        around.report(
+            FiringEvent(
+                firing=firing,
+                trigger=trigger.trigger,
+                window_end_at_ms=window_end_at_ms,
+                values=values,
+                run=run,
+                reason=reason,
+            )
+        )
+        if run is None or wanted is None:
+            return None
+        now_ms = round(around.clock.now_ms())
+        around.report(
+            RunEvent(
+                run=run,
+                plan=trigger.plan,
+                fence=trigger.fence,
+                cause="trigger",
+                firing=firing,
+                due_at_ms=window_end_at_ms,
+                start_at_ms=now_ms,
+            )
+        )
+        self._begin(
+            RunPlan(
+                run=run,
+                plan=trigger.plan,
+                end="client",
+                fence=trigger.fence,
+                attempt=1,
+                work=wanted.works[trigger.work],
+                due_at_ms=window_end_at_ms,
+                start_at_ms=0,
+                latest_start_at_ms=0,
+                peer=trigger.peer,
+                cause="trigger",
+            )
+        )
+        return run
+
+    def _why_not(self, trigger: ArmedTrigger, window_end_at_ms: int) -> str:
+        around, wanted = self._around, self.wanted
+        now_ms = around.clock.now_ms()
+        if wanted is None or trigger.work not in wanted.works or self._stopping:
+            return "the node is stopping"
+        work = wanted.works[trigger.work]
+        policy = around.policy()
+        busy = blocker(work.booking_class, self._busy(), policy.max_parallel)
+        budget = trigger.bytes_budget
+        checks = (
+            ("the host's policy allows no triggers", not policy.triggers),
+            ("the node is paused", wanted.settings.paused or wanted.settings.draining),
+            ("the trigger has ended", now_ms > trigger.until_at_ms),
+            (f"the household uses its link: {around.household.reason}", not around.household.may_run),
+            (f"run {'' if busy is None else busy.run} is under way", busy is not None),
+            (
+                "the experiment's budget is used up",
+                budget is not None
+                and around.store.used_bytes(now_ms - budget.period_s * 1e3, trigger.plan) + work.bytes_per_run
+                > budget.size_bytes,
+            ),
+            (
+                "all its runs are used up",
+                max(around.store.firings(trigger.plan), trigger.started_runs) >= trigger.most_runs,
+            ),
+        )
+        for reason, applies in checks:
+            if applies:
+                return reason
+        held = hold(wanted, work, now_ms, self._known)
+        if held is not None:
+            return held
+        return "" if around.store.add_firing(trigger.plan, window_end_at_ms) else "the window fired already"
+
+    # Servers.
+
+    def key_of(self, plan: str) -> str | None:
+        """Return the key of a plan whose client may come; None: none may."""
+        if self.wanted is None:
+            return None
+        for grant in self.wanted.grants:
+            if grant.plan == plan and self._around.clock.now_ms() < grant.until_at_ms:
+                return grant.peer.key
+        for each in self.wanted.assignments:
+            if each.plan == plan and each.end == "server" and each.peer is not None:
+                return each.peer.key
+        return None
+
+    def admit(self, hello: Message) -> ServerEnd:
+        """Return the server's end for a client's hello. Raises `RefusedError`."""
+        wanted, around = self.wanted, self._around
+        if wanted is None or self._stopping or wanted.settings.paused:
+            raise RefusedError("the server node is paused or stopping")
+        stored = around.store.run(hello.run, "server")
+        if stored is not None and stored.has_ended:
+            raise RefusedError("the run has ended here")
+        plan = self._server_plan(wanted, hello)
+        busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
+        if busy is not None:
+            raise RefusedError("the server node is busy", round(busy.until_ms))
+        self._known.add((plan.run, plan.end))
+        end = ServerEnd(plan, around, self._ports, self._server_ended)
+        self._servers[plan.run] = end
+        return end
+
+    def _server_ended(self, run: str) -> None:
+        self._servers.pop(run, None)
+        self._changed.set()
+
+    def _server_plan(self, wanted: Desired, hello: Message) -> RunPlan:
+        for each in wanted.assignments:
+            if each.run == hello.run and each.end == "server":
+                return RunPlan.of(each, wanted.works[each.work])
+        for grant in wanted.grants:
+            if grant.plan == hello.plan:
+                return RunPlan(
+                    run=hello.run,
+                    plan=hello.plan,
+                    end="server",
+                    fence=grant.fence,
+                    attempt=hello.attempt,
+                    work=wanted.works[grant.work],
+                    due_at_ms=hello.due_at_ms,
+                    start_at_ms=0,
+                    latest_start_at_ms=0,
+                    peer=grant.peer,
+                    cause="client",
+                )
+        raise RefusedError("the run is not in the server's calendar")
+
+    async def stop(self, reason: str) -> None:
+        """End all runs, with their results in the spool."""
+        self._stopping = True
+        for client in self._clients.values():
+            client.cancel(reason)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=15)
+
+
+def _as(run: StoredRun, state: str) -> StoredRun:
+    return StoredRun(run.run, run.plan, run.end, run.fence, state, run.due_at_ms)

@@ -1,0 +1,98 @@
+"""The folder of a result: what the program wrote, its output, the terminal's telemetry, and the record of the run.
+
+================  =============================================================
+``run.json`` …    a measured Run, if the program wrote one (built-in experiments)
+``terminal/``     a measured Run of the terminal's telemetry
+``logs/``         output of the program
+``testbed.json``  `RunRecord`
+================  =============================================================
+
+The server's end has the same in its own folder. Nothing of the program's files is read here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from bentpipe.records import Items, Record
+from bentpipe.testbed.agent.identity import write_private
+from bentpipe.testbed.schemas.desired import End, Work
+from bentpipe.testbed.schemas.identifiers import Id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class RunRecord(Record):
+    """``testbed.json``: what the testbed knows of an end of a run."""
+
+    format: int = 1
+    """Number of the format."""
+    run: Id
+    """Run."""
+    plan: Id
+    """Plan."""
+    end: End
+    """End."""
+    node: str
+    """Node."""
+    peer: str | None
+    """Node of the other end."""
+    attempt: int
+    """Attempt."""
+    cause: str
+    """Why it ran: ``calendar``, ``trigger``, ``retry`` or ``client``."""
+    work: Work
+    """What it did."""
+    due_at_ms: int
+    """When it was due [ms since 1970]."""
+    began_at_ms: float | None
+    """When its traffic began, by the orchestrator's clock; null: it did not."""
+    ended_at_ms: float
+    """When it ended."""
+    clock_offset_ms: float | None
+    """Offset of the orchestrator's clock from this node's."""
+    clock_error_ms: float | None
+    """Bound of its error."""
+    state: str
+    """Final state."""
+    reason: str
+    """Why."""
+    runner: str | None
+    """Runner."""
+    exit_code: int | None
+    """Exit code of the program."""
+    up_bytes: int | None
+    """Bytes that the run sent."""
+    down_bytes: int | None
+    """Bytes that it received."""
+    settings: Items[dict[str, Any]] = Field(default=())
+    """Outcome of each kernel setting."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Versions."""
+
+
+def gather(work_folder: Path, record: RunRecord) -> Path:
+    """Make the folder of a result out of a run's folder; return it."""
+    results = work_folder / "result"
+    shutil.rmtree(results, ignore_errors=True)
+    output = work_folder / "out"
+    if output.is_dir():
+        output.rename(results)
+    else:
+        results.mkdir()
+    for name in ("logs", "terminal", "emulation"):
+        part = work_folder / name
+        target = results / name
+        if part.is_dir() and any(part.iterdir()):
+            if target.is_symlink() or target.exists():  # the program wrote something of that name
+                target = results / f"{name}-of-testbed"
+            part.rename(target)
+    target = results / "testbed.json"
+    if target.is_symlink() or target.is_dir():
+        target.rename(results / "testbed-of-program") if not target.is_symlink() else target.unlink()
+    write_private(target, record.model_dump_json(indent=1, by_alias=True).encode())
+    return results

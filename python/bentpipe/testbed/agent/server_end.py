@@ -1,0 +1,174 @@
+"""The server's end of a run: starts its programs when a client says hello, and ends them with its beats."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.errors import BentpipeError
+from bentpipe.testbed.agent.admission import refusal, runner_for
+from bentpipe.testbed.agent.program import make_server_request, server_port_names
+from bentpipe.testbed.agent.results import RunRecord, gather
+from bentpipe.testbed.agent.session import RefusedError
+from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.schemas.agent_protocol import StateEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
+    from bentpipe.testbed.runners.base import PreparedRun
+    from bentpipe.testbed.schemas.states import RunState
+
+LISTEN_S = 5.0
+"""How long a server's program has to listen [s]."""
+GRACE_S = 1.0
+"""Time between SIGTERM and SIGKILL [s]."""
+
+
+class ServerEnd:
+    """One server's end (`bentpipe.testbed.agent.session_server.ServerRun`)."""
+
+    def __init__(self, plan: RunPlan, around: Surroundings, ports: Ports, on_end: Callable[[str], object]) -> None:
+        """Nothing happens before `prepare`."""
+        self.plan, self._around, self._pool, self._on_end = plan, around, ports, on_end
+        self.state: RunState = "assigned"
+        self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
+        self._prepared: PreparedRun | None = None
+        self._ports: dict[str, int] = {}
+        self._runner: str | None = None
+        self._began_at_ms: float | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._early = ""
+
+    def _enter(self, state: RunState, reason: str = "") -> None:
+        self.state = state
+        plan, around = self.plan, self._around
+        stored = StoredRun(plan.run, plan.plan, plan.end, plan.fence, state, plan.due_at_ms)
+        around.store.set_run(stored, around.clock.now_ms())
+        if state != "done":
+            around.report(StateEvent(run=plan.run, end=plan.end, fence=plan.fence, state=state, reason=reason[:500]))
+
+    async def prepare(self) -> dict[str, int]:
+        """Start the programs; return their ports. Raises `RefusedError`."""
+        plan, around = self.plan, self._around
+        self._enter("preparing")
+        policy, host = around.policy(), around.host()
+        reason = refusal(plan.work, policy, host, end="server", has_peer=plan.peer is not None)
+        if reason is not None:
+            raise RefusedError(reason)
+        self._runner = runner_for(plan.work, policy, host)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, mode=0o700)
+        try:
+            self._ports = self._pool.take(server_port_names(plan))
+            request = make_server_request(plan, around, self._folder, self._ports)
+            self._prepared = await around.runners[self._runner or ""].prepare(request)
+            await self._prepared.start()
+            self._watch = asyncio.create_task(self._until_exit(self._prepared))
+            await self._until_listening(self._prepared)
+        except (BentpipeError, OSError) as error:
+            raise RefusedError(f"the server's program could not start: {error}") from None
+        self._enter("ready")
+        return self._ports
+
+    async def _until_exit(self, prepared: PreparedRun) -> None:
+        report = await prepared.wait()
+        self._early = f"the server's program ended: {report.reason} ({report.code})"
+
+    async def _until_listening(self, prepared: PreparedRun) -> None:
+        """Wait until all ports listen, as the kernel says of the run's network namespace."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + LISTEN_S
+        wanted = set(self._ports.values())
+        while not wanted <= await asyncio.to_thread(prepared.listening):
+            if self._early or loop.time() > end_s:
+                raise BentpipeError(self._early or f"no program listens on ports {sorted(wanted)}")
+            await asyncio.sleep(0.02)
+
+    def began(self) -> None:
+        """The client's traffic starts."""
+        self._began_at_ms = self._around.clock.now_ms()
+        self._enter("running")
+
+    async def end(self, reason: str) -> None:
+        """End the programs, and put the result into the spool."""
+        state: Literal["done", "failed", "preempted", "missed"] = "done"
+        if self._began_at_ms is None:
+            state = "missed"
+        elif reason.startswith("no beat"):
+            state = "preempted"
+        elif reason:
+            state = "failed"
+        traffic = None
+        if self._prepared is not None:
+            with contextlib.suppress(BentpipeError, OSError):
+                await self._prepared.stop(GRACE_S)
+            with contextlib.suppress(BentpipeError, OSError):
+                traffic = self._prepared.traffic()
+                await self._prepared.remove()
+        if self._watch is not None:
+            self._watch.cancel()
+        self._pool.give_back(self._ports)
+        results = None
+        try:
+            if self._began_at_ms is not None:
+                self._enter("uploading")
+                used = (0, 0) if traffic is None else (traffic.up_bytes, traffic.down_bytes)
+                results = await asyncio.to_thread(self._results, state, reason, used)
+            self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, results)
+        except (BentpipeError, OSError) as error:
+            state, reason = "failed", f"the result could not be kept: {error}"
+            self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, None)
+        self._enter(state, reason)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        self._on_end(self.plan.run)
+
+    def _results(self, state: str, reason: str, used: tuple[int, int]) -> Path:
+        around, plan = self._around, self.plan
+        offset = around.clock.offset()
+        record = RunRecord(
+            run=plan.run,
+            plan=plan.plan,
+            end="server",
+            node=around.node,
+            peer=None if plan.peer is None else plan.peer.node,
+            attempt=plan.attempt,
+            cause=plan.cause,
+            work=plan.work,
+            due_at_ms=plan.due_at_ms,
+            began_at_ms=self._began_at_ms,
+            ended_at_ms=around.clock.now_ms(),
+            clock_offset_ms=None if offset is None else offset.offset_ms,
+            clock_error_ms=None if offset is None else offset.error_ms,
+            state=state,
+            reason=reason,
+            runner=self._runner,
+            exit_code=None,
+            up_bytes=used[0],
+            down_bytes=used[1],
+            settings=() if self._prepared is None else tuple(self._prepared.settings),
+        )
+        return gather(self._folder, record)
+
+
+class Ports:
+    """Ports of a server node's programs, each with one run at a time."""
+
+    def __init__(self, ports: range) -> None:
+        """All are free."""
+        self._free = list(ports)
+
+    def take(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Take a port for each name. Raises `RefusedError`: none is left."""
+        if len(names) > len(self._free):
+            raise RefusedError("all ports of the server node are in use")
+        return {name: self._free.pop(0) for name in names}
+
+    def give_back(self, ports: dict[str, int]) -> None:
+        """Give ports back; they are used again last."""
+        self._free += ports.values()
+        ports.clear()

@@ -1,0 +1,127 @@
+"""Settings of an agent: what `bentpipe node join` was given, kept in its folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from bentpipe.errors import UserError
+from bentpipe.records import Items, Record
+from bentpipe.testbed.agent.identity import write_private
+from bentpipe.testbed.schemas.identifiers import Label
+from bentpipe.testbed.schemas.node import NodeRole, Place
+from bentpipe.testbed.schemas.policy import SCHEMA, HostPolicy
+
+FILE = "agent.json"
+
+
+class AgentSettings(Record):
+    """``agent.json``."""
+
+    url: str
+    """Orchestrator's address for agents."""
+    name: Label
+    """Name of the node."""
+    role: NodeRole = "client"
+    """Role."""
+    dish: str | None = None
+    """Address of the terminal; null: none."""
+    elements: str | None = None
+    """File of orbital elements, for the serving satellite."""
+    policy: str | None = None
+    """File of the host's policy; null: the defaults."""
+    control: str | None = None
+    """HOST:PORT at which clients reach a server node."""
+    control_listen: str = "0.0.0.0"
+    """Address on which a server node listens."""
+    ports: Items[int] = (8800, 8900)
+    """First and last port but one of a server node's programs."""
+    place: Place | None = None
+    """True place; blurred before it is sent. Null: the terminal's, if it tells."""
+    nameservers: Items[str] = ("1.1.1.1", "8.8.8.8")
+    """Name servers of runs."""
+    extra_networks: Items[str] = ()
+    """Networks that runs may reach beside those of the policy; the laptop's testbed has such."""
+    ping: str | None = None
+    """Address that the node pings ten times a second for triggers; null: none."""
+    ping_every_s: float = 0.1
+    """Time between two such pings [s]."""
+    household: str | None = None
+    """Interface, or URL of node_exporter, with the counters of the router; null: the terminal's rates."""
+    weather: str | None = None
+    """File or URL of the weather; null: none."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read that of a folder. Raises `UserError`: the node has not joined, or the file is damaged."""
+        import json
+
+        path = folder / FILE
+        try:
+            data = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise UserError(
+                "has not joined a testbed", where=str(folder), hint="bentpipe node join URL TOKEN"
+            ) from None
+        except (OSError, ValueError):
+            raise UserError("cannot be read", where=str(path), expected="the agent's settings") from None
+        return cls.check(data, str(path))
+
+    def write(self, folder: Path) -> None:
+        """Write it."""
+        write_private(folder / FILE, self.model_dump_json(indent=1).encode())
+
+    def read_policy(self) -> HostPolicy:
+        """Return the host's policy. Raises `UserError`: a policy that cannot be read allows nothing."""
+        if self.policy is None:
+            return HostPolicy.check({"schema": SCHEMA}, "policy")
+        path = Path(self.policy)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise UserError("cannot be read", where=str(path), expected="a host's policy") from None
+        return HostPolicy.from_yaml(text, str(path))
+
+
+def default_folder() -> Path:
+    """Return the usual folder of an agent: of the machine for root, else of the user."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/bentpipe-node")
+    base = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    return Path(base) / "bentpipe-node"
+
+
+class PolicyFile:
+    """The host's policy, read again when the file changes. One that is damaged pauses the node until it is mended."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        """Read it. Raises `UserError`."""
+        self._settings = settings
+        self._stamp = self._stat()
+        self.policy = settings.read_policy()
+        self.trouble: str | None = None
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self._settings.policy is None:
+            return None
+        try:
+            status = Path(self._settings.policy).stat()
+        except OSError:
+            return (0, 0)
+        return (status.st_mtime_ns, status.st_size)
+
+    def look(self) -> bool:
+        """Read it again if it changed; return whether the policy is another one."""
+        stamp = self._stat()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        before = self.policy
+        try:
+            self.policy = self._settings.read_policy()
+            self.trouble = None
+        except UserError as error:
+            self.policy = before.replace(paused=True)
+            self.trouble = str(error)
+        return self.policy != before

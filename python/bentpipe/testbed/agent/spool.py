@@ -1,0 +1,189 @@
+"""Results that wait for their upload: one folder each, sent oldest first, resumed after every interruption.
+
+``spool/<run>-<end>/`` holds ``commit.json`` and ``files/``. A result is moved here in one step, so there is no half
+one. It is removed when the orchestrator has committed it, and never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import shutil
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.errors import UserError, shown
+from bentpipe.records import Record
+from bentpipe.testbed.agent.connection import RefusedRequestError, UnreachableError
+from bentpipe.testbed.agent.identity import write_private
+from bentpipe.testbed.schemas.agent_protocol import (
+    LARGEST_PART,
+    LARGEST_RESULT,
+    MOST_FILES,
+    CommitRequest,
+    CommittedFile,
+)
+from bentpipe.testbed.schemas.desired import End
+from bentpipe.testbed.schemas.identifiers import Id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from bentpipe.testbed.agent.connection import Orchestrator
+
+COMMIT = "commit.json"
+FILES = "files"
+FinalState = Literal["done", "failed", "preempted", "canceled", "missed"]
+
+
+class SpooledResult(Record):
+    """``commit.json``: whose result it is, and what it says."""
+
+    run: Id
+    """Run."""
+    end: End
+    """End."""
+    request: CommitRequest
+    """Commit."""
+
+
+class Spool:
+    """The folder of results that wait."""
+
+    def __init__(self, folder: Path, on_note: Callable[[str], object] = lambda _: None) -> None:
+        """Open it; what a kill left half-made is removed."""
+        self.folder = folder
+        self._on_note = on_note
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for half in folder.glob(".*"):
+            shutil.rmtree(half, ignore_errors=True)
+        self.changed = asyncio.Event()
+
+    def add(self, run: str, end: End, fence: int, state: FinalState, reason: str, results: Path | None) -> None:
+        """Take a folder of results; it is moved, so it must be on the same disk.
+
+        Raises:
+            UserError: Results that are no plain files, too many, or too large. Nothing was moved.
+        """
+        files = list(_committed(results)) if results is not None else []
+        request = CommitRequest(fence=fence, state=state, reason=reason[:500], files=tuple(files))
+        half, whole = self.folder / f".{run}-{end}", self.folder / f"{run}-{end}"
+        if whole.exists():
+            return
+        half.mkdir(mode=0o700, exist_ok=True)
+        if results is not None:
+            results.rename(half / FILES)
+        record = SpooledResult(run=run, end=end, request=request)
+        write_private(half / COMMIT, record.model_dump_json().encode())
+        half.rename(whole)
+        self.changed.set()
+
+    def waiting(self) -> list[SpooledResult]:
+        """Return the results that wait, oldest first. A damaged one is set aside and noted."""
+        found: list[tuple[float, SpooledResult]] = []
+        for folder in self.folder.iterdir():
+            if folder.name.startswith(".") or folder.name.endswith("~damaged"):
+                continue
+            try:
+                record = SpooledResult.model_validate_json((folder / COMMIT).read_bytes())
+                found.append((folder.stat().st_mtime, record))
+            except (OSError, ValueError):
+                with contextlib.suppress(OSError):
+                    folder.rename(folder.with_name(f"{folder.name}~damaged"))
+                self._on_note(f"a damaged result is set aside: {folder.name}")
+        return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+
+    def size_bytes(self) -> int:
+        """Return the size of all that wait [bytes]."""
+        total = 0
+        for path in self.folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size if path.is_file() and not path.is_symlink() else 0
+        return total
+
+    async def send(self, orchestrator: Orchestrator, result: SpooledResult) -> str:
+        """Send one result and remove it; return its location, or why it was given up.
+
+        Raises:
+            UnreachableError: Try again later; what has arrived is not sent again.
+        """
+        folder = self.folder / f"{result.run}-{result.end}"
+        try:
+            for file in result.request.files:
+                await _send_file(orchestrator, result, folder / FILES / file.path, file)
+            location = (await orchestrator.commit(result.run, result.end, result.request)).location
+        except RefusedRequestError as error:
+            if error.code == "incomplete":  # the orchestrator lost parts: send what it misses
+                raise UnreachableError(str(error)) from None
+            location = f"refused: {error}"
+            self._on_note(f"the result of run {result.run} ({result.end}) was refused: {error}")
+            await asyncio.to_thread(_set_aside, folder)
+            return location
+        await asyncio.to_thread(shutil.rmtree, folder)
+        return location
+
+
+def _set_aside(folder: Path) -> None:
+    target = folder.with_name(f"{folder.name}~refused~damaged")
+    shutil.rmtree(target, ignore_errors=True)
+    folder.rename(target)
+
+
+async def _send_file(orchestrator: Orchestrator, result: SpooledResult, path: Path, file: CommittedFile) -> None:
+    offset = await orchestrator.offset(result.run, result.end, file.path)
+    if offset > file.bytes:
+        raise UnreachableError(f"{file.path}: {offset} bytes arrived of {file.bytes}")
+    while offset < file.bytes or (file.bytes == 0 and offset == 0):
+        part = await asyncio.to_thread(_part, path, offset)
+        arrived = await orchestrator.put(result.run, result.end, file.path, offset, part)
+        if arrived == offset and file.bytes > 0:
+            raise UnreachableError(f"{file.path}: nothing arrived at offset {offset}")
+        offset = arrived
+        if file.bytes == 0:
+            break
+
+
+def _part(path: Path, offset: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(LARGEST_PART)
+
+
+def _committed(results: Path) -> Iterator[CommittedFile]:
+    """Yield the files of a folder. A program that was not trusted made it."""
+    count = total = 0
+    for path in sorted(_walk(results)):
+        if path.is_symlink() or not path.is_file():
+            raise UserError("is no plain file", where=shown(path.name), expected="files in folders")
+        size = path.stat().st_size
+        count, total = count + 1, total + size
+        if count > MOST_FILES or total > LARGEST_RESULT:
+            raise UserError(
+                f"{count} files, {total / 1e6:.0f} MB",
+                where="results",
+                expected=f"at most {MOST_FILES} files and {LARGEST_RESULT / 1e9:g} GB",
+            )
+        yield CommittedFile(path=str(path.relative_to(results)), bytes=size, sha256=_sha256(path))
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder, without following links, and not more than can be sent."""
+    stack, seen = [folder], 0
+    while stack:
+        for entry in stack.pop().iterdir():
+            seen += 1
+            if seen > 4 * MOST_FILES:
+                raise UserError(f"more than {4 * MOST_FILES} entries", where="results", expected=f"{MOST_FILES} files")
+            if entry.is_dir() and not entry.is_symlink():
+                stack.append(entry)
+            else:
+                yield entry
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
