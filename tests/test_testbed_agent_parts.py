@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from testbed_records import START_MS, assignment, desired, policy, work
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.agent.admission import Host, refusal
@@ -24,7 +25,6 @@ from bentpipe.testbed.agent.store import AgentStore, StoredRun
 from bentpipe.testbed.schemas.agent_protocol import CommitAnswer, NoteEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.node import Place
-from testbed_records import START_MS, assignment, desired, policy, work
 
 HOUR_MS = 3_600_000
 
@@ -156,7 +156,9 @@ def test_an_exclusive_run_waits_and_is_waited_for() -> None:
 
 @pytest.mark.parametrize(("catch_up", "made_up"), [("none", ""), ("last", "c"), ("all", "abc")])
 def test_what_was_due_while_the_agent_was_off(catch_up: str, made_up: str) -> None:
-    wanted = desired([assignment(name, 600 * number) for number, name in enumerate("abc")], {"0" * 64: work(catch_up=catch_up)})
+    wanted = desired(
+        [assignment(name, 600 * number) for number, name in enumerate("abc")], {"0" * 64: work(catch_up=catch_up)}
+    )
     decisions = _decided(wanted, 3000, began_at_ms=START_MS + 2_900_000)
     assert "".join(name for name, action in decisions if action == "prepare") == made_up
     assert len(decisions) == 3
@@ -317,7 +319,9 @@ def test_a_damaged_or_refused_result_is_set_aside(tmp_path: Path) -> None:
     notes = asyncio.run(scenario())
     assert "set aside: odd" in notes[0]
     assert "assigned anew" in notes[1]
-    assert json.loads((tmp_path / "spool" / f"{'1' * 32}-client~refused~damaged" / COMMIT).read_text())["run"] == "1" * 32
+    assert (
+        json.loads((tmp_path / "spool" / f"{'1' * 32}-client~refused~damaged" / COMMIT).read_text())["run"] == "1" * 32
+    )
 
 
 @given(st.floats(-89, 89), st.floats(-180, 180), st.floats(0.1, 100))

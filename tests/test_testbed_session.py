@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testbed_records import KEY, peer
 
 from bentpipe.testbed.agent import session_server
 from bentpipe.testbed.agent.session import BEAT_S, SILENCE_S, Message, RefusedError, is_sealed, peek, seal
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.session_server import SessionServer
 from bentpipe.testbed.schemas.identifiers import derived_id
-from testbed_records import KEY, peer
 
 RUN, PLAN = derived_id("run"), derived_id("plan")
 
@@ -44,7 +44,9 @@ class Server:
         self.ended.set()
 
 
-async def _listen(server: Server, *, key: str | None = KEY, refuse: RefusedError | None = None) -> tuple[SessionServer, str]:
+async def _listen(
+    server: Server, *, key: str | None = KEY, refuse: RefusedError | None = None
+) -> tuple[SessionServer, str]:
     def admit(_: Message) -> Server:
         if refuse is not None:
             raise refuse

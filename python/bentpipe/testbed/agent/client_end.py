@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 WATCH_S = 0.1
 """Time between two looks at a run's traffic [s]."""
+LOOKS = 10
+"""Looks after which the bytes are written down."""
 HELLO_S = 15.0
 """How long a client waits for its server [s]."""
 GRACE_S = 2.0
@@ -55,6 +57,8 @@ class ClientEnd:
         self.state: RunState = "assigned"
         self._canceled = asyncio.Event()
         self._why_canceled = ""
+        self._why_preempted = ""
+        self._stopping: asyncio.Task[None] | None = None
         self._prepared: PreparedRun | None = None
         self._runner: str | None = None
         self._session: ClientSession | None = None
@@ -69,6 +73,35 @@ class ClientEnd:
         """End it."""
         self._why_canceled = reason
         self._canceled.set()
+
+    # What scavenger mode does to a run: `bentpipe.testbed.agent.scavenger.loop.RunActions`.
+
+    async def link_down(self, reason: str) -> None:
+        """Stop its packets: the first thing of a preemption."""
+        self._why_preempted = reason
+        if self._prepared is not None:
+            await self._prepared.link_down()
+
+    def silence(self) -> None:
+        """Let the server's end notice: the session has no more beats."""
+        if self._session is not None:
+            self._session.silence()
+
+    async def freeze(self) -> None:
+        """Freeze its processes."""
+        if self._prepared is not None:
+            await self._prepared.freeze()
+
+    async def terminate(self) -> None:
+        """Ask it to end."""
+        if self._prepared is not None:
+            await self._prepared.thaw()
+            self._stopping = asyncio.create_task(self._prepared.stop(GRACE_S))
+
+    async def kill(self) -> None:
+        """End it."""
+        if self._prepared is not None:
+            await self._prepared.stop(0.0)
 
     @property
     def rates_bytes(self) -> tuple[int, int]:
@@ -151,21 +184,24 @@ class ClientEnd:
             if self._canceled.is_set():
                 raise OverError("canceled", self._why_canceled)
             if plan.latest_start_at_ms and now_ms > plan.latest_start_at_ms:
-                raise OverError("missed", around.household.reason or "could not start in time")
+                raise OverError("missed", around.household.why_not() or "could not start in time")
             wait_s = (plan.start_at_ms - now_ms) / 1e3
-            if wait_s <= 0 and around.household.may_run:
-                return
-            if wait_s <= 0 and plan.cause == "trigger":
-                raise OverError("missed", f"the household uses its link: {around.household.reason}")
+            if wait_s <= 0:
+                held = around.household.why_not()
+                if held is None:
+                    return
+                if plan.cause == "trigger":
+                    raise OverError("missed", held)
+                wait_s = 0.2
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._canceled.wait(), min(max(wait_s, 0.001), 0.5) if wait_s > 0 else 0.2)
+                await asyncio.wait_for(self._canceled.wait(), min(wait_s, 0.5))
 
     async def _run(self) -> None:
         prepared = self._prepared
         assert prepared is not None
-        household = self._around.household.watch()
         ended = asyncio.create_task(prepared.wait())
-        waits = [asyncio.create_task(event.wait()) for event in (household, self._canceled)]
+        canceled = asyncio.create_task(self._canceled.wait())
+        self._around.household.begin(self.plan)
         try:
             self._began_wall_s = self._around.wall_s()
             await prepared.start()
@@ -173,44 +209,33 @@ class ClientEnd:
             if self._session is not None:
                 await self._session.begin()
             self._enter("running")
-            counted = 0
+            looks = 0
             while not ended.done():
-                await asyncio.wait([ended, *waits], timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
-                if household.is_set():
-                    await self._yield(prepared)
-                    raise OverError("preempted", f"the household uses its link: {self._around.household.reason}")
-                if self._canceled.is_set():
-                    await prepared.stop(GRACE_S)
-                    raise OverError("canceled", self._why_canceled)
+                await asyncio.wait([ended, canceled], timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
                 self._traffic = prepared.traffic()
-                counted += 1
-                if counted % 10 == 0:
+                looks += 1
+                if looks % LOOKS == 0:
                     self._count()
-                used = self._traffic.up_bytes + self._traffic.down_bytes
-                if used > self.plan.work.bytes_per_run:
-                    await prepared.stop(GRACE_S)
-                    limit = self.plan.work.bytes_per_run
-                    raise OverError("failed", f"byte limit: {used} bytes of {limit}")
-            self._exit = ended.result()
+                await self._check(prepared)
         finally:
-            self._around.household.unwatch(household)
-            for task in waits:
-                task.cancel()
+            canceled.cancel()
             if ended.done() and not ended.cancelled() and ended.exception() is None:
                 self._exit = ended.result()
             else:
                 ended.cancel()
             self._traffic = prepared.traffic()
             self._count()
+            await self._around.household.ended(self.plan)
 
-    async def _yield(self, prepared: PreparedRun) -> None:
-        """Give the link back: first the packets stop, then the program."""
-        await prepared.link_down()
-        if self._session is not None:
-            self._session.silence()
-        await prepared.freeze()
-        await prepared.thaw()  # its link is down: it may only write what it has
-        await prepared.stop(GRACE_S)
+    async def _check(self, prepared: PreparedRun) -> None:
+        """End the run if somebody canceled it or it used its bytes."""
+        if self._canceled.is_set() and not self._why_preempted:
+            await prepared.stop(GRACE_S)
+            raise OverError("canceled", self._why_canceled)
+        used = sum(self.rates_bytes)
+        if used > self.plan.work.bytes_per_run:
+            await prepared.stop(GRACE_S)
+            raise OverError("failed", f"byte limit: {used} bytes of {self.plan.work.bytes_per_run}")
 
     def _count(self) -> None:
         if self._traffic is None:
@@ -221,6 +246,8 @@ class ClientEnd:
 
     def _verdict(self) -> OverError:
         report = self._exit
+        if self._why_preempted:
+            return OverError("preempted", self._why_preempted)
         if report is None:
             return OverError("failed", "its end was not seen")
         if report.reason == "exited":

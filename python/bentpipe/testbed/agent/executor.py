@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.testbed.agent.agenda import Occupant, blocker, decide, hold, next_change_ms
@@ -208,11 +209,12 @@ class Executor:
         policy = around.policy()
         busy = blocker(work.booking_class, self._busy(), policy.max_parallel)
         budget = trigger.bytes_budget
+        held = around.household.why_not()
         checks = (
             ("the host's policy allows no triggers", not policy.triggers),
             ("the node is paused", wanted.settings.paused or wanted.settings.draining),
             ("the trigger has ended", now_ms > trigger.until_at_ms),
-            (f"the household uses its link: {around.household.reason}", not around.household.may_run),
+            (held or "", held is not None),
             (f"run {'' if busy is None else busy.run} is under way", busy is not None),
             (
                 "the experiment's budget is used up",
@@ -228,10 +230,46 @@ class Executor:
         for reason, applies in checks:
             if applies:
                 return reason
-        held = hold(wanted, work, now_ms, self._known)
-        if held is not None:
-            return held
+        booked = hold(wanted, work, now_ms, self._known)
+        if booked is not None:
+            return booked
         return "" if around.store.add_firing(trigger.plan, window_end_at_ms) else "the window fired already"
+
+    def retry(self, plan: RunPlan) -> None:
+        """Run a preempted run again, at once: the orchestrator cannot be asked, and the node acts alone."""
+        around, wanted = self._around, self.wanted
+        if wanted is None or self._stopping or plan.work.booking_class == "exclusive":
+            return
+        now_ms = round(around.clock.now_ms())
+        busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
+        if busy is not None or hold(wanted, plan.work, now_ms, self._known) is not None:
+            return
+        again = replace(
+            plan,
+            run=derived_id("retry", plan.run),
+            attempt=plan.attempt + 1,
+            start_at_ms=0,
+            latest_start_at_ms=0,
+            cause="retry",
+        )
+        if (again.run, "client") in self._known:
+            return
+        around.report(
+            RunEvent(
+                run=again.run,
+                plan=again.plan,
+                fence=again.fence,
+                cause="retry",
+                attempt=again.attempt,
+                due_at_ms=again.due_at_ms,
+                start_at_ms=now_ms,
+            )
+        )
+        self._begin(again)
+
+    def client(self, run: str) -> ClientEnd | None:
+        """Return a client's end that is under way."""
+        return self._clients.get(run)
 
     # Servers.
 

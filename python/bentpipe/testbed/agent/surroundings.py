@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -61,42 +60,37 @@ class Terminal(Protocol):
         """Write the telemetry between two times [s since 1970] as a measured Run; return whether there is any."""
 
 
-class Household:
-    """Whether the household uses its link.
-
-    Attributes:
-        state: ``off``: the node does not yield; ``clear``; ``yielding``; ``quiet``: waiting until it is quiet for long.
-    """
-
-    def __init__(self) -> None:
-        """Begin without a detector."""
-        self.state: Literal["off", "clear", "yielding", "quiet"] = "off"
-        self.reason = ""
-        self._waiting: set[asyncio.Event] = set()
+class Household(Protocol):
+    """Whether the household uses its link (`bentpipe.testbed.agent.household`)."""
 
     @property
-    def may_run(self) -> bool:
-        """Whether runs may start."""
-        return self.state in ("off", "clear")
+    def state(self) -> Literal["off", "clear", "yielding", "quiet"]:
+        """State, as heartbeats say it."""
 
-    def set(self, state: Literal["off", "clear", "yielding", "quiet"], reason: str = "") -> None:
-        """Change the state; ``yielding`` preempts the runs under way."""
-        self.state, self.reason = state, reason
-        if state == "yielding":
-            for event in self._waiting:
-                event.set()
+    def why_not(self) -> str | None:
+        """Return why no run may start now; None: one may."""
 
-    def watch(self) -> asyncio.Event:
-        """Return an event that is set when the household comes; give it back with `unwatch`."""
-        event = asyncio.Event()
-        if self.state == "yielding":
-            event.set()
-        self._waiting.add(event)
-        return event
+    def begin(self, plan: RunPlan) -> None:
+        """A run starts."""
 
-    def unwatch(self, event: asyncio.Event) -> None:
-        """Forget an event."""
-        self._waiting.discard(event)
+    async def ended(self, plan: RunPlan) -> None:
+        """A run has ended."""
+
+
+class NoHousehold:
+    """A node that yields to nobody: its host turned that off, or it is a server."""
+
+    state: Literal["off"] = "off"
+
+    def why_not(self) -> str | None:
+        """Return None: a run may start."""
+        return None
+
+    def begin(self, plan: RunPlan) -> None:
+        """Do nothing."""
+
+    async def ended(self, plan: RunPlan) -> None:
+        """Do nothing."""
 
 
 @dataclass
@@ -119,7 +113,7 @@ class Surroundings:
     """Keeps an event and sends it when it can."""
     profile: Callable[[str], Awaitable[Path]]
     """File of a Profile, by hash; fetched if it is missing."""
-    household: Household = field(default_factory=Household)
+    household: Household = field(default_factory=NoHousehold)
     terminal: Terminal | None = None
     ports: range = range(8800, 8900)
     """Ports of a server node's programs."""
