@@ -76,7 +76,9 @@ class Record(BaseModel):
 
     def replace(self, **fields: Any) -> Self:  # noqa: ANN401 - checked against the fields' types
         """Return the record with other values of some fields. Raises as the constructor does."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **fields})
+        known = type(self).model_fields
+        values = {name: getattr(self, name) for name in self.model_fields_set} | fields
+        return type(self)(**{(known[name].alias or name) if name in known else name: values[name] for name in values})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as JSON has it."""

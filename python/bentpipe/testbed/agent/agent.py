@@ -9,7 +9,7 @@ import secrets
 import shutil
 from typing import TYPE_CHECKING
 
-from bentpipe.errors import UserError
+from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.agent.admission import Host
 from bentpipe.testbed.agent.clock import OrchestratorClock
 from bentpipe.testbed.agent.connection import Orchestrator, RefusedRequestError
@@ -21,7 +21,7 @@ from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile
 from bentpipe.testbed.agent.spool import Spool
 from bentpipe.testbed.agent.store import AgentStore, Body
 from bentpipe.testbed.agent.supervision import keep_going
-from bentpipe.testbed.agent.surroundings import Household, Surroundings
+from bentpipe.testbed.agent.surroundings import Household, NoHousehold, Surroundings
 from bentpipe.testbed.schemas.agent_protocol import (
     HEARTBEAT_S,
     MOST_EVENTS,
@@ -68,7 +68,7 @@ class Agent:
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
         self.policy_file = PolicyFile(settings)
-        self.household = Household()
+        self.household: Household = NoHousehold()
         self._troubles: dict[str, str] = {}
         self._events_changed = asyncio.Event()
         self._version_seen = asyncio.Event()
@@ -211,8 +211,9 @@ class Agent:
         await asyncio.sleep(HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))
 
     def _see(self, version: int) -> None:
-        if version != self._newest_version:
-            self._newest_version = version
+        self._newest_version = version
+        wanted = self.executor.wanted
+        if wanted is None or wanted.version != version:
             self._version_seen.set()
 
     async def _stream(self) -> None:
@@ -225,7 +226,11 @@ class Agent:
         self._version_seen.clear()  # before the request: a change during it is seen again
         wanted = self.executor.wanted
         since = -1 if wanted is None else wanted.version
-        desired = await self.orchestrator.desired(since)
+        try:
+            desired = await self.orchestrator.desired(since)
+        except BentpipeError:
+            self._version_seen.set()  # ask again
+            raise
         if desired is not None:
             self.executor.follow(desired)
         self._troubles.pop("wanted state", None)

@@ -14,6 +14,7 @@ from bentpipe.testbed.agent.results import RunRecord, gather
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
 
 if TYPE_CHECKING:
@@ -193,8 +194,7 @@ class ClientEnd:
                 if plan.cause == "trigger":
                     raise OverError("missed", held)
                 wait_s = 0.2
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._canceled.wait(), min(wait_s, 0.5))
+            await wait_at_most(self._canceled, min(wait_s, 0.5))
 
     async def _run(self) -> None:
         prepared = self._prepared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from bentpipe.testbed.agent.server_end import Ports, ServerEnd
 from bentpipe.testbed.agent.session import Message, RefusedError
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.agent.surroundings import RunPlan
+from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.agent_protocol import FiringEvent, RunEvent, StateEvent
 from bentpipe.testbed.schemas.desired import Desired
 from bentpipe.testbed.schemas.identifiers import derived_id
@@ -87,12 +87,11 @@ class Executor:
         while True:
             self._changed.clear()
             wait_s = self._step()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+            await wait_at_most(self._changed, wait_s)
 
     def _busy(self) -> list[Occupant]:
         now_ms = self._around.clock.now_ms()
-        ends = [*self._clients.values(), *self._servers.values()]
+        ends: list[ClientEnd | ServerEnd] = [*self._clients.values(), *self._servers.values()]
         return [
             Occupant(end.plan.run, end.plan.work.booking_class, now_ms + end.plan.work.duration_s * 1e3) for end in ends
         ]

@@ -56,7 +56,7 @@ def make_request(
     inputs: dict[str, Path] = {}
     environment = dict(program.env)
     if program.builtin is not None:
-        command_line = (sys.executable, "-P", "-m", "bentpipe.testbed.builtins")
+        command_line: tuple[str, ...] = (sys.executable, "-P", "-m", "bentpipe.testbed.builtins")
         inputs[FILE] = _write_request(
             folder,
             BuiltinRequest(builtin=program.builtin, args=program.args, site=around.node, server=server, ports=ports),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import BentpipeError
 from bentpipe.testbed.agent.admission import refusal, runner_for
+from bentpipe.testbed.agent.listening import listening_ports
 from bentpipe.testbed.agent.program import make_server_request, server_port_names
 from bentpipe.testbed.agent.results import RunRecord, gather
 from bentpipe.testbed.agent.session import RefusedError
@@ -84,7 +85,7 @@ class ServerEnd:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + LISTEN_S
         wanted = set(self._ports.values())
-        while not wanted <= await asyncio.to_thread(prepared.listening):
+        while not wanted <= await asyncio.to_thread(listening_ports, prepared.pid):
             if self._early or loop.time() > end_s:
                 raise BentpipeError(self._early or f"no program listens on ports {sorted(wanted)}")
             await asyncio.sleep(0.02)

@@ -69,7 +69,8 @@ class ClientSession(asyncio.DatagramProtocol):
             again_s = loop.time() + RESEND_S
             while (wait_s := min(again_s, end_s) - loop.time()) > 0:
                 try:
-                    answer = await asyncio.wait_for(self._answers.get(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        answer = await self._answers.get()
                 except TimeoutError:
                     break
                 if answer.kind in until:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
 
 from bentpipe.testbed.agent.session import BEAT_S, SILENCE_S, Kind, Message, RefusedError, is_sealed, peek, seal
+from bentpipe.testbed.agent.waiting import wait_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,11 +140,8 @@ class SessionServer(asyncio.DatagramProtocol):
             wait_s = session.last_s + limit_s - loop.time()
             if wait_s <= 0:
                 return f"no beat of the client for {limit_s:g} s" if session.began else "the client did not start"
-            try:
-                await asyncio.wait_for(session.ended.wait(), wait_s if session.began else min(wait_s, BEAT_S))
-            except TimeoutError:
-                continue
-            return session.why or ""
+            if await wait_at_most(session.ended, wait_s if session.began else min(wait_s, BEAT_S)):
+                return session.why or ""
 
     def _send(
         self,

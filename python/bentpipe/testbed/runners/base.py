@@ -55,6 +55,8 @@ class PreparedRun(Protocol):
     """A run that waits at its gate, runs, or has ended."""
 
     run_id: str
+    pid: int
+    """A process in the run's network namespace, as this process's PID namespace numbers it."""
     settings: list[dict[str, object]]
     """Outcome of each kernel setting, in the order of the request."""
 
