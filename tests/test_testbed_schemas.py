@@ -1,4 +1,4 @@
-"""The testbed's records: files of users, their traps, and what a round trip through text keeps."""
+"""The testbed's records: files of users, their traps, and what text keeps of them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The client repeats ``hello`` until the server says ``ready``, ``busy`` or ``refused``. From ``start`` on it sends a
 ``beat`` every 100 ms; 500 ms after the last one the server ends its program. ``bye`` ends it at once. Every message
-has a number that grows, so an old one that is sent again is left out.
+has a number that grows, so an old one that comes once more is left out.
 """
 
 from __future__ import annotations

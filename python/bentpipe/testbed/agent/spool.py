@@ -81,18 +81,18 @@ class Spool:
 
     def waiting(self) -> list[SpooledResult]:
         """Return the results that wait, oldest first. A damaged one is set aside and noted."""
-        found: list[tuple[float, SpooledResult]] = []
+        results: list[tuple[float, SpooledResult]] = []
         for folder in self.folder.iterdir():
             if folder.name.startswith(".") or folder.name.endswith("~damaged"):
                 continue
             try:
                 record = SpooledResult.model_validate_json((folder / COMMIT).read_bytes())
-                found.append((folder.stat().st_mtime, record))
+                results.append((folder.stat().st_mtime, record))
             except (OSError, ValueError):
                 with contextlib.suppress(OSError):
                     folder.rename(folder.with_name(f"{folder.name}~damaged"))
                 self._on_note(f"a damaged result is set aside: {folder.name}")
-        return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+        return [record for _, record in sorted(results, key=lambda pair: pair[0])]
 
     def size_bytes(self) -> int:
         """Return the size of all that wait [bytes]."""
@@ -106,7 +106,7 @@ class Spool:
         """Send one result and remove it; return its location, or why it was given up.
 
         Raises:
-            UnreachableError: Try again later; what has arrived is not sent again.
+            UnreachableError: Try again later; what has arrived stays there.
         """
         folder = self.folder / f"{result.run}-{result.end}"
         try:
