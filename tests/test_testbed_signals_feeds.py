@@ -306,3 +306,66 @@ def test_a_recording_is_replayed_at_its_pace(tmp_path):
     assert [values.get("latency_smoothed_ms") for values in taken] == [30.0, 31.0, None, 33.0, None]
     with pytest.raises(UserError, match="speed"):
         ReplayFeed(path, speed=0)
+
+
+class Garbling:
+    """A terminal whose answers are damaged, missing or somebody else's, at random."""
+
+    def __init__(self, transport, seed):
+        self.transport, self.random = transport, random.Random(seed)
+
+    def call(self, request):
+        from bentpipe.measurements.dish.errors import DishError
+
+        answer = self.transport.call(request)
+        kind = self.random.randrange(5)
+        if kind == 0:
+            return damaged(self.random, answer)
+        if kind == 1:
+            return self.random.randbytes(self.random.randrange(200))
+        if kind == 2:
+            raise DishError("timeout", "no answer")
+        return answer
+
+    def reflect(self):
+        return None
+
+    def close(self):
+        pass
+
+
+def test_a_terminal_that_talks_nonsense_is_a_failed_feed_at_worst():
+    pytest.importorskip("grpc")
+    pytest.importorskip("cel")
+    from dish_world import at, local
+
+    from bentpipe.measurements.dish.client import DishClient
+    from bentpipe.testbed.agent.signals.board import SignalBoard
+    from bentpipe.testbed.agent.signals.dish import DishFeed
+    from bentpipe.triggers.trigger import Trigger
+
+    terminal, _ = at(30.0)
+    feed = DishFeed(DishClient(Garbling(local(terminal), 4)), every_s=0.0005)
+    board = SignalBoard([feed], "n", print, first_wait_s=0.0)
+    for name in feed.signals:
+        board.arm(name, Trigger(f"{name} > 1e12 || {name} < -1e12", window_s=0.01))
+
+    async def follow():
+        task = asyncio.create_task(board.run())
+        async with asyncio.timeout(20):
+            while (status := board.feeds()[0]).failures < 60 or status.samples < 30:
+                assert not task.done(), task
+                await asyncio.sleep(0.005)
+                board._status["dish"].state = "starting"
+        task.cancel()
+
+    import bentpipe.testbed.agent.signals.board as module
+
+    before, module.LONGEST_WAIT_S = module.LONGEST_WAIT_S, 0.001
+    try:
+        asyncio.run(follow())
+    finally:
+        module.LONGEST_WAIT_S = before
+    assert board.troubles == 0
+    assert all(status.firings == 0 for status in board.triggers())
+    assert "\n" not in board.feeds()[0].trouble

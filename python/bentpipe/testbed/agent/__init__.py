@@ -6,4 +6,6 @@
 - `session`: between the two ends of a run. `client_end`, `server_end`: one end from preparation to result.
 - `spool`: results that wait for their upload. `executor`: the runs under way. `running`: the loops.
 - `signals`, `scavenger`: feeds and triggers; the household's traffic.
+- `dish`: the terminal: recorded within a disk budget, sliced for runs, newest values for pages.
+- `counters`, `fetching`: byte counters of this machine and of a router; small texts from URLs that the host allows.
 """

@@ -51,6 +51,7 @@ class Recorder:
         every_s: Interval of samples [s].
         map_every_s: Interval of obstruction maps [s]; 0: none.
         on_change: Called for each change.
+        on_sample: Called for each sample once it is recorded, in the recorder's thread; may remove closed files.
 
     Raises:
         UserError: The folder cannot be written, or another recorder uses it.
@@ -65,6 +66,7 @@ class Recorder:
         every_s: float = 1.0,
         map_every_s: float = 15.0,
         on_change: Callable[[Change], None] | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
     ) -> None:
         """Lock the folder, and find the end of an earlier recording."""
         if not 0 <= map_every_s <= 86_400:
@@ -72,6 +74,7 @@ class Recorder:
         self._client, self._clock, self._map_every_ns = client, clock, round(map_every_s * _NANOS)
         self._gap_s = max(GAP_S, GAP_S * every_s)
         self._on_change = on_change or (lambda _: None)
+        self._on_sample = on_sample or (lambda _: None)
         self._follower = Follower(client, clock, every_s, self._changed)
         self._lock = locked(Path(directory), "another recorder writes there; expected a separate folder")
         self._flushed_s = 0.0
@@ -116,6 +119,7 @@ class Recorder:
             for sample in self._follower.samples(for_s):
                 self._record(sample)
                 count += 1
+                self._on_sample(sample)
         finally:
             try:
                 self._writer.close()
