@@ -21,13 +21,16 @@ from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile
 from bentpipe.testbed.agent.spool import Spool
 from bentpipe.testbed.agent.store import AgentStore, Body
 from bentpipe.testbed.agent.supervision import keep_going
-from bentpipe.testbed.agent.surroundings import Household, NoHousehold, Surroundings
+from bentpipe.testbed.agent.dish import COLUMNS
+from bentpipe.testbed.agent.surroundings import Surroundings
+from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.agent_protocol import (
     HEARTBEAT_S,
     MOST_EVENTS,
     EventBatch,
     Heartbeat,
     NoteEvent,
+    TelemetryBatch,
 )
 from bentpipe.testbed.schemas.node import NodeReport, NodeStatus, RunProgress
 from bentpipe.testbed.schemas.quantities import budget_text
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from bentpipe.testbed.agent.dish import DishRecording
+    from bentpipe.testbed.agent.live import NodeSignals
     from bentpipe.testbed.runners.base import Runner
 
 LOG = logging.getLogger("bentpipe.agent")
@@ -68,7 +73,6 @@ class Agent:
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
         self.policy_file = PolicyFile(settings)
-        self.household: Household = NoHousehold()
         self._troubles: dict[str, str] = {}
         self._events_changed = asyncio.Event()
         self._version_seen = asyncio.Event()
@@ -88,12 +92,16 @@ class Agent:
             runners=self._runners,
             report=self.add_event,
             profile=self.profiles.get,
-            household=self.household,
             ports=range(settings.ports[0], settings.ports[1]),
             nameservers=settings.nameservers,
             extra_networks=settings.extra_networks,
         )
         self.executor = Executor(self.around)
+        self.signals: NodeSignals | None = None
+        self.recording: DishRecording | None = None
+        self._beat_now = asyncio.Event()
+        self._heard_s = self.clock.steady_s()
+        self._sent_row_ms = 0.0
         self.sessions = SessionServer(self.executor.key_of, self.executor.admit)
 
     # Events.
@@ -107,6 +115,17 @@ class Agent:
         """Tell people something."""
         LOG.info("%s: %s", topic, text)
         self.add_event(NoteEvent.check({"kind": "note", "topic": topic, "text": text[:500]}, "note"))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the orchestrator has not answered for three heartbeats."""
+        return self.clock.steady_s() - self._heard_s > 3 * HEARTBEAT_S
+
+    def household_changed(self, line: str) -> None:
+        """Tell the orchestrator at once what scavenger mode does."""
+        if line:
+            self.note("scavenger", line)
+        self._beat_now.set()
 
     # The node's condition.
 
@@ -133,9 +152,9 @@ class Agent:
             notes.append(f"policy: {self.policy_file.trouble}")
         return NodeStatus(
             applied_version=0 if wanted is None else wanted.version,
-            scavenger=self.household.state,
+            scavenger=self.around.household.state,
             paused=policy.paused,
-            dish=self._report.dish,
+            dish="none" if self.recording is None else self.recording.state,
             clock_offset_ms=None if offset is None else offset.offset_ms,
             clock_error_ms=None if offset is None else offset.error_ms,
             spool_bytes=self.spool.size_bytes(),
@@ -167,6 +186,8 @@ class Agent:
             "calendar": self.executor.run,
             "certificate": self._renew,
             "policy": self._watch_policy,
+            "signals": self._watch_signals,
+            "telemetry": self._send_telemetry,
         }
         tasks = [
             asyncio.create_task(keep_going(name, loop, lambda line, name=name: self._trouble(name, line)))  # type: ignore[misc]
@@ -205,10 +226,12 @@ class Agent:
             answered_at_ms=answer.sent_at_ms,
             got_steady_s=self.clock.steady_s(),
         )
+        self._heard_s = self.clock.steady_s()
         self._troubles.pop("heartbeat", None)
         self._see(answer.version)
+        self._beat_now.clear()
         # A quarter of the pause is random, so that nodes that lost power together do not stay together.
-        await asyncio.sleep(HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))
+        await wait_at_most(self._beat_now, HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))
 
     def _see(self, version: int) -> None:
         self._newest_version = version
@@ -233,7 +256,35 @@ class Agent:
             raise
         if desired is not None:
             self.executor.follow(desired)
+            self._arm()
         self._troubles.pop("wanted state", None)
+
+    def _arm(self) -> None:
+        wanted = self.executor.wanted
+        if self.signals is None or wanted is None:
+            return
+        self.signals.follow(wanted)
+        for trigger, reason in self.signals.refused.items():
+            self.note("agent", f"trigger {trigger[:12]}: {reason}")
+
+    async def _watch_signals(self) -> None:
+        if self.signals is None:
+            await asyncio.Event().wait()
+            return
+        self._arm()
+        await self.signals.run()
+
+    async def _send_telemetry(self) -> None:
+        """Send rows of the terminal: every 15 s, or every second while somebody looks."""
+        wanted = self.executor.wanted
+        is_live = wanted is not None and wanted.settings.live
+        await asyncio.sleep(1.0 if is_live else HEARTBEAT_S)
+        if self.recording is None or not self.policy_file.policy.share.telemetry:
+            return
+        rows = self.recording.rows_after(self._sent_row_ms)[-1000:]
+        if rows:
+            await self.orchestrator.telemetry(TelemetryBatch(columns=COLUMNS, rows=tuple(rows)))
+            self._sent_row_ms = rows[-1][0] or 0.0
 
     async def _send_events(self) -> None:
         self._events_changed.clear()

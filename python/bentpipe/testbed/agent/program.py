@@ -157,14 +157,12 @@ def kernel_settings(kernel: KernelSettings) -> tuple[KernelSetting, ...]:
     """Return the calls of the kernel service."""
     settings = []
     if kernel.congestion_control is not None:
-        settings.append(KernelSetting(verb="cc.set", values={"name": kernel.congestion_control}))
+        settings.append(KernelSetting(verb="cc.set", values={"controller": kernel.congestion_control}))
     if kernel.qdisc is not None:
-        values = {"kind": kernel.qdisc.kind, **kernel.qdisc.options}
+        values = {"kind": kernel.qdisc.kind, "options": dict(kernel.qdisc.options)}
         settings.append(KernelSetting(verb="qdisc.set", values=values, optional=kernel.qdisc.optional))
-    settings += [
-        KernelSetting(verb="sysctl.set", values={"name": key, "value": value}) for key, value in kernel.sysctl.items()
-    ]
-    settings += [
-        KernelSetting(verb="offload.set", values={"name": key, "on": value}) for key, value in kernel.offload.items()
-    ]
+    if kernel.sysctl:
+        settings.append(KernelSetting(verb="sysctl.set", values=dict(kernel.sysctl)))
+    if kernel.offload:
+        settings.append(KernelSetting(verb="offload.set", values={"offload": dict(kernel.offload)}))
     return tuple(settings)

@@ -47,8 +47,9 @@ class AgentSettings(Record):
     """Address that the node pings ten times a second for triggers; null: none."""
     ping_every_s: float = 0.1
     """Time between two such pings [s]."""
-    household: str | None = None
-    """Interface, or URL of node_exporter, with the counters of the router; null: the terminal's rates."""
+    router: str | None = None
+    """Interface with the counters of the household's router, as INTERFACE or INTERFACE@URL of its node_exporter; null:
+    the terminal's rates alone."""
     weather: str | None = None
     """File or URL of the weather; null: none."""
 

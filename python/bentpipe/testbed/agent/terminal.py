@@ -1,0 +1,36 @@
+"""The terminal's telemetry beside a run: a slice of the recording as a measured Run."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bentpipe.testbed.agent.dish import DishRecording
+    from bentpipe.testbed.schemas.policy import HostPolicy
+
+
+class RecordedTerminal:
+    """A recording (`bentpipe.testbed.agent.surroundings.Terminal`)."""
+
+    def __init__(self, recording: DishRecording, site: str, policy: Callable[[], HostPolicy]) -> None:
+        """Use a recording that goes on."""
+        self.recording, self._site, self._policy = recording, site, policy
+
+    def slice(self, from_s: float, to_s: float, folder: Path) -> bool:
+        """Write the telemetry between two times [s since 1970] as a measured Run; return whether there is any."""
+        from bentpipe.measurements.runs.store import Source, write_measured
+
+        share = self._policy().share
+        tables = self.recording.slice(round(from_s * 1e3), round(to_s * 1e3), share)
+        if not any(table.height for table in tables.values()):
+            return False
+        source = Source(name="bentpipe node", format="dish-recording", tables=tuple(tables))
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            run = write_measured(temporary, tables, [source], site=self._site)
+            shutil.move(run.path, folder)
+        return True
