@@ -16,6 +16,7 @@ from bentpipe.cli import (
     dish,
     kernel,
     network,
+    node,
     predict,
     probe,
     profile,
@@ -92,6 +93,7 @@ app.add_typer(video.app, name="video")
 app.add_typer(aware.app, name="aware")
 app.add_typer(trigger.app, name="trigger")
 app.add_typer(testbed.app, name="testbed")
+app.add_typer(node.app, name="node")
 app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)

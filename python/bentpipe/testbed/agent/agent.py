@@ -13,6 +13,7 @@ from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.agent.admission import Host
 from bentpipe.testbed.agent.clock import OrchestratorClock
 from bentpipe.testbed.agent.connection import Orchestrator, RefusedRequestError
+from bentpipe.testbed.agent.dish import COLUMNS
 from bentpipe.testbed.agent.executor import Executor
 from bentpipe.testbed.agent.identity import Identity
 from bentpipe.testbed.agent.profiles import ProfileFiles
@@ -21,7 +22,6 @@ from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile
 from bentpipe.testbed.agent.spool import Spool
 from bentpipe.testbed.agent.store import AgentStore, Body
 from bentpipe.testbed.agent.supervision import keep_going
-from bentpipe.testbed.agent.dish import COLUMNS
 from bentpipe.testbed.agent.surroundings import Surroundings
 from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.agent_protocol import (

@@ -67,9 +67,9 @@ async def join(folder: Path, settings: AgentSettings, token: str, report: NodeRe
         actual = "no certificate"
     if actual != wanted:
         raise UserError(
-            f"the authority at {settings.url} is {actual[:16]}…",
+            f"the authority at {settings.url} has the fingerprint {actual}",
             where="TOKEN",
-            expected=f"{wanted[:16]}…: this is not the testbed that made the token",
+            expected=f"{wanted}: this is not the testbed that made the token",
         )
     write_private(identity.authority_path, authority_pem.encode())
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(identity.authority_path))

@@ -7,7 +7,7 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from bentpipe.testbed.agent.connection import UnreachableError
+from bentpipe.errors import BentpipeError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,8 +60,8 @@ async def keep_going(name: str, loop: Callable[[], Awaitable[object]], on_troubl
             continue
         except asyncio.CancelledError:
             raise
-        except UnreachableError as error:
-            LOG.info("%s: %s", name, error)
+        except BentpipeError as error:
+            LOG.warning("%s: %s", name, error)
             on_trouble(f"{name}: {error}")
         except Exception as error:  # a defect in one loop must not stop the others
             LOG.exception("%s failed", name)

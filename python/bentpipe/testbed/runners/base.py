@@ -88,7 +88,9 @@ class PreparedRun(Protocol):
 class Runner(Protocol):
     """Prepares runs."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name in policies."""
 
     async def available(self) -> str | None:
         """Return in one line why this machine cannot use the runner; None: it can. Probes by doing."""

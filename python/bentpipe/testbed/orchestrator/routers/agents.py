@@ -72,6 +72,10 @@ class AgentRoutes:
 
         return guarded_endpoint
 
+    async def authority(self, _: Request) -> Response:
+        """Return the authority's certificate; a join token carries its fingerprint."""
+        return Response(self.orchestrator.authority.pem, media_type="application/x-pem-file")
+
     async def enrol(self, request: Request) -> Response:
         """Let a node join: the only endpoint without a certificate."""
         try:
@@ -103,6 +107,7 @@ class AgentRoutes:
         """Return all routes."""
         guarded = self.guarded
         return [
+            Route(f"{PREFIX}/authority", self.authority, methods=["GET"]),
             Route(f"{PREFIX}/enrol", self.enrol, methods=["POST"]),
             Route(f"{PREFIX}/renew", guarded(self.renew), methods=["POST"]),
             Route(f"{PREFIX}/report", guarded(self.report), methods=["POST"]),

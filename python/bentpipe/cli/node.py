@@ -1,0 +1,98 @@
+"""``bentpipe node``: the agent of a testbed on this host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Take part in a testbed with this host: join, run.")
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the agent. [default: /var/lib/bentpipe-node, or ~/.local/state/bentpipe-node for users]",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The testbed's address for nodes: https://HOST:PORT.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Join token of `bentpipe testbed token --role node`.")],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the node. [default: this host's]", show_default=False)
+    ] = None,
+    role: Annotated[str, typer.Option(help="client: behind a terminal; server: clients reach it.")] = "client",
+    dish: Annotated[str, typer.Option(metavar="HOST|none", help="The terminal.")] = "192.168.100.1:9200",
+    policy: Annotated[
+        Path | None, typer.Option(help="The host's policy, YAML. [default: careful]", show_default=False)
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where clients reach a server node (UDP).", show_default=False),
+    ] = None,
+    elements: Annotated[
+        Path | None, typer.Option(help="Orbital elements, for the serving satellite.", show_default=False)
+    ] = None,
+    ping: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Ping it ten times a second for triggers.", show_default=False)
+    ] = None,
+    router: Annotated[
+        str | None,
+        typer.Option(metavar="INTERFACE[@URL]", help="Counters of the home router.", show_default=False),
+    ] = None,
+    weather: Annotated[str | None, typer.Option(help="File or URL of the weather.", show_default=False)] = None,
+    folder: Folder = None,
+    only: Annotated[bool, typer.Option("--only", help="Join, and start nothing.")] = False,
+) -> None:
+    """Join a testbed, then run its agent until Ctrl-C. Nothing listens on this host; it dials out.
+
+    Example: bentpipe node join https://testbed.example.org:8792 bpj_… --policy policy.yml
+    """
+    import asyncio
+
+    from bentpipe.cli.console import note
+    from bentpipe.testbed.agent.entering import enter
+
+    where, joined = asyncio.run(
+        enter(
+            url,
+            token,
+            name=name,
+            role=role,
+            dish=None if dish == "none" or role == "server" else dish,
+            policy=policy,
+            control=control,
+            elements=elements,
+            ping=ping,
+            router=router,
+            weather=weather,
+            folder=folder,
+        )
+    )
+    note(f"joined as {joined}; files in {where}")
+    if not only:
+        _run(where)
+
+
+@app.command()
+def run(folder: Folder = None) -> None:
+    """Run the agent of a host that has joined, until Ctrl-C or SIGTERM.
+
+    Example: bentpipe node run
+    """
+    from bentpipe.testbed.agent.settings import default_folder
+
+    _run(folder or default_folder())
+
+
+def _run(folder: Path) -> None:
+    import asyncio
+
+    from bentpipe.cli.console import note
+    from bentpipe.testbed.agent.starting import run_node
+
+    asyncio.run(run_node(folder, note))
