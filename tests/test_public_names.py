@@ -54,6 +54,8 @@ COMMANDS = {
     "network map": "Network.write_map",
     "network path": "Profile.write",
     "network show": "Network.summary",
+    "node join": "join_testbed",
+    "node run": "serve_node",
     "profile convert": "Profile.write",
     "profile from": "Profile.measured",
     "profile make": "Profile.make",

@@ -12,7 +12,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `dry_run_trigger`, `trigger_signals`: when would a condition on live signals have fired?
-- `serve_testbed`, `TestbedClient`: experiments on nodes behind terminals.
+- `serve_testbed`, `TestbedClient`, `join_testbed`, `serve_node`: experiments on nodes behind terminals.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from bentpipe.objects.video import race_videos
     from bentpipe.objects.web import load_page, page_objects
     from bentpipe.objects.workflows import list_studies, run_demo, run_study, validate
+    from bentpipe.testbed.agent.entering import join_testbed
     from bentpipe.testbed.agent.signals.dry_run import dry_run_trigger, trigger_signals
+    from bentpipe.testbed.agent.starting import serve_node
     from bentpipe.testbed.client import TestbedClient
     from bentpipe.testbed.orchestrator.starting import serve_testbed
 
@@ -79,6 +81,7 @@ _HOMES = {
     "dry_run_trigger": "bentpipe.testbed.agent.signals.dry_run",
     "finish_probe": "bentpipe.objects.probing",
     "handover_model": "bentpipe.objects.prediction",
+    "join_testbed": "bentpipe.testbed.agent.entering",
     "list_studies": "bentpipe.objects.workflows",
     "load_page": "bentpipe.objects.web",
     "losses": "bentpipe.objects.catalogue",
@@ -96,6 +99,7 @@ _HOMES = {
     "race_videos": "bentpipe.objects.video",
     "score_predictors": "bentpipe.objects.prediction",
     "serve_awareness": "bentpipe.aware.running",
+    "serve_node": "bentpipe.testbed.agent.starting",
     "serve_testbed": "bentpipe.testbed.orchestrator.starting",
     "serving": "bentpipe.objects.serving",
     "sites": "bentpipe.objects.catalogue",
@@ -129,6 +133,7 @@ __all__ = [
     "dry_run_trigger",
     "finish_probe",
     "handover_model",
+    "join_testbed",
     "list_studies",
     "load_page",
     "losses",
@@ -146,6 +151,7 @@ __all__ = [
     "run_study",
     "score_predictors",
     "serve_awareness",
+    "serve_node",
     "serve_testbed",
     "serving",
     "sites",

@@ -52,26 +52,22 @@ def join(
 
     Example: bentpipe node join https://testbed.example.org:8792 bpj_… --policy policy.yml
     """
-    import asyncio
-
     from bentpipe.cli.console import note
-    from bentpipe.testbed.agent.entering import enter
+    from bentpipe.testbed.agent.entering import join_testbed
 
-    where, joined = asyncio.run(
-        enter(
-            url,
-            token,
-            name=name,
-            role=role,
-            dish=None if dish == "none" or role == "server" else dish,
-            policy=policy,
-            control=control,
-            elements=elements,
-            ping=ping,
-            router=router,
-            weather=weather,
-            folder=folder,
-        )
+    where, joined = join_testbed(
+        url,
+        token,
+        name=name,
+        role=role,
+        dish=None if dish == "none" or role == "server" else dish,
+        policy=policy,
+        control=control,
+        elements=elements,
+        ping=ping,
+        router=router,
+        weather=weather,
+        folder=folder,
     )
     note(f"joined as {joined}; files in {where}")
     if not only:
@@ -84,15 +80,11 @@ def run(folder: Folder = None) -> None:
 
     Example: bentpipe node run
     """
-    from bentpipe.testbed.agent.settings import default_folder
-
-    _run(folder or default_folder())
+    _run(folder)
 
 
-def _run(folder: Path) -> None:
-    import asyncio
-
+def _run(folder: Path | None) -> None:
     from bentpipe.cli.console import note
-    from bentpipe.testbed.agent.starting import run_node
+    from bentpipe.testbed.agent.starting import serve_node
 
-    asyncio.run(run_node(folder, note))
+    serve_node(folder, note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ def host_label() -> str:
     return text[:64] or "node"
 
 
-async def enter(
+def join_testbed(
     url: str,
     token: str,
     *,
@@ -55,6 +56,13 @@ async def enter(
     Raises:
         UserError: Something of that cannot be used, or the orchestrator refused it.
         UnreachableError: The orchestrator does not answer.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.join_testbed("https://testbed.example.org:8792", "no token")
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: TOKEN: no join token; expected that of `bentpipe testbed token --role node`
     """
     split_token(token)
     if role == "server" and control is None:
@@ -75,6 +83,5 @@ async def enter(
         },
         "node",
     )
-    report = await look_around(where, settings)
-    answer = await join(where, settings, token, report)
+    answer = asyncio.run(join(where, settings, token, look_around(where, settings)))
     return where, answer.name

@@ -17,7 +17,7 @@ from bentpipe.testbed.agent.describing import describe
 from bentpipe.testbed.agent.household import ScavengerMode
 from bentpipe.testbed.agent.live import NodeSignals, make_feeds, router_counters
 from bentpipe.testbed.agent.program import python_folders
-from bentpipe.testbed.agent.settings import AgentSettings
+from bentpipe.testbed.agent.settings import AgentSettings, default_folder
 from bentpipe.testbed.schemas.node import KernelAbilities
 
 if TYPE_CHECKING:
@@ -106,12 +106,33 @@ async def abilities(client: KernelServiceClient | None) -> KernelAbilities:
     return KernelAbilities(controllers=tuple(answer["controllers"]), qdiscs=tuple(answer["qdiscs"]))
 
 
-async def look_around(folder: Path, settings: AgentSettings) -> NodeReport:
+def look_around(folder: Path, settings: AgentSettings) -> NodeReport:
     """Return what the node is, for joining: runners and kernel are tried later, when the agent starts."""
     feeds = make_feeds(settings, settings.read_policy()) if settings.role == "client" else []
     signals = sorted(name for feed in feeds for name in feed.signals)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return describe(settings, settings.read_policy(), signals=signals)
+
+
+def serve_node(folder: Path | None = None, on_note: Callable[[str], object] = lambda _: None) -> None:
+    """Run the agent of a host that has joined a testbed, until SIGTERM or SIGINT.
+
+    Args:
+        folder: Folder of the agent; None: the usual one.
+        on_note: Called with one-line notes.
+
+    Raises:
+        UserError: The folder has not joined, or is in use.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import bentpipe as bp
+        >>> bp.serve_node(Path("nowhere"))
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: nowhere: has not joined a testbed; try bentpipe node join URL TOKEN
+    """
+    asyncio.run(run_node(folder or default_folder(), on_note))
 
 
 async def run_node(folder: Path, on_note: Callable[[str], object] = lambda _: None) -> None:
