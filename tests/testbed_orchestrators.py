@@ -103,3 +103,60 @@ async def serving_testbed(home, url, **settings):
     """An orchestrator with ports."""
     async with serving(Settings(home=home, db=url, listen="127.0.0.1:0", agents="127.0.0.1:0", **settings)) as running:
         yield running
+
+
+async def join(testbed, name, role="client", owner=None, **fields):
+    """A node in the database; returns it as in memory."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    from bentpipe.testbed.orchestrator.services import joining
+    from bentpipe.testbed.schemas.agent_protocol import EnrolRequest
+
+    token = await joining.issue_join_token(testbed, who="test", owner=owner)
+    request = EnrolRequest(
+        token=token, name=name, csr_pem=csr_of(ec.generate_private_key(ec.SECP256R1())), report=report(role, **fields)
+    )
+    answer = await joining.enrol(testbed, request)
+    return testbed.nodes.get(answer.node)
+
+
+def csr_of(key):
+    """A signing request for a key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+async def user(testbed, name="ada", role="experimenter"):
+    """A user, as callers are."""
+    from bentpipe.testbed.orchestrator.services import users
+
+    async with testbed.write() as transaction:
+        token, _ = await users.issue(transaction, name, role, who="test")
+    return await users.authenticate(testbed, token)
+
+
+def yaml_of(
+    name="ping-home", nodes="{names: [attic]}", run="{builtin: ping, args: {target: 192.0.2.1, seconds: 57}}", **more
+):
+    """The file of an experiment; `more`: further keys as YAML text."""
+    lines = ["schema: bentpipe.experiment/1", f"name: {name}", f"nodes: {nodes}", f"run: {run}"]
+    return "\n".join([*lines, *(f"{key.rstrip('_')}: {text}" for key, text in more.items())])
+
+
+async def plan_all(testbed):
+    """Plan until nothing is left."""
+    from bentpipe.testbed.orchestrator.services.planner import plan_turn
+    from bentpipe.testbed.orchestrator.services.retries import retry_turn
+
+    while await plan_turn(testbed) + await retry_turn(testbed):
+        pass
+
+
+async def runs_of(testbed, **where):
+    """Runs as users see them."""
+    from bentpipe.testbed.orchestrator.services import listings
+
+    return (await listings.list_runs(testbed, "", 500, **where)).items

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, update
 
-from bentpipe.testbed.orchestrator.database.tables import ChangeRow, NodeRow
+from bentpipe.testbed.orchestrator.database.tables import NodeRow
 from bentpipe.testbed.orchestrator.node_table import NodeTable
 from bentpipe.testbed.orchestrator.wakeups import Wakeups
 
@@ -77,7 +77,6 @@ class Transaction:
         statement = update(NodeRow).where(NodeRow.id == bindparam("which")).values(version=NodeRow.version + 1)
         nodes = sorted(self.changed_nodes)  # one order: two transactions do not wait for each other in a circle
         await self.connection.execute(statement, [{"which": node} for node in nodes])
-        await self.connection.execute(update(ChangeRow).values(number=ChangeRow.number + 1))
 
 
 @dataclass

@@ -68,19 +68,23 @@ class NodeTable:
         """Return a node; None: unknown."""
         return self._nodes.get(node)
 
-    async def load(self, connection: AsyncConnection, nodes: Collection[str] | None = None) -> None:
-        """Read nodes from the database; None: all."""
+    async def load(self, connection: AsyncConnection, nodes: Collection[str] | None = None) -> set[str]:
+        """Read nodes from the database; None: all. Return those whose version is another than in memory."""
         statement = select(*_COLUMNS)
         if nodes is not None:
             statement = statement.where(NodeRow.id.in_(nodes))
         rows = (await connection.execute(statement)).all()
-        present = set()
+        present, changed = set(), set()
         for row in rows:
             present.add(row.id)
+            known = self._nodes.get(row.id)
+            if known is not None and known.version < row.version:
+                changed.add(row.id)
             self._set(row)
         if nodes is None:
             for gone in self._nodes.keys() - present:
                 del self._nodes[gone]
+        return changed
 
     def _set(self, row: Any) -> None:  # noqa: ANN401 - a row
         known = self._nodes.get(row.id)

@@ -20,6 +20,8 @@ from bentpipe.testbed.orchestrator.database.migrate import migrate
 from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import users
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
+from bentpipe.testbed.orchestrator.services.uploads import Uploads
 from bentpipe.testbed.orchestrator.storage import Storage
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
 
     async with opened(settings) as orchestrator, contextlib.AsyncExitStack() as stack:
         first_token = await users.ensure_first(orchestrator)
-        heartbeats = Heartbeats(orchestrator)
+        heartbeats, telemetry = Heartbeats(orchestrator), Telemetry(orchestrator)
         host, port = address_of(settings.listen, "listen")
         agents_host, agents_port = address_of(settings.agents, "agents")
         users_socket = stack.enter_context(_bound(host, port, "listen"))
@@ -136,17 +138,17 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
         scheme = "http" if settings.proxy is not None else "https"
         orchestrator.agents_url = f"{scheme}://{_in_url(public)}:{agents_port}"
         certificates = CertificateReader(orchestrator.authority.certificate, settings.proxy)
-        agents = agents_app(AgentRoutes(orchestrator, certificates, heartbeats))
+        agents = agents_app(AgentRoutes(orchestrator, certificates, heartbeats, Uploads(orchestrator), telemetry))
         context = None if settings.proxy is not None else _tls(orchestrator, [public, agents_host])
         url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
         servers = [
-            _server(users_app(orchestrator, host), None),
+            _server(users_app(orchestrator, telemetry, host), None),
             _server(agents, context),
         ]
         tasks = [
             asyncio.create_task(servers[0].serve([users_socket])),
             asyncio.create_task(servers[1].serve([agents_socket])),
-            *(asyncio.create_task(worker) for worker in workers(orchestrator, heartbeats)),
+            *(asyncio.create_task(worker) for worker in workers(orchestrator, heartbeats, telemetry)),
         ]
         try:
             while not all(server.started for server in servers):

@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -37,9 +37,12 @@ class Wakeups:
     _nodes: dict[str, set[asyncio.Event]] = field(default_factory=dict)
     _planner: asyncio.Event = field(default_factory=asyncio.Event)
     _followers: set[asyncio.Event] = field(default_factory=set)
+    number: int = 0
+    """Grows with each wake-up."""
 
     def wake(self, nodes: Iterable[str], *, planner: bool = False) -> None:
         """Wake the streams of nodes, all followers, and the planner."""
+        self.number += 1
         for node in nodes:
             for each in self._nodes.get(node, ()):
                 each.set()
@@ -49,7 +52,7 @@ class Wakeups:
             self._planner.set()
 
     @contextlib.contextmanager
-    def of_node(self, node: str) -> Any:  # noqa: ANN401 - a context manager of an event
+    def of_node(self, node: str) -> Iterator[asyncio.Event]:
         """Yield the event that is set when a node's wanted state changes."""
         event = asyncio.Event()
         self._nodes.setdefault(node, set()).add(event)
@@ -62,7 +65,7 @@ class Wakeups:
                 del self._nodes[node]
 
     @contextlib.contextmanager
-    def of_all(self) -> Any:  # noqa: ANN401 - a context manager of an event
+    def of_all(self) -> Iterator[asyncio.Event]:
         """Yield the event that is set when anything changes."""
         event = asyncio.Event()
         self._followers.add(event)

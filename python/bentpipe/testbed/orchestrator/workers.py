@@ -1,4 +1,4 @@
-"""What happens without a request: heartbeats are stored, nodes are read anew."""
+"""What happens without a request: plans, retries, silent nodes, stored heartbeats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.orchestrator.services.experiments import end_those_done
+from bentpipe.testbed.orchestrator.services.idempotency import forget_old
+from bentpipe.testbed.orchestrator.services.planner import plan_turn
+from bentpipe.testbed.orchestrator.services.retries import retry_turn
+from bentpipe.testbed.orchestrator.services.silence import silence_turn
 from bentpipe.testbed.orchestrator.wakeups import POLL_S, listen
 
 if TYPE_CHECKING:
@@ -14,18 +19,41 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.orchestrator.context import Orchestrator
     from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+    from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 
 log = logging.getLogger("bentpipe.testbed")
 FLUSH_S = 1.0
 """Time between two transactions with heartbeats [s]."""
 
 
-def workers(orchestrator: Orchestrator, heartbeats: Heartbeats) -> list[Coroutine[Any, Any, None]]:
+def workers(
+    orchestrator: Orchestrator, heartbeats: Heartbeats, telemetry: Telemetry
+) -> list[Coroutine[Any, Any, None]]:
     """Return all workers; each runs until it is cancelled."""
-    tasks = [every(FLUSH_S, heartbeats.flush), every(POLL_S, lambda: reread(orchestrator))]
+    tasks = [
+        every(FLUSH_S, heartbeats.flush),
+        every(POLL_S, lambda: reread(orchestrator)),
+        plan(orchestrator),
+        every(POLL_S, lambda: silence_turn(orchestrator)),
+        every(POLL_S, lambda: end_those_done(orchestrator)),
+        every(POLL_S, telemetry.end_looks),
+        every(3600.0, lambda: forget_old(orchestrator)),
+    ]
     if not orchestrator.database.is_sqlite:
         tasks.append(hear_others(orchestrator))
     return tasks
+
+
+async def plan(orchestrator: Orchestrator) -> None:
+    """Plan what is due and retry what was preempted, when there is work and at each poll."""
+    while True:
+        try:
+            while await plan_turn(orchestrator) + await retry_turn(orchestrator):
+                await asyncio.sleep(0)  # others want the writer too
+        except Exception:
+            log.exception("planning failed; it is tried again")
+            await asyncio.sleep(1)
+        await orchestrator.wakeups.planner_turn(POLL_S)
 
 
 async def every(period_s: float, action: Callable[[], Awaitable[object]]) -> None:
@@ -41,7 +69,9 @@ async def every(period_s: float, action: Callable[[], Awaitable[object]]) -> Non
 async def reread(orchestrator: Orchestrator) -> None:
     """Read all nodes anew: what another process changed, and whose wake-up was lost."""
     async with orchestrator.database.read() as connection:
-        await orchestrator.nodes.load(connection)
+        changed = await orchestrator.nodes.load(connection)
+    if changed:
+        orchestrator.wakeups.wake(changed)
 
 
 async def hear_others(orchestrator: Orchestrator) -> None:

@@ -274,3 +274,10 @@ class FiringPage(Page):
 
     items: Items[FiringView]
     """Firings."""
+
+
+class NodeEvents(Record):
+    """Events of a node."""
+
+    items: Items[EventView]
+    """Events, newest first."""

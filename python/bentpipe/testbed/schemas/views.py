@@ -91,6 +91,22 @@ class UserView(Record):
     """When it was made."""
 
 
+class UserChange(Record):
+    """A change of a user."""
+
+    disabled: bool
+    """Whether all tokens are refused."""
+
+
+class CallerView(Record):
+    """Who calls."""
+
+    name: str
+    """Name of the user."""
+    role: str
+    """Role of the token."""
+
+
 class NodeView(Record):
     """A node, as everybody may see it."""
 

@@ -25,8 +25,15 @@ Bytes = Annotated[int, mapped_column(BigInteger)]
 """A number of bytes."""
 
 
+_JSON = JSON(none_as_null=True)
+
+
 class Table(DeclarativeBase):
     """Base of all tables."""
 
     metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {dict[str, Any]: JSON, list[str]: JSON, list[dict[str, Any]]: JSON}  # noqa: RUF012 - SQLAlchemy's
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy's
+        dict[str, Any]: _JSON,
+        list[str]: _JSON,
+        list[dict[str, Any]]: _JSON,
+    }

@@ -1,8 +1,8 @@
-"""Tables of files that users bring, and the number by which processes wake each other."""
+"""Tables of files that users bring."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, ForeignKey, String
+from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from bentpipe.testbed.orchestrator.database.base import AtMs, Bytes, Table
@@ -30,11 +30,3 @@ class ImageRow(Table):
     requested_by: Mapped[str] = mapped_column(ForeignKey("users.id"))
     reviewed_by: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
     changed_at_ms: Mapped[AtMs]
-
-
-class ChangeRow(Table):
-    """One row with a number that grows: processes on one database wake each other."""
-
-    __tablename__ = "changes"
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    number: Mapped[int] = mapped_column(BigInteger)

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from bentpipe.testbed.orchestrator.database.base import AtMs, Bytes, Key, Reference, Table
+from bentpipe.testbed.orchestrator.database.base import AtMs, Key, Reference, Table
 
 
 class NodeRow(Table):
@@ -98,14 +98,3 @@ class FiringRow(Table):
     run_id: Mapped[Reference | None]
     reason: Mapped[str] = mapped_column(String(500))
     __table_args__ = (Index("ix_firings_trigger_id_window_end_at_ms", "trigger_id", "window_end_at_ms"),)
-
-
-class UploadRow(Table):
-    """A file of a result that arrives."""
-
-    __tablename__ = "uploads"
-    run_id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    end: Mapped[str] = mapped_column(String(8), primary_key=True)
-    path: Mapped[str] = mapped_column(String(300), primary_key=True)
-    bytes: Mapped[Bytes]
-    updated_at_ms: Mapped[AtMs]

@@ -9,14 +9,13 @@ from bentpipe.testbed.orchestrator.database.calendar import (
     RunEndRow,
     RunRow,
 )
-from bentpipe.testbed.orchestrator.database.files import ChangeRow, ImageRow, ProfileRow
+from bentpipe.testbed.orchestrator.database.files import ImageRow, ProfileRow
 from bentpipe.testbed.orchestrator.database.nodes import (
     BootRow,
     FiringRow,
     NodeRow,
     RunEventRow,
     TriggerRow,
-    UploadRow,
 )
 from bentpipe.testbed.orchestrator.database.people import AuditRow, IdempotencyRow, JoinTokenRow, TokenRow, UserRow
 
@@ -25,7 +24,6 @@ __all__ = [
     "AuditRow",
     "BookingRow",
     "BootRow",
-    "ChangeRow",
     "ExperimentRow",
     "FiringRow",
     "IdempotencyRow",
@@ -40,6 +38,5 @@ __all__ = [
     "Table",
     "TokenRow",
     "TriggerRow",
-    "UploadRow",
     "UserRow",
 ]

@@ -10,17 +10,29 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bentpipe.errors import BentpipeError
+from bentpipe.errors import BentpipeError, UserError, shown
 from bentpipe.testbed.orchestrator.routers import answers
-from bentpipe.testbed.orchestrator.routers.bodies import read_record
-from bentpipe.testbed.orchestrator.services import joining, nodes
-from bentpipe.testbed.orchestrator.services.refusals import UnauthenticatedError
-from bentpipe.testbed.schemas.agent_protocol import EnrolRequest, Heartbeat, RenewRequest
+from bentpipe.testbed.orchestrator.routers.bodies import LARGEST_BODY, read_body, read_record
+from bentpipe.testbed.orchestrator.routers.streams import EventStream
+from bentpipe.testbed.orchestrator.services import desired_states, events, files, joining, nodes
+from bentpipe.testbed.orchestrator.services.refusals import TooLargeError, UnauthenticatedError
+from bentpipe.testbed.schemas.agent_protocol import (
+    LARGEST_PART,
+    MOST_EVENTS,
+    CommitRequest,
+    EnrolRequest,
+    EventBatch,
+    Heartbeat,
+    RenewRequest,
+    TelemetryBatch,
+)
+from bentpipe.testbed.schemas.identifiers import FilePath, is_id
 from bentpipe.testbed.schemas.node import NodeReport
 
 if TYPE_CHECKING:
@@ -33,10 +45,16 @@ if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.node_table import KnownNode
     from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
     from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+    from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
+    from bentpipe.testbed.orchestrator.services.uploads import Uploads
 
     NodeEndpoint = Callable[[Request, KnownNode], Awaitable[Response]]
 
 PREFIX = "/agent/v1"
+PUBLIC = frozenset({f"{PREFIX}/enrol", f"{PREFIX}/authority"})
+"""Paths without a certificate."""
+RUN_END = PREFIX + "/runs/{run}/{end}"
+_FILE_PATH: TypeAdapter[str] = TypeAdapter(FilePath)
 
 
 @dataclass
@@ -46,6 +64,8 @@ class AgentRoutes:
     orchestrator: Orchestrator
     certificates: CertificateReader
     heartbeats: Heartbeats
+    uploads: Uploads
+    telemetry: Telemetry
 
     def node_of(self, scope: Scope) -> KnownNode:
         """Return the node that calls. Raises `UnauthenticatedError`."""
@@ -103,16 +123,104 @@ class AgentRoutes:
         body = await read_record(request, Heartbeat, 64 * 1024)
         return answers.json_answer(await self.heartbeats.beat(node, body, received_at_ms))
 
+    async def authority(self, _: Request) -> Response:
+        """Show the authority's certificate, which a node compares with its join token."""
+        return Response(self.orchestrator.authority.pem, media_type="application/x-pem-file")
+
+    async def stream(self, _: Request, node: KnownNode) -> Response:
+        """Tell of newer versions of the wanted state."""
+        known = self.orchestrator.nodes
+
+        def version() -> str | None:
+            present = known.get(node.node)
+            return None if present is None or not present.active else str(present.version)
+
+        return EventStream(lambda: self.orchestrator.wakeups.of_node(node.node), version, "version")
+
+    async def desired(self, request: Request, node: KnownNode) -> Response:
+        """Give the wanted state, if it is newer."""
+        since = request.query_params.get("since", "0")
+        if since == str(node.version):
+            return Response(status_code=204)
+        desired = await desired_states.desired_state(self.orchestrator, node.node)
+        if since == str(desired.version):
+            return Response(status_code=204)
+        return answers.json_answer(desired)
+
+    async def take_events(self, request: Request, node: KnownNode) -> Response:
+        """Take events."""
+        batch = await read_record(request, EventBatch, 4 * LARGEST_BODY)
+        if len(batch.events) > MOST_EVENTS:
+            raise TooLargeError(f"{len(batch.events)} events; expected at most {MOST_EVENTS}")
+        return answers.json_answer(await events.take_events(self.orchestrator, node, batch))
+
+    async def take_telemetry(self, request: Request, node: KnownNode) -> Response:
+        """Take the newest samples."""
+        self.telemetry.take(node.node, await read_record(request, TelemetryBatch, LARGEST_BODY))
+        return Response(status_code=204)
+
+    async def file(self, request: Request, node: KnownNode) -> Response:
+        """Give a Profile's file."""
+        content = await files.file_for_node(self.orchestrator, node.node, request.path_params["sha256"])
+        return Response(content, media_type="application/vnd.apache.parquet")
+
+    async def offset(self, request: Request, node: KnownNode) -> Response:
+        """Say how many bytes of a file have arrived."""
+        run, end, path = _place(request)
+        size = await self.uploads.offset(node.node, run, end, path)
+        return Response(headers={"Upload-Offset": str(size)})
+
+    async def put(self, request: Request, node: KnownNode) -> Response:
+        """Take a part of a file."""
+        run, end, path = _place(request)
+        text = request.query_params.get("offset", "")
+        if not text.isascii() or not text.isdigit() or len(text) > 12:
+            raise UserError(shown(text), where="offset", expected="a number of bytes")
+        part = await read_body(request, LARGEST_PART)
+        size = await self.uploads.put(node.node, run, end, path, int(text), part)
+        return Response(status_code=204, headers={"Upload-Offset": str(size)})
+
+    async def commit(self, request: Request, node: KnownNode) -> Response:
+        """Take the word that all files of an end were sent."""
+        run, end, _ = _place(request)
+        body = await read_record(request, CommitRequest, LARGEST_BODY)
+        return answers.json_answer(await self.uploads.commit(node.node, run, end, body))
+
     def routes(self) -> list[Route]:
         """Return all routes."""
         guarded = self.guarded
         return [
             Route(f"{PREFIX}/authority", self.authority, methods=["GET"]),
             Route(f"{PREFIX}/enrol", self.enrol, methods=["POST"]),
+            Route(f"{PREFIX}/authority", self.authority, methods=["GET"]),
             Route(f"{PREFIX}/renew", guarded(self.renew), methods=["POST"]),
             Route(f"{PREFIX}/report", guarded(self.report), methods=["POST"]),
             Route(f"{PREFIX}/heartbeat", guarded(self.heartbeat), methods=["POST"]),
+            Route(f"{PREFIX}/stream", guarded(self.stream), methods=["GET"]),
+            Route(f"{PREFIX}/desired", guarded(self.desired), methods=["GET"]),
+            Route(f"{PREFIX}/events", guarded(self.take_events), methods=["POST"]),
+            Route(f"{PREFIX}/telemetry", guarded(self.take_telemetry), methods=["POST"]),
+            Route(f"{PREFIX}/files/{{sha256}}", guarded(self.file), methods=["GET"]),
+            Route(RUN_END + "/files/{path:path}", guarded(self.offset), methods=["HEAD"]),
+            Route(RUN_END + "/files/{path:path}", guarded(self.put), methods=["PUT"]),
+            Route(RUN_END + "/commit", guarded(self.commit), methods=["POST"]),
         ]
+
+
+def _place(request: Request) -> tuple[str, str, str]:
+    """Return run, end and file of a path. Raises `UserError`."""
+    run, end, path = (request.path_params.get(name, "") for name in ("run", "end", "path"))
+    if not is_id(run):
+        raise UserError(shown(run), where="run", expected="an id")
+    if end not in ("client", "server"):
+        raise UserError(shown(end), where="end", expected="client or server")
+    if path:
+        try:
+            _FILE_PATH.validate_python(path)
+        except ValidationError:
+            expected = "a relative path of at most eight parts, none of which begins with a dot"
+            raise UserError(shown(path), where="path", expected=expected) from None
+    return run, end, path
 
 
 def agents_app(routes: AgentRoutes) -> ASGIApp:

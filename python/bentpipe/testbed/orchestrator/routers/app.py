@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from bentpipe.errors import BentpipeError, UserError, shown
-from bentpipe.testbed.orchestrator.routers import answers, nodes, tokens
+from bentpipe.testbed.orchestrator.routers import answers, calendar, experiments, files, nodes, runs, tokens
 from bentpipe.testbed.orchestrator.routers.agents import WithHeaders
 from bentpipe.testbed.orchestrator.routers.documents import add_schemas
 from bentpipe.testbed.orchestrator.routers.hosts import HostGuard
@@ -20,21 +20,30 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from bentpipe.testbed.orchestrator.context import Orchestrator
+    from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 
-ROUTERS = (nodes.router, tokens.router)
+ROUTERS = (
+    experiments.router,
+    runs.router,
+    nodes.router,
+    calendar.router,
+    files.router,
+    tokens.router,
+)
 
 
-def users_app(orchestrator: Orchestrator, host: str) -> ASGIApp:
+def users_app(orchestrator: Orchestrator, telemetry: Telemetry, host: str) -> ASGIApp:
     """Return the application of the users' port, with its guards.
 
     Args:
         orchestrator: The orchestrator.
+        telemetry: Newest samples of nodes.
         host: Address that it listens on.
     """
-    return HostGuard(WithHeaders(bare_app(orchestrator)), host)
+    return HostGuard(WithHeaders(bare_app(orchestrator, telemetry)), host)
 
 
-def bare_app(orchestrator: Orchestrator) -> FastAPI:
+def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
     """Return the application without guards, with all its routes."""
     from bentpipe import __version__
 
@@ -51,7 +60,7 @@ def bare_app(orchestrator: Orchestrator) -> FastAPI:
             Exception: answers.on_error,
         },
     )
-    app.state.orchestrator = orchestrator
+    app.state.orchestrator, app.state.telemetry = orchestrator, telemetry
     for router in ROUTERS:
         app.include_router(router)
 

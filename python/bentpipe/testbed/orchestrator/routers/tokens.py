@@ -12,9 +12,20 @@ from bentpipe.testbed.orchestrator.routers.access import Needs, orchestrator_of
 from bentpipe.testbed.orchestrator.routers.answers import json_answer
 from bentpipe.testbed.orchestrator.routers.bodies import read_record
 from bentpipe.testbed.orchestrator.routers.documents import body
+from bentpipe.testbed.orchestrator.routers.parameters import After, Limit
 from bentpipe.testbed.orchestrator.security.roles import Caller
 from bentpipe.testbed.orchestrator.services import joining, users
-from bentpipe.testbed.schemas.views import JoinToken, JoinTokenRequest, NewToken, TokenRequest
+from bentpipe.testbed.schemas.views import (
+    CallerView,
+    JoinToken,
+    JoinTokenRequest,
+    NewToken,
+    TokenPage,
+    TokenRequest,
+    UserChange,
+    UserPage,
+    UserView,
+)
 
 router = APIRouter(tags=["tokens"])
 
@@ -44,6 +55,35 @@ async def make_token(request: Request, caller: Annotated[Caller, Depends(Needs("
     async with orchestrator_of(request).write() as transaction:
         token, token_id = await users.issue(transaction, wanted.name, wanted.role, who=caller.name, days=wanted.days)
     return json_answer(NewToken(id=token_id, token=token, name=wanted.name, role=wanted.role), 201)
+
+
+@router.get("/v1/tokens", response_model=TokenPage)
+async def list_tokens(
+    request: Request, caller: Annotated[Caller, Depends(Needs("own"))], after: After = "", limit: Limit = 100
+) -> Response:
+    """List own tokens; as admin all."""
+    return json_answer(await users.list_tokens(orchestrator_of(request), caller, after, limit))
+
+
+@router.get("/v1/users", response_model=UserPage)
+async def list_users(
+    request: Request, _: Annotated[Caller, Depends(Needs("users"))], after: After = "", limit: Limit = 100
+) -> Response:
+    """List users by name."""
+    return json_answer(await users.list_users(orchestrator_of(request), after, limit))
+
+
+@router.get("/v1/users/me", response_model=CallerView)
+async def me(caller: Annotated[Caller, Depends(Needs("own"))]) -> Response:
+    """Say who calls."""
+    return json_answer(CallerView(name=caller.name, role=caller.role))
+
+
+@router.patch("/v1/users/{name}", response_model=UserView, openapi_extra=body(UserChange))
+async def change_user(name: str, request: Request, caller: Annotated[Caller, Depends(Needs("users"))]) -> Response:
+    """Refuse all tokens of a user, or accept them."""
+    change = await read_record(request, UserChange)
+    return json_answer(await users.change_user(orchestrator_of(request), caller, name, disabled=change.disabled))
 
 
 @router.delete("/v1/tokens/{token}", status_code=204)

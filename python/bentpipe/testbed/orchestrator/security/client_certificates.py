@@ -11,17 +11,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cryptography import x509
     from starlette.types import Receive, Scope, Send
 
 SCOPE_KEY = "bentpipe.certificate"
 """Key of the ASGI scope with the certificate's bytes (DER)."""
+CONNECTION_KEY = "bentpipe.connection"
+"""Key of the ASGI scope with the connection, whose `on_lost` is called when the client leaves."""
 
 
 class CertificateProtocol(H11Protocol):
     """HTTP/1.1 that gives an application the client's certificate, which TLS has verified."""
+
+    on_lost: Callable[[], None] | None = None
+    """Called when the client leaves."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Read the certificate once per connection."""
@@ -32,9 +37,16 @@ class CertificateProtocol(H11Protocol):
 
         async def with_certificate(scope: Scope, receive: Receive, send: Send) -> None:
             scope[SCOPE_KEY] = der
+            scope[CONNECTION_KEY] = self
             await application(scope, receive, send)
 
         self.app = with_certificate
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the stream of the connection."""
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
 
 
 @dataclass(frozen=True)

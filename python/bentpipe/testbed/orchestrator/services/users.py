@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
 
@@ -14,6 +14,7 @@ from bentpipe.testbed.orchestrator.security.secrets import hash_of, new_secret
 from bentpipe.testbed.orchestrator.services import audit
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError, UnauthenticatedError
 from bentpipe.testbed.schemas.identifiers import new_id
+from bentpipe.testbed.schemas.views import TokenPage, TokenView, UserPage, UserView
 
 if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
@@ -92,3 +93,62 @@ async def revoke(orchestrator: Orchestrator, caller: Caller, token_id: str) -> N
         if not await transaction.change(statement):
             raise NotFoundError(f"no token {shown(token_id)}")
         await audit.record(transaction, caller.name, "token.revoke", token_id)
+
+
+async def list_tokens(orchestrator: Orchestrator, caller: Caller, after: str, limit: int) -> TokenPage:
+    """List own tokens, oldest first; as admin all."""
+    statement = (
+        select(
+            TokenRow.id,
+            TokenRow.role,
+            TokenRow.expires_at_ms,
+            TokenRow.revoked,
+            TokenRow.created_at_ms,
+            UserRow.name,
+        )
+        .join(UserRow, UserRow.id == TokenRow.user_id)
+        .where(TokenRow.id > after)
+        .order_by(TokenRow.id)
+        .limit(limit + 1)
+    )
+    if not caller.is_admin:
+        statement = statement.where(TokenRow.user_id == caller.user)
+    async with orchestrator.read() as transaction:
+        rows = await transaction.rows(statement)
+    items = tuple(
+        TokenView(
+            id=row.id,
+            name=row.name,
+            role=row.role,
+            expires_at_ms=row.expires_at_ms,
+            revoked=row.revoked,
+            created_at_ms=row.created_at_ms,
+        )
+        for row in rows[:limit]
+    )
+    return TokenPage(items=items, next=items[-1].id if len(rows) > limit else None)
+
+
+async def list_users(orchestrator: Orchestrator, after: str, limit: int) -> UserPage:
+    """List users by name."""
+    statement = select(UserRow).where(UserRow.name > after).order_by(UserRow.name).limit(limit + 1)
+    async with orchestrator.read() as transaction:
+        rows = await transaction.rows(statement)
+    items = tuple(_user(row) for row in rows[:limit])
+    return UserPage(items=items, next=items[-1].name if len(rows) > limit else None)
+
+
+def _user(row: Any) -> UserView:  # noqa: ANN401 - a row
+    return UserView(id=row.id, name=row.name, disabled=row.disabled, created_at_ms=row.created_at_ms)
+
+
+async def change_user(orchestrator: Orchestrator, caller: Caller, name: str, *, disabled: bool) -> UserView:
+    """Refuse all tokens of a user, or accept them. Raises `NotFoundError`, `UserError`: the caller itself."""
+    if name == caller.name and disabled:
+        raise UserError(shown(name), where="name", expected="another user than yourself")
+    async with orchestrator.write() as transaction:
+        if not await transaction.change(update(UserRow).where(UserRow.name == name).values(disabled=disabled)):
+            raise NotFoundError(f"no user {shown(name)}")
+        await audit.record(transaction, caller.name, "user.change", name, disabled=disabled)
+        row = await transaction.first(select(UserRow).where(UserRow.name == name))
+    return _user(row)

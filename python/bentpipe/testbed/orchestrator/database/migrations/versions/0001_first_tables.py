@@ -18,7 +18,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("who", sa.String(length=100), nullable=False),
         sa.Column("action", sa.String(length=40), nullable=False),
         sa.Column("subject", sa.String(length=400), nullable=False),
-        sa.Column("detail", sa.JSON(), nullable=False),
+        sa.Column("detail", sa.JSON(none_as_null=True), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audit")),
     )
     with op.batch_alter_table("audit", schema=None) as batch_op:
@@ -60,12 +60,6 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.PrimaryKeyConstraint("node_id", "boot_id", name=op.f("pk_boots")),
     )
     op.create_table(
-        "changes",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_changes")),
-    )
-    op.create_table(
         "idempotency",
         sa.Column("user_id", sa.String(length=32), nullable=False),
         sa.Column("key", sa.String(length=200), nullable=False),
@@ -88,22 +82,13 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("kind", sa.String(length=16), nullable=False),
         sa.Column("run_id", sa.String(length=32), nullable=True),
         sa.Column("waits", sa.Boolean(), nullable=False),
-        sa.Column("body", sa.JSON(), nullable=False),
+        sa.Column("body", sa.JSON(none_as_null=True), nullable=False),
         sa.PrimaryKeyConstraint("node_id", "boot_id", "seq", name=op.f("pk_run_events")),
     )
     with op.batch_alter_table("run_events", schema=None) as batch_op:
         batch_op.create_index("ix_run_events_node_id_received_at_ms", ["node_id", "received_at_ms"], unique=False)
         batch_op.create_index("ix_run_events_run_id", ["run_id"], unique=False)
 
-    op.create_table(
-        "uploads",
-        sa.Column("run_id", sa.String(length=32), nullable=False),
-        sa.Column("end", sa.String(length=8), nullable=False),
-        sa.Column("path", sa.String(length=300), nullable=False),
-        sa.Column("bytes", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("run_id", "end", "path", name=op.f("pk_uploads")),
-    )
     op.create_table(
         "users",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -121,8 +106,8 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("owner_id", sa.String(length=32), nullable=False),
         sa.Column("name", sa.String(length=64), nullable=False),
         sa.Column("text", sa.String(), nullable=False),
-        sa.Column("record", sa.JSON(), nullable=False),
-        sa.Column("work", sa.JSON(), nullable=False),
+        sa.Column("record", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("work", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("work_hash", sa.String(length=64), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("reason", sa.String(length=500), nullable=False),
@@ -177,8 +162,8 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("owner_id", sa.String(length=32), nullable=True),
         sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("report", sa.JSON(), nullable=False),
-        sa.Column("settings", sa.JSON(), nullable=False),
+        sa.Column("report", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("settings", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("max_parallel", sa.Integer(), nullable=False),
         sa.Column("serial", sa.String(length=50), nullable=False),
         sa.Column("key_hash", sa.String(length=64), nullable=False),
@@ -187,7 +172,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("boot_at_ms", sa.BigInteger(), nullable=True),
         sa.Column("seen_at_ms", sa.BigInteger(), nullable=True),
         sa.Column("lost", sa.Boolean(), nullable=False),
-        sa.Column("status", sa.JSON(), nullable=False),
+        sa.Column("status", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["owner_id"], ["users.id"], name=op.f("fk_nodes_owner_id")),
@@ -307,7 +292,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("trigger_id", sa.String(length=32), nullable=False),
         sa.Column("node_id", sa.String(length=32), nullable=False),
         sa.Column("window_end_at_ms", sa.BigInteger(), nullable=False),
-        sa.Column("values", sa.JSON(), nullable=False),
+        sa.Column("values", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("run_id", sa.String(length=32), nullable=True),
         sa.Column("reason", sa.String(length=500), nullable=False),
         sa.ForeignKeyConstraint(["trigger_id"], ["triggers.id"], name=op.f("fk_firings_trigger_id")),
@@ -326,11 +311,10 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("reason", sa.String(length=500), nullable=False),
         sa.Column("fence", sa.BigInteger(), nullable=False),
-        sa.Column("files", sa.JSON(), nullable=True),
+        sa.Column("files", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("commit_hash", sa.String(length=64), nullable=True),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name=op.f("fk_run_ends_run_id")),
         sa.PrimaryKeyConstraint("run_id", "end", name=op.f("pk_run_ends")),
     )
-    op.execute("INSERT INTO changes (id, number) VALUES (1, 0)")
     for statement in SQLITE if op.get_bind().dialect.name == "sqlite" else POSTGRESQL:
         op.execute(statement)

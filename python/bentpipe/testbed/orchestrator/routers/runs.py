@@ -1,0 +1,70 @@
+"""``/v1/runs``: runs, their events, their results."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from bentpipe.errors import shown
+from bentpipe.testbed.orchestrator.routers.access import Needs, orchestrator_of
+from bentpipe.testbed.orchestrator.routers.answers import json_answer
+from bentpipe.testbed.orchestrator.routers.parameters import After, Limit, Word
+from bentpipe.testbed.orchestrator.security.roles import Caller
+from bentpipe.testbed.orchestrator.services import listings
+from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
+from bentpipe.testbed.schemas.experiment_views import RunDetail, RunPage
+from bentpipe.testbed.schemas.states import RunState
+
+router = APIRouter(tags=["runs"])
+Reader = Annotated[Caller, Depends(Needs("read"))]
+At = Annotated[int | None, Query(ge=0, le=253_402_300_799_000)]
+
+
+@router.get("/v1/runs", response_model=RunPage)
+async def list_runs(
+    request: Request,
+    _: Reader,
+    after: After = "",
+    limit: Limit = 100,
+    experiment: Word = None,
+    node: Word = None,
+    state: RunState | None = None,
+    from_at_ms: At = None,
+    to_at_ms: At = None,
+) -> Response:
+    """List runs by start."""
+    page = await listings.list_runs(
+        orchestrator_of(request),
+        after,
+        limit,
+        experiment=experiment,
+        node=node,
+        state=state,
+        from_at_ms=from_at_ms,
+        to_at_ms=to_at_ms,
+    )
+    return json_answer(page)
+
+
+@router.get("/v1/runs/{run}", response_model=RunDetail)
+async def show_run(run: str, request: Request, _: Reader) -> Response:
+    """Return a run with its ends and what agents reported."""
+    return json_answer(await listings.show_run(orchestrator_of(request), run))
+
+
+@router.get("/v1/runs/{run}/files/{end}/{path:path}", response_class=Response)
+async def result_file(run: str, end: str, path: str, request: Request, _: Reader) -> Response:
+    """Return a file of a result."""
+    orchestrator = orchestrator_of(request)
+    detail = await listings.show_run(orchestrator, run)
+    committed = next((each for each in detail.ends if each.end == end and path in each.files), None)
+    if committed is None or detail.location is None:
+        raise NotFoundError(f"the {shown(end)} end has no file {shown(path)}")
+    folder = detail.location if end == "client" else f"{detail.location}/server"
+    parts = orchestrator.storage.stream(f"{folder}/{path}")
+    return StreamingResponse(
+        parts, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"}
+    )

@@ -1,0 +1,185 @@
+"""What a submission would do, without doing it; and when nodes are free."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from bentpipe.errors import UserError, shown
+from bentpipe.testbed.orchestrator.database.tables import NodeRow
+from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars
+from bentpipe.testbed.orchestrator.services.due_times import next_due
+from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
+from bentpipe.testbed.orchestrator.services.placing import find_place
+from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
+from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
+from bentpipe.testbed.orchestrator.services.selection import select_nodes
+from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, NodeCalendar, book, first_free
+from bentpipe.testbed.orchestrator.services.works import expected_bytes, make_work
+from bentpipe.testbed.schemas.experiment_views import DryRun, PlannedStart
+from bentpipe.testbed.schemas.views import AvailabilityPage, Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
+    from bentpipe.testbed.orchestrator.security.roles import Caller
+    from bentpipe.testbed.orchestrator.services.selection import Candidate, Selection
+    from bentpipe.testbed.schemas.experiment import TestbedExperiment
+
+FIRST_STARTS = 10
+WEEK_MS = 7 * 86_400_000
+"""How far ahead a free slot is looked for [ms]."""
+LONGEST_QUERY_MS = 31 * 86_400_000
+"""Longest time of a question for availability [ms]."""
+
+
+async def dry_run(orchestrator: Orchestrator, caller: Caller, text: str) -> DryRun:
+    """Return what a submission would do. Raises `UserError`, as a submission does."""
+    experiment = checked(text, orchestrator.clock())
+    async with orchestrator.read() as transaction:
+        selection = await select_nodes(transaction, experiment)
+        work, _ = await make_work(transaction, experiment, caller.name)
+        starts = await _starts(transaction, experiment, selection)
+        runs = _runs_ahead(experiment, transaction.now_ms) * len(selection.clients)
+    return DryRun(
+        name=experiment.name,
+        nodes=tuple(client.name for client in selection.clients),
+        servers={client.name: selection.servers[client.node].name for client in selection.clients if selection.servers},
+        not_fitting=selection.verdicts,
+        starts=tuple(starts),
+        bytes_per_run=work.bytes_per_run,
+        expected_bytes_per_run=expected_bytes(experiment),
+        runs_in_48_h=runs,
+        bytes_in_48_h=runs * expected_bytes(experiment),
+        trigger=experiment.when.trigger,
+    )
+
+
+def _dues(experiment: TestbedExperiment, now_ms: int) -> Iterator[int]:
+    due = next_due(experiment.when, now_ms, None)
+    until, count = until_of(experiment, now_ms), 0
+    while due is not None and due < until and count < (experiment.limits.runs or MOST_AHEAD):
+        yield due
+        count += 1
+        due = next_due(experiment.when, now_ms, due)
+
+
+def _runs_ahead(experiment: TestbedExperiment, now_ms: int) -> int:
+    count = 0
+    for due in _dues(experiment, now_ms):
+        if due >= now_ms + HORIZON_MS or count >= MOST_AHEAD:
+            break
+        count += 1
+    return count
+
+
+async def _starts(transaction: Transaction, experiment: TestbedExperiment, selection: Selection) -> list[PlannedStart]:
+    """Return the first starts of all nodes."""
+    now_ms = transaction.now_ms
+    series = [
+        [(due, number) for due, _ in zip(_dues(experiment, now_ms), range(FIRST_STARTS), strict=False)]
+        for number in range(len(selection.clients))
+    ]
+    first = list(heapq.merge(*series))[:FIRST_STARTS]
+    if not first:
+        return []
+    nodes = [client.node for client in selection.clients] + [server.node for server in selection.servers.values()]
+    calendars = await load_calendars(transaction, nodes, first[0][0] - PREPARE_MS, first[-1][0] + WEEK_MS)
+    return [
+        await _start(transaction, experiment, selection.clients[number], selection, calendars, due)
+        for due, number in first
+    ]
+
+
+async def _start(
+    transaction: Transaction,
+    experiment: TestbedExperiment,
+    client: Candidate,
+    selection: Selection,
+    calendars: dict[str, NodeCalendar],
+    due: int,
+) -> PlannedStart:
+    server = selection.servers.get(client.node)
+    pair = [(client.name, calendars[client.node])]
+    if server is not None:
+        pair.append((server.name, calendars[server.node]))
+    used = [calendar for _, calendar in pair]
+    now_ms, duration_ms = transaction.now_ms, round(experiment.run.longest_s * 1000)
+    latest = due + round(experiment.limits.slip * 1000)
+    place = find_place(used, experiment.booking_class, duration_ms, due, latest, experiment.priority, now_ms)
+    times = due - PREPARE_MS, due + duration_ms
+    known = [
+        (name, booking)
+        for name, calendar in pair
+        for booking in calendar.blocking(experiment.booking_class, *times)
+        if booking.run
+    ]
+    conflicts = await conflicts_of(transaction, known)
+    displaced = frozenset() if place is None else place.displaced
+    free = first_free(used, experiment.booking_class, duration_ms, max(due, now_ms), due + WEEK_MS)
+    if place is not None:
+        for calendar in used:
+            book(calendar, experiment.booking_class, "", place.start_at_ms, duration_ms, experiment.priority)
+    return PlannedStart(
+        node=client.name,
+        server=None if server is None else server.name,
+        due_at_ms=due,
+        start_at_ms=None if place is None else place.start_at_ms,
+        conflicts=conflicts,
+        displaces=tuple(conflict for conflict in conflicts if conflict.run in displaced),
+        next_free_at_ms=free,
+        reason="" if place is not None else f"no slot is free within the slip of {experiment.limits.slip:g} s",
+    )
+
+
+async def availability(
+    orchestrator: Orchestrator, nodes: Sequence[str], from_at_ms: int, to_at_ms: int, least_ms: int
+) -> AvailabilityPage:
+    """Return when nodes have free lanes.
+
+    Args:
+        orchestrator: The orchestrator.
+        nodes: Names of nodes.
+        from_at_ms: From.
+        to_at_ms: To.
+        least_ms: Shortest interval that is of interest [ms].
+
+    Raises:
+        UserError: A time that is too long, or ends before it begins.
+        NotFoundError: No such node.
+    """
+    if not from_at_ms < to_at_ms <= from_at_ms + LONGEST_QUERY_MS:
+        raise UserError(
+            f"{to_at_ms - from_at_ms} ms", where="to_at_ms", expected="later than from_at_ms, by 31 days at most"
+        )
+    async with orchestrator.read() as transaction:
+        rows = await transaction.rows(select(NodeRow.id, NodeRow.name).where(NodeRow.name.in_(nodes)))
+        names = {row.id: row.name for row in rows}
+        if missing := sorted(set(nodes) - set(names.values())):
+            raise NotFoundError(f"no node {shown(missing[0])}; try `bentpipe node ls`")
+        calendars = await load_calendars(transaction, names, from_at_ms, to_at_ms)
+    items = [
+        Interval(node=names[node], from_at_ms=begin, to_at_ms=end, lanes=lanes)
+        for node, calendar in sorted(calendars.items(), key=lambda each: names[each[0]])
+        for begin, end, lanes in free_intervals(calendar, from_at_ms, to_at_ms)
+        if end - begin >= least_ms and lanes > 0
+    ]
+    return AvailabilityPage(items=tuple(items))
+
+
+def free_intervals(calendar: NodeCalendar, from_at_ms: int, to_at_ms: int) -> Iterator[tuple[int, int, int]]:
+    """Yield intervals of a calendar with their number of free lanes: a sweep over begins and ends."""
+    changes: list[tuple[int, int]] = []
+    for booking in calendar.between(from_at_ms, to_at_ms):
+        lanes = calendar.max_parallel if booking.is_exclusive else booking.end_lane - booking.first_lane
+        changes.append((max(booking.from_at_ms, from_at_ms), -lanes))
+        changes.append((min(booking.to_at_ms, to_at_ms), lanes))
+    free, begin = calendar.max_parallel, from_at_ms
+    for at_ms, step in [*sorted(changes), (to_at_ms, 0)]:
+        if at_ms > begin:
+            yield begin, at_ms, max(0, free)
+            begin = at_ms
+        free += step
