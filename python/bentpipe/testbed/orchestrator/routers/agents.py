@@ -123,10 +123,6 @@ class AgentRoutes:
         body = await read_record(request, Heartbeat, 64 * 1024)
         return answers.json_answer(await self.heartbeats.beat(node, body, received_at_ms))
 
-    async def authority(self, _: Request) -> Response:
-        """Show the authority's certificate, which a node compares with its join token."""
-        return Response(self.orchestrator.authority.pem, media_type="application/x-pem-file")
-
     async def stream(self, _: Request, node: KnownNode) -> Response:
         """Tell of newer versions of the wanted state."""
         known = self.orchestrator.nodes
@@ -192,7 +188,6 @@ class AgentRoutes:
         return [
             Route(f"{PREFIX}/authority", self.authority, methods=["GET"]),
             Route(f"{PREFIX}/enrol", self.enrol, methods=["POST"]),
-            Route(f"{PREFIX}/authority", self.authority, methods=["GET"]),
             Route(f"{PREFIX}/renew", guarded(self.renew), methods=["POST"]),
             Route(f"{PREFIX}/report", guarded(self.report), methods=["POST"]),
             Route(f"{PREFIX}/heartbeat", guarded(self.heartbeat), methods=["POST"]),
