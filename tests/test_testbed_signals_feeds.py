@@ -121,6 +121,37 @@ def test_where_the_serving_satellite_stands():
     assert plausible(values)[1] == 0
 
 
+def test_the_serving_satellite_of_a_simulated_terminal():
+    pytest.importorskip("grpc")
+    from dish_world import START, at, local
+
+    from bentpipe.measurements.dish.client import DishClient
+    from bentpipe.testbed.agent.signals.serving import ServingFeed
+
+    terminal, clock = at(0, uptime_s=0)
+    feed = ServingFeed(DishClient(local(terminal)), None, "melbourne", now_unix_ns=clock.now_unix_ns)
+    rows = []
+    for _ in range(60):
+        truth = int(terminal.world.serving[int((clock.now_unix_ns() - START) // 10**9) % 60])
+        values = feed._poll()
+        if values:
+            rows.append((values, truth))
+            assert plausible(values)[1] == 0
+        clock.sleep_s(1)
+    assert len(rows) > 30
+    assert sum(values["satellite"] == truth for values, truth in rows) >= 0.9 * len(rows)
+    assert any(0 <= (values["since_handover_s"] or 99) < 15 for values, _ in rows)
+    assert all(values["elevation_deg"] > 20 for values, _ in rows)
+
+
+def test_the_serving_satellite_needs_elements(tmp_path):
+    pytest.importorskip("grpc")
+    from bentpipe.testbed.agent.signals.serving import ServingFeed
+
+    with pytest.raises(UserError, match=r"none\.tle: no such file"):
+        asyncio.run(first(ServingFeed("127.0.0.1:9", tmp_path / "none.tle")))
+
+
 OPEN_METEO = {
     "time": WeatherKey("current.time"),
     "temperature_c": WeatherKey("current.temperature_2m"),
@@ -128,6 +159,7 @@ OPEN_METEO = {
     "wind_mps": WeatherKey("current.wind_speed_10m", factor=1 / 3.6),
 }
 CURRENT = {"current": {"time": "2026-05-10T09:00", "temperature_2m": 11.5, "rain": 0.4, "wind_speed_10m": 36.0}}
+MET = {**CURRENT, "current_units": {"temperature_2m": "°C", "rain": "mm", "wind_speed_10m": "km/h"}}
 ROWS = b"time;temperature_c;rain_mm_per_h\n2026-05-10T08:00Z;10;0\n2026-05-10T09:00Z;11.5;0.4\n\n"
 
 
@@ -136,6 +168,22 @@ class TestWeather:
         observation = read_weather(json.dumps(CURRENT).encode(), "json", OPEN_METEO)
         assert observation.values == {"temperature_c": 11.5, "rain_mm_per_h": 0.4, "wind_mps": 10.0}
         assert observation.observed_s == 1_778_403_600.0
+
+    def test_the_present_weather_of_open_meteo_needs_no_keys(self):
+        units = {
+            "time": "iso8601",
+            "interval": "seconds",
+            "temperature_2m": "°F",
+            "rain": "mm",
+            "wind_speed_10m": "km/h",
+        }
+        current = {"time": "2026-05-10T09:00", "interval": 900, "temperature_2m": 50, "rain": 0.5, "wind_speed_10m": 36}
+        observation = read_weather(json.dumps({"current_units": units, "current": current}).encode(), "json")
+        assert observation.values == pytest.approx({"temperature_c": 10.0, "rain_mm_per_h": 2.0, "wind_mps": 10.0})
+        assert observation.observed_s == 1_778_403_600.0
+        units["wind_speed_10m"], current["interval"] = "furlongs", 0  # what is not understood is left out
+        observation = read_weather(json.dumps({"current_units": units, "current": current}).encode(), "json")
+        assert observation.values == pytest.approx({"temperature_c": 10.0})
 
     def test_the_last_row_counts(self):
         observation = read_weather(ROWS, "csv")
@@ -170,9 +218,10 @@ class TestWeather:
     def test_any_damage_is_refused_or_gives_plausible_values(self):
         random_ = random.Random(3)
         texts = [(json.dumps(CURRENT).encode(), "json", OPEN_METEO), (ROWS, "csv", None)]
+        texts[1:1] = [(json.dumps(MET).encode(), "json", None)]
         texts.append((b'[{"temperature_c": 1.5, "rain_mm_per_h": 2, "time": 1778400000}]', "json", None))
         for number in range(3000):
-            text, form, keys = texts[number % 3]
+            text, form, keys = texts[number % 4]
             try:
                 observation = read_weather(damaged(random_, text), form, keys)
             except UserError as error:

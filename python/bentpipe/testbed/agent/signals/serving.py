@@ -11,7 +11,7 @@ import numpy as np
 from bentpipe.testbed.agent.signals.feed import Feed, Values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from bentpipe.measurements.dish.client import DishClient
@@ -28,14 +28,22 @@ class ServingFeed(Feed):
     hold_s = 2.0
     stale_s = 30.0
 
-    def __init__(self, client: DishClient | str, elements: Path, site: str | None = None, every_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        client: DishClient | str,
+        elements: Path | None,
+        site: str | None = None,
+        every_s: float = 1.0,
+        now_unix_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         """Set up the feed; elements are read when it starts, and again when the file changes.
 
         Args:
             client: A client, or the terminal's HOST[:PORT].
-            elements: File with orbital elements of the day.
+            elements: File with orbital elements of the day; None: the built-in constellation, of simulated terminals.
             site: Place of the terminal; None: what it reports.
             every_s: Interval [s].
+            now_unix_ns: Returns the time of day [ns since 1970].
 
         Raises:
             UserError: The extra ``dish`` is not installed.
@@ -47,6 +55,7 @@ class ServingFeed(Feed):
 
         self._client = DishClient(client) if isinstance(client, str) else client
         self._elements, self._site, self._every_s = elements, site, every_s
+        self._now_unix_ns = now_unix_ns
         self._read_at = 0.0
         self._pass: Pass | None = None
         self._watcher: Watcher | None = None
@@ -69,7 +78,7 @@ class ServingFeed(Feed):
         self._load()
         assert self._watcher is not None
         assert self._pass is not None
-        now = time.time_ns()
+        now = self._now_unix_ns()
         status = self._client.status()
         satellite = self._watcher.observe(Sample(now, time.clock_gettime_ns(time.CLOCK_BOOTTIME), status)).satellite
         return {} if satellite is None else self._pass.values(satellite.norad_id, now)
@@ -80,7 +89,7 @@ class ServingFeed(Feed):
         from bentpipe.files import reason_of
 
         try:
-            changed_at = self._elements.stat().st_mtime
+            changed_at = self._elements.stat().st_mtime if self._elements else 0.0
         except OSError as error:
             raise UserError(reason_of(error), where=str(self._elements), expected="orbital elements") from None
         if self._watcher is not None and changed_at == self._read_at:
@@ -93,7 +102,7 @@ class ServingFeed(Feed):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of age: the estimator's confidence shows it
-            satellites = load_satellites(self._elements, None, time.time_ns())
+            satellites = load_satellites(self._elements, None, self._now_unix_ns())
         place = place_of(self._client, self._site)
         self._watcher = Watcher(self._client, LiveEstimator(satellites, place))
         self._pass, self._read_at = Pass(satellites, place), changed_at

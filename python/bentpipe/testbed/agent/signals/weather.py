@@ -48,7 +48,7 @@ class WeatherFeed(Feed):
 
         Args:
             source: A file, or ``http://…`` or ``https://…``.
-            keys: Signal → its key in the text; None: keys are called as the signals.
+            keys: Signal → its key in the text; None: those of Open-Meteo, or the signals' names.
             allowed: URLs that the host's policy allows.
             text_format: ``json`` or ``csv``; None: by the name's end, ``json`` if that says nothing.
             every_s: Interval of reads [s]; None: `EVERY_S`.

@@ -68,7 +68,8 @@ def read_weather(
     Args:
         data: The text, UTF-8. Of a list of JSON objects and of rows of CSV the last counts.
         text_format: ``json`` or ``csv``.
-        keys: Signal → its key; also `TIME`, as ISO-8601 or seconds since 1970. None: keys are called as the signals.
+        keys: Signal → its key; also `TIME`, as ISO-8601 or seconds since 1970. None: those of Open-Meteo's present
+            weather (``current=temperature_2m,rain,cloud_cover,wind_speed_10m``) with its units, or the signals' names.
         where: The text's name in messages.
 
     Raises:
@@ -80,14 +81,14 @@ def read_weather(
         >>> read_weather(b"time,temperature_c\n2026-05-10T09:00Z,11.5\n", "csv").values
         {'temperature_c': 11.5}
     """
-    keys = {name: WeatherKey(name) for name in NAMES} if keys is None else keys
-    if unknown := sorted(keys.keys() - set(NAMES)):
+    if keys is not None and (unknown := sorted(keys.keys() - set(NAMES))):
         raise UserError(f"no signal {shown(unknown[0])}", where=where, expected=", ".join(NAMES))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("is not UTF-8", where=where, expected="a text") from None
     document = _json(text, where) if text_format == "json" else _csv(text, where)
+    keys = _usual_keys(document) if keys is None else keys
     raw: dict[str, object] = {}
     for name, entry in keys.items():
         value = document.get(entry.key) if text_format == "csv" else _follow(document, entry.key)
@@ -102,6 +103,45 @@ def read_weather(
         expected = f"numbers for {', '.join(entry.key for name, entry in keys.items() if name != TIME)}"
         raise UserError("has no plausible value", where=where, expected=expected)
     return Observation(values, refused, observed_s)
+
+
+_UNITS = {"°C": (1.0, 0.0), "°F": (5 / 9, -160 / 9), "km/h": (1 / 3.6, 0.0), "m/s": (1.0, 0.0), "%": (1.0, 0.0)} | {
+    "mp/h": (0.44704, 0.0),
+    "kn": (1852 / 3600, 0.0),
+    "mm": (1.0, 0.0),
+    "inch": (25.4, 0.0),
+}
+"""Unit of Open-Meteo → factor and offset to the signal's."""
+
+_OPEN_METEO = {
+    "temperature_c": "temperature_2m",
+    "rain_mm_per_h": "rain",
+    "cloud_percent": "cloud_cover",
+    "wind_mps": "wind_speed_10m",
+}
+
+
+def _usual_keys(document: Mapping[str, object]) -> dict[str, WeatherKey]:
+    """Return the keys of Open-Meteo's present weather with its units, or the names of the signals."""
+    current, units = document.get("current"), document.get("current_units")
+    if not isinstance(current, dict) or not isinstance(units, dict):
+        return {name: WeatherKey(name) for name in NAMES}
+    interval_s = current.get("interval")
+    is_interval = (
+        isinstance(interval_s, (int, float)) and not isinstance(interval_s, bool) and 1 <= interval_s <= 86_400
+    )
+    keys = {TIME: WeatherKey("current.time")}
+    for name, theirs in _OPEN_METEO.items():
+        unit = units.get(theirs)
+        if not isinstance(unit, str) or unit not in _UNITS:
+            continue
+        factor, offset = _UNITS[unit]
+        if name == "rain_mm_per_h":  # the sum over the interval before
+            if not is_interval:
+                continue
+            factor *= 3600 / interval_s  # type: ignore[operator]
+        keys[name] = WeatherKey(f"current.{theirs}", factor, offset)
+    return keys
 
 
 def _json(text: str, where: str) -> dict[str, object]:
