@@ -14,9 +14,10 @@ from bentpipe.cli import (
     aware,
     catalogue,
     dish,
+    exp,
+    fleet,
     kernel,
     network,
-    node,
     predict,
     probe,
     profile,
@@ -93,7 +94,8 @@ app.add_typer(video.app, name="video")
 app.add_typer(aware.app, name="aware")
 app.add_typer(trigger.app, name="trigger")
 app.add_typer(testbed.app, name="testbed")
-app.add_typer(node.app, name="node")
+app.add_typer(exp.app, name="exp")
+app.add_typer(fleet.app, name="node")
 app.add_typer(study.app, name="study")
 app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)

@@ -12,7 +12,7 @@ from bentpipe.testbed.orchestrator.database.tables import NodeRow
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
-from bentpipe.testbed.orchestrator.services.placing import find_place
+from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
@@ -119,7 +119,7 @@ async def _start(
     ]
     conflicts = await conflicts_of(transaction, known)
     displaced = frozenset() if place is None else place.displaced
-    free = first_free(used, experiment.booking_class, duration_ms, max(due, now_ms), due + WEEK_MS)
+    free = first_free(used, experiment.booking_class, duration_ms, max(due, now_ms + LEAD_MS), due + WEEK_MS)
     if place is not None:
         for calendar in used:
             book(calendar, experiment.booking_class, "", place.start_at_ms, duration_ms, experiment.priority)

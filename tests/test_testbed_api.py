@@ -1,0 +1,202 @@
+"""The interface for users: every route with every role, errors in one form, requests that may be repeated."""
+
+import json
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from testbed_orchestrators import Clock, join, orchestrator, plan_all, report, user, yaml_of
+
+from bentpipe.testbed.orchestrator.routers.access import PUBLIC, Needs
+from bentpipe.testbed.orchestrator.routers.agents import PUBLIC as AGENTS_PUBLIC
+from bentpipe.testbed.orchestrator.routers.agents import AgentRoutes, agents_app
+from bentpipe.testbed.orchestrator.routers.app import ROUTERS, bare_app, users_app
+from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
+from bentpipe.testbed.orchestrator.security.roles import ROLES, SCOPES
+from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
+from bentpipe.testbed.orchestrator.services.uploads import Uploads
+
+pytestmark = pytest.mark.anyio
+
+
+def client_of(testbed, token=None):
+    """A client that calls the application without a socket."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    transport = httpx.ASGITransport(users_app(testbed, Telemetry(testbed), "127.0.0.1"), raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8791", headers=headers)
+
+
+async def token_of(testbed, role, name=None):
+    async with testbed.write() as transaction:
+        return (await users.issue(transaction, name or role, role, who="test"))[0]
+
+
+def scope_of(route):
+    """The scope that a route states; None: none."""
+    scopes = [each.call.scope for each in route.dependant.dependencies if isinstance(each.call, Needs)]
+    assert len(scopes) <= 1
+    return scopes[0] if scopes else None
+
+
+def routes_of(testbed):
+    app = bare_app(testbed, Telemetry(testbed))
+    own = [route for route in app.routes if isinstance(route, APIRoute)]
+    return [*own, *(route for router in ROUTERS for route in router.routes)]
+
+
+def filled(path):
+    """A path with its parameters."""
+    for name in ("experiment", "node", "run", "trigger", "token", "name", "end", "path:path"):
+        path = path.replace(f"{{{name}}}", "none")
+    return path
+
+
+async def test_every_route_states_what_it_needs_and_asks_for_it(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        routes = routes_of(testbed)
+        assert len(routes) > 25
+        assert {route.path for route in routes if scope_of(route) is None} == PUBLIC
+        tokens = {role: await token_of(testbed, role) for role in ROLES}
+        for route in routes:
+            if (scope := scope_of(route)) is None:
+                continue
+            if route.path == "/v1/events":
+                continue  # endless; below
+            for method in route.methods:
+                async with client_of(testbed) as client:
+                    nobody = await client.request(method, filled(route.path))
+                    assert nobody.status_code == 401, route.path
+                    wrong = await client.request(method, filled(route.path), headers={"Authorization": "Bearer bpu_x"})
+                    assert wrong.status_code == 401, route.path
+                for role, token in tokens.items():
+                    async with client_of(testbed, token) as client:
+                        answer = await client.request(method, filled(route.path), content=b"{}")
+                    assert (answer.status_code != 403) == (role in SCOPES[scope]), (route.path, role, answer.text)
+                    assert answer.status_code < 500, (route.path, role, answer.text)
+                    if answer.status_code >= 400:
+                        assert answer.headers["content-type"] == "application/problem+json"
+                        assert {"title", "status", "detail", "code"} <= answer.json().keys()
+
+
+async def test_no_call_without_a_certificate_reaches_an_agents_route(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        certificates = CertificateReader(testbed.authority.certificate)
+        routes = AgentRoutes(testbed, certificates, Heartbeats(testbed), Uploads(testbed), Telemetry(testbed))
+        transport = httpx.ASGITransport(agents_app(routes), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="https://agents") as client:
+            for route in routes.routes():
+                if route.path in AGENTS_PUBLIC:
+                    continue
+                for method in route.methods:
+                    answer = await client.request(method, route.path.replace("{", "").replace("}", ""), content=b"{}")
+                    assert answer.status_code == 401, route.path
+                    forged = await client.request(
+                        method, route.path.replace("{", "").replace("}", ""), headers={"Client-Cert": ":AAAA:"}
+                    )
+                    assert forged.status_code == 401, route.path
+
+
+async def test_an_experiment_over_http(tmp_path, database_url):
+    clock = Clock()
+    async with orchestrator(tmp_path, database_url, clock) as testbed:
+        await join(testbed, "attic")
+        async with client_of(testbed, await token_of(testbed, "experimenter", "ada")) as client:
+            dry = (await client.post("/v1/experiments/dry-run", json={"text": yaml_of(class_="exclusive")})).json()
+            assert (dry["nodes"], len(dry["starts"]), dry["runs_in_48_h"]) == (["attic"], 1, 1)
+            key = {"Idempotency-Key": "one"}
+            first = await client.post("/v1/experiments", json={"text": yaml_of(class_="exclusive")}, headers=key)
+            assert first.status_code == 201, first.text
+            again = await client.post("/v1/experiments", json={"text": yaml_of(class_="exclusive")}, headers=key)
+            assert (again.status_code, again.json()) == (201, first.json())
+            other = await client.post("/v1/experiments", json={"text": yaml_of(name="other")}, headers=key)
+            assert (other.status_code, other.json()["code"]) == (409, "idempotency")
+            taken = await client.post("/v1/experiments", json={"text": yaml_of()})
+            assert (taken.status_code, taken.json()["code"]) == (409, "name_taken")
+            await plan_all(testbed)
+            dry = (await client.post("/v1/experiments/dry-run", json={"text": yaml_of(name="b")})).json()
+            (start,) = dry["starts"]
+            assert [conflict["experiment"] for conflict in start["conflicts"]] == ["ping-home"]
+            assert start["start_at_ms"] == start["next_free_at_ms"] == clock() + 15_000 + 70_000
+            runs = (await client.get("/v1/runs", params={"experiment": "ping-home"})).json()["items"]
+            assert [run["state"] for run in runs] == ["planned"]
+            assert (await client.get(f"/v1/runs/{runs[0]['id']}")).json()["ends"][0]["node"] == "attic"
+            times = {"from_at_ms": clock(), "to_at_ms": clock() + 3_600_000}
+            free = (await client.get("/v1/availability", params={"node": "attic", **times})).json()["items"]
+            assert [(each["from_at_ms"] - clock(), each["lanes"]) for each in free] == [(0, 4), (72_000 + 3_000, 4)]
+            extended = await client.post("/v1/experiments/ping-home/extend", json={"runs": 7})
+            assert extended.status_code == 200, extended.text
+            canceled = await client.post("/v1/experiments/ping-home/cancel")
+            assert (canceled.json()["state"], canceled.json()["runs"]) == ("canceled", {"canceled": 1})
+
+
+async def test_mistakes_are_one_line(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        await join(testbed, "attic")
+        async with client_of(testbed, await token_of(testbed, "experimenter", "ada")) as client:
+            for body, detail in (
+                (b"{", "body: no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+                (b'{"text": 5}', "body: text is 5; expected a text"),
+                (b'{"text": "", "txt": ""}', "body: unknown key 'txt'; did you mean 'text'?"),
+                (b"[NaN]", "body: no JSON: NaN is no JSON"),
+                (b'{"text": "a: &b c"}', "experiment: line 1: an anchor (& or *); expected the value itself"),
+            ):
+                answer = await client.post("/v1/experiments", content=body)
+                assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+            large = await client.post("/v1/experiments", content=b" " * 1_100_000)
+            assert (large.status_code, large.json()["code"]) == (413, "too_large")
+            assert (await client.get("/v1/nothing")).status_code == 404
+            assert (await client.put("/v1/nodes")).status_code == 405
+
+
+async def test_hosts_change_their_own_nodes_only(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        host = await user(testbed, "hal", "host")
+        await join(testbed, "attic", owner=host.user)
+        await join(testbed, "cellar")
+        async with client_of(testbed, await token_of(testbed, "host", "hal")) as client:
+            changed = await client.patch("/v1/nodes/attic", json={"tags": ["spain"], "paused": True})
+            assert changed.json()["settings"] | {"tags": ["spain"], "paused": True} == changed.json()["settings"]
+            assert (await client.patch("/v1/nodes/cellar", json={"paused": True})).status_code == 403
+            assert (await client.delete("/v1/nodes/cellar")).status_code == 403
+            assert (await client.get("/v1/nodes/attic/telemetry")).json() == {"columns": [], "rows": []}
+            assert (await client.get("/v1/nodes/attic")).json()["settings"]["live"] is True
+            assert (await client.delete("/v1/nodes/attic")).status_code == 204
+            assert (await client.get("/v1/nodes/attic")).json()["state"] == "revoked"
+        assert testbed.nodes.get((await join(testbed, "roof")).node).active
+
+
+async def test_tokens_end(tmp_path, database_url):
+    clock = Clock()
+    async with orchestrator(tmp_path, database_url, clock) as testbed:
+        admin, viewer = await token_of(testbed, "admin"), await token_of(testbed, "viewer")
+        async with client_of(testbed, viewer) as client:
+            assert (await client.get("/v1/users/me")).json() == {"name": "viewer", "role": "viewer"}
+            (own,) = (await client.get("/v1/tokens")).json()["items"]
+            assert (await client.get("/v1/nodes")).status_code == 200
+            async with client_of(testbed, admin) as other:
+                assert len((await other.get("/v1/tokens")).json()["items"]) == 2
+                assert (await other.patch("/v1/users/admin", json={"disabled": True})).status_code == 422
+                await other.patch("/v1/users/viewer", json={"disabled": True})
+                assert (await client.get("/v1/nodes")).status_code == 401
+                await other.patch("/v1/users/viewer", json={"disabled": False})
+            assert (await client.delete(f"/v1/tokens/{own['id']}")).status_code == 204
+            assert (await client.get("/v1/nodes")).status_code == 401
+        async with client_of(testbed, admin) as other:
+            lines = (await other.get("/v1/audit")).json()["items"]
+            assert {"token.revoke", "token.issue", "user.change"} == {line["action"] for line in lines}
+            assert admin not in json.dumps(lines)
+            clock.now_ms += 400 * 86_400_000
+            assert (await other.get("/v1/nodes")).status_code == 401
+
+
+async def test_the_document_describes_every_route(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed, client_of(testbed) as client:
+        document = (await client.get("/v1/openapi.json")).json()
+        assert "/v1/experiments/{experiment}/cancel" in document["paths"]
+        text = json.dumps(document)
+        references = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+        assert references <= document["components"]["schemas"].keys()
+        assert "$defs" not in text
+    assert report().role == "client"
