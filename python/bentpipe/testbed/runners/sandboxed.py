@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from bentpipe.errors import UserError
 from bentpipe.testbed.namespaces import linux
 from bentpipe.testbed.namespaces.network import Link, new_network
-from bentpipe.testbed.runners import cgroups, emulated, uplink
+from bentpipe.testbed.runners import cgroups, emulated, surroundings, uplink
 from bentpipe.testbed.runners.base import RunnerError
 from bentpipe.testbed.runners.channel import Channel
 from bentpipe.testbed.runners.inside.spec import Order
@@ -26,11 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from bentpipe.testbed.runners.settings import Settings
-
-FIRST_USER, USERS = 61184, 4336
-"""Users of runs where the agent is the machine's root: the range of systemd's dynamic users."""
-
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 PREPARE_S = 60.0
 """Time within which a run must be at its gate [s]. Chosen here."""
@@ -99,11 +92,7 @@ class SandboxedRunner:
         if request.settings and self._settings is None:
             raise UserError("kernel settings", where="settings", expected="none, since this node has no kernel service")
         name = run_name(request.label, request.run_id)
-        folder = self._folder / name
-        try:
-            folder.mkdir(parents=True, mode=0o700)
-        except FileExistsError:
-            raise UserError(request.run_id, where="run_id", expected="one that no other run has") from None
+        folder = surroundings.new_folder(self._folder, name, request.run_id)
         run = SandboxedRun(request, name, folder, self._settings)
         try:
             async with asyncio.timeout(PREPARE_S):
@@ -152,33 +141,19 @@ class SandboxedRunner:
 
     def _order(self, request: RunRequest, run: SandboxedRun, network: int | None) -> Order:
         limits = request.limits
-        user = FIRST_USER + int(run.name[-8:], 16) % USERS if _is_machine_root() else None
-        output = request.output.absolute()
-        output.mkdir(parents=True, exist_ok=True)
-        if user is not None:
-            os.chown(output, user, user)
-        resolv_conf = None
-        if request.network.kind == "uplink":
-            file = run.folder / "resolv.conf"
-            file.write_text("".join(f"nameserver {each}\n" for each in request.network.nameservers))
-            file.chmod(0o644)
-            resolv_conf = str(file)
+        user = surroundings.run_user(run.name)
+        output = surroundings.make_output(request, user)
         bubblewrap = self._bubblewrap()
         inside = "/output" if bubblewrap else str(output)
         inputs = "/inputs" if bubblewrap else "/tmp/inputs"
-        surroundings = {"PATH": PATH, "HOME": inside, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb"}
-        surroundings |= {"BENTPIPE_RUN": request.run_id, "BENTPIPE_OUTPUT": inside, "BENTPIPE_INPUTS": inputs}
-        for file in request.inputs.values():
-            if not file.is_file():
-                raise UserError(str(file), where="inputs", expected="a file")
         return Order(
             folder=str(run.folder),
             command=list(request.command),
-            environment={**surroundings, **request.environment},
+            environment=surroundings.environment(request, inside, inputs),
             output=str(output),
             inputs={name: str(file.absolute()) for name, file in request.inputs.items()},
             network=network,
-            resolv_conf=resolv_conf,
+            resolv_conf=surroundings.write_resolv_conf(request, run.folder),
             bubblewrap=bubblewrap,
             readable=[str(each) for each in self._readable],
             hidden=[str(each.absolute()) for each in self._hidden],
@@ -205,24 +180,4 @@ class SandboxedRunner:
             RunnerError: The kernel refused.
         """
         kept = {run_name(label, run_id) for run_id in keep}
-        return await asyncio.to_thread(self._sweep, agent_tag(label), kept)
-
-    def _sweep(self, tag: str, kept: set[str]) -> list[str]:
-        names = {*cgroups.sweep_cgroups(tag, kept)}
-        if linux.has_capability(linux.CAP_NET_ADMIN):
-            with contextlib.suppress(RunnerError):  # an agent that never had an uplink needs no nftables
-                names |= {*uplink.sweep_links(tag, kept)}
-            if not kept:
-                with contextlib.suppress(RunnerError):
-                    uplink.restore_forwarding(tag, self._folder)
-        if self._folder.is_dir():
-            for entry in self._folder.iterdir():
-                if entry.name.startswith(tag) and entry.name not in kept and entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                    names.add(entry.name)
-        return sorted(names)
-
-
-def _is_machine_root() -> bool:
-    """Return whether this process may become any user: root, and not of a user namespace with few users."""
-    return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split()[2] == "4294967295"
+        return sorted(await asyncio.to_thread(surroundings.sweep, agent_tag(label), kept, self._folder))
