@@ -14,16 +14,16 @@ from shared_data import require_data
 from bentpipe.testbed.agent.counters import ByteCounts, Rates
 from bentpipe.testbed.agent.scavenger.loop import Scavenger
 from bentpipe.testbed.agent.scavenger.own_traffic import OwnTraffic
-from bentpipe.testbed.agent.scavenger.user_traffic import GAINS, ROUTER, Residual, UserTraffic
+from bentpipe.testbed.agent.scavenger.router_traffic import RouterTraffic
+from bentpipe.testbed.agent.scavenger.user_traffic import GAINS, Residual, UserTraffic
 from bentpipe.testbed.agent.scavenger.yielding import BLIND_S, GRACE_S, SILENCE, ScavengedRun, Yielding
 from bentpipe.testbed.schemas.policy import ScavengerLevels
 
 QUIET_S = 60.0
 
 
-def detector(own=None, source=None, **levels):
-    options = {} if source is None else {"source": source}
-    return UserTraffic(ScavengerLevels(**levels), own or OwnTraffic(), **options)
+def detector(own=None, **levels):
+    return UserTraffic(ScavengerLevels(**levels), own or OwnTraffic())
 
 
 class TestOwnTraffic:
@@ -111,13 +111,63 @@ class TestUserTraffic:
             user.observe(second + 0.1, 54e6 * 1.24, 0.0)
         assert user.gain_down <= GAINS[1]
 
-    def test_a_router_is_ten_times_as_fast(self):
-        user = detector(source=ROUTER)
-        flags = [user.observe(t / 10, 2e6 if t >= 20 else 1.2e5, 1e4).is_user for t in range(40)]
-        assert flags.index(True) == 21
-        user = detector(source=ROUTER)
-        burst = [user.observe(t / 10, 1e6 if t % 20 == 0 else 3e4, 1e4).is_user for t in range(400)]
-        assert not any(burst)
+
+def follow_router(rates_bps, span_s=0.1, own=None, own_bps=0.0, **levels):
+    """Return the times from the start until a reading is judged as a household's."""
+    own = own or OwnTraffic()
+    router = RouterTraffic(ScavengerLevels(**levels), own)
+    times = []
+    if own_bps:
+        own.add(ByteCounts(-0.07, 0, 0))
+    for number, rate in enumerate(rates_bps, 1):
+        t_s = number * span_s
+        if own_bps:
+            own.add(ByteCounts(t_s + 0.03, int(own_bps * t_s / 8), 0))
+        times += [each.t_s for each in router.observe(Rates(t_s, span_s, rate + own_bps, 1e4)) if each.is_user]
+    return times
+
+
+class TestRouterTraffic:
+    def test_much_traffic_at_once_and_little_within_two_seconds(self):
+        for rate_bps, least_s, most_s in ((9e7, 0.0, 0.11), (5e6, 0.1, 0.3), (1e6, 0.7, 0.9), (5.2e5, 1.4, 1.6)):
+            times = follow_router([2e4] * 30 + [rate_bps] * 40)
+            assert least_s <= times[0] - 3.0 <= most_s
+
+    def test_blips_and_traffic_below_the_level_are_none(self):
+        assert not follow_router([6e6 if number % 30 == 0 else 2e4 for number in range(600)])
+        assert not follow_router([3e5] * 600)
+        assert not follow_router([4e6] * 600, down=20_000_000)
+
+    def test_once_a_second(self):
+        assert follow_router([3e4, 3e4, 6e5, 6e5], span_s=1.0) == [4.0]
+
+    def test_after_a_gap_it_begins_anew(self):
+        router = RouterTraffic(ScavengerLevels(), OwnTraffic())
+        assert not router.observe(Rates(1.0, 1.0, 6e5, 0.0))[0].is_user
+        assert not router.observe(Rates(9.0, 1.0, 6e5, 0.0))[0].is_user
+        assert router.observe(Rates(10.0, 1.0, 6e5, 0.0))[0].is_user
+
+    def test_own_traffic_is_none_and_the_household_beside_it_is_seen(self):
+        assert not follow_router([0.0] * 600, own_bps=54e6)
+        times = follow_router([0.0] * 100 + [20e6] * 60, own_bps=54e6)
+        assert 0 < times[0] - 10.0 < 2.0
+
+    def test_a_reading_waits_for_the_runs_counters_but_not_for_ever(self):
+        own = OwnTraffic()
+        own.add(ByteCounts(0.0, 0, 0))
+        own.add(ByteCounts(1.0, 0, 0))
+        router = RouterTraffic(ScavengerLevels(), own)
+        assert router.observe(Rates(1.2, 0.1, 9e7, 0.0)) == []
+        assert router.observe(Rates(1.3, 0.1, 9e7, 0.0)) == []
+        own.add(ByteCounts(1.32, 2_300_000, 0))  # it was the run's own
+        assert [each.is_user for each in router.observe(Rates(1.4, 0.1, 0.0, 0.0))] == [False, False]
+        assert [each.is_user for each in router.observe(Rates(9.0, 0.1, 9e7, 0.0))] == [True]
+
+    @pytest.mark.parametrize("shape", ["steady", "bursts of 20 ms", "varying every 0.1 s", "2 s of every 4 s"])
+    def test_bursts_of_own_traffic_are_none(self, shape):
+        from bentpipe.validation.scavenger.router import router_false_yields
+
+        assert router_false_yields(shape, 0.02, np.random.default_rng(2)) == 0
 
 
 RUN = ScavengedRun("r1", "r1", max_preemptions=3)
@@ -399,9 +449,24 @@ class TestLoop:
 
         async def story():
             scavenger.begin(RUN)
-            for _ in range(2):
+            for _ in range(3):
                 self.now_s += 0.1
                 await scavenger.router_sample(Rates(self.now_s, 0.1, 5e6, 1e4))
+
+        asyncio.run(story())
+        assert recorder.done[0] == ("link_down", "r1")
+
+    def test_a_router_that_is_asked_once_a_second_takes_two(self):
+        recorder = Recorder()
+        scavenger = self.scavenger(recorder)
+
+        async def story():
+            scavenger.begin(RUN)
+            await scavenger.router_sample(Rates(self.now_s, 60.0, 5e6, 1e4))  # it did not answer for a minute
+            for _ in range(2):
+                assert not recorder.done
+                self.now_s += 1.0
+                await scavenger.router_sample(Rates(self.now_s, 1.0, 6e5, 1e4))
 
         asyncio.run(story())
         assert recorder.done[0] == ("link_down", "r1")
@@ -423,7 +488,7 @@ def generated_day(hours=1.0, seed=0):
 
 
 def test_the_claim_holds_on_generated_telemetry():
-    from bentpipe.validation.scavenger.detection import detect_added, false_yields, router_delays
+    from bentpipe.validation.scavenger.detection import detect_added, false_yields
 
     days = [generated_day()]
     idle = false_yields(days, is_loaded=False)
@@ -436,7 +501,6 @@ def test_the_claim_holds_on_generated_telemetry():
     for rate in ((0.5e6, 0.0), (0.0, 0.2e6), (5e6, 0.0)):
         assert detect_added(days, rate, 100, rng, is_loaded=False).p99_s <= 3.0
     assert detect_added(days, (30e6, 0.0), 50, rng, is_loaded=True).p50_s <= 3.0
-    assert router_delays(5e6, 50, rng).p99_s <= 0.3
 
 
 def test_real_idle_telemetry_is_not_taken_for_traffic():

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.testbed.agent.counters import ByteCounts
+from bentpipe.testbed.agent.counters import ByteCounts, Rates
 from bentpipe.testbed.agent.scavenger.own_traffic import OwnTraffic
-from bentpipe.testbed.agent.scavenger.user_traffic import ROUTER, UserTraffic
+from bentpipe.testbed.agent.scavenger.router_traffic import RouterTraffic
+from bentpipe.testbed.agent.scavenger.user_traffic import UserTraffic
 from bentpipe.testbed.schemas.policy import ScavengerLevels
 from bentpipe.validation.scavenger.telemetry import EDGE, LOAD_BPS
 
@@ -121,6 +122,31 @@ def false_yields(days: Sequence[Day], *, is_loaded: bool, own_share: float = 0.1
     return result
 
 
+def router_on_idle(days: Sequence[Day]) -> FalseYields:
+    """Count yields of the router's detector on idle telemetry, whose seconds stand for a router's."""
+    levels, result = ScavengerLevels(), FalseYields()
+    for day in days:
+        router, free_s = RouterTraffic(levels, OwnTraffic()), float("-inf")
+        result.hours += float(np.count_nonzero(day.is_idle)) / 3600
+        for row in np.flatnonzero(day.is_idle)[1:-LASTING_S]:
+            t_s, rate = float(day.t_s[row]), (float(day.down_bps[row]), float(day.up_bps[row]))
+            duration_s = t_s - float(day.t_s[row - 1])
+            if (
+                t_s < free_s
+                or duration_s > 3
+                or not any(e.is_user for e in router.observe(Rates(t_s, duration_s, *rate)))
+            ):
+                continue
+            free_s = t_s + QUIET_S
+            after = slice(row, row + LASTING_S)
+            means = day.down_bps[after].mean(), day.up_bps[after].mean()
+            if means[0] > levels.down or means[1] > levels.up:
+                result.lasting.append(f"{day.name}, {means[0] / 1e6:.2f} Mbit/s down")
+            else:
+                result.count += 1
+    return result
+
+
 def _count_until(own: OwnTraffic, day: Day, row: int, lag_s: float) -> None:
     """Add the counters that are known when a reading comes: those of readings up to `lag_s` later."""
     for other in range(max(0, row - 1), min(row + 3, len(day.t_s))):
@@ -160,31 +186,11 @@ def detect_added(
             missed += 1
         elif delay_s >= 0:  # a false yield before the start is counted elsewhere
             delays.append(delay_s)
-    return _delays(delays, missed)
+    return delays_of(delays, missed)
 
 
-def router_delays(rate_bps: float, draws: int, rng: np.random.Generator) -> Delays:
-    """Return delays of traffic that a router counts ten times a second, in packets of 1,500 bytes over idle chatter."""
-    delays, missed = [], 0
-    span_s = ROUTER.span_s
-    for _ in range(draws):
-        user = UserTraffic(ScavengerLevels(), OwnTraffic(), ROUTER)
-        start_s, delay_s = 1.0 + rng.uniform(), None
-        for tick in range(60):
-            t_s = (tick + 1) * span_s
-            share = min(1.0, max(0.0, (t_s - start_s) / span_s))
-            packets = rng.poisson(rate_bps * span_s * share / 12_000) + rng.poisson(0.3)
-            if user.observe(t_s, packets * 12_000 / span_s, 1e4).is_user:
-                delay_s = t_s - start_s
-                break
-        if delay_s is None:
-            missed += 1
-        elif delay_s >= 0:
-            delays.append(delay_s)
-    return _delays(delays, missed)
-
-
-def _delays(delays: list[float], missed: int) -> Delays:
+def delays_of(delays: list[float], missed: int) -> Delays:
+    """Return the distribution of delays [s] and of starts that were missed."""
     all_s = np.sort(np.array(delays + [HORIZON_S] * missed))
     n = len(all_s)
     middle, half = 0.99 * n, 1.96 * float(np.sqrt(0.99 * 0.01 * n))

@@ -9,7 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.testbed.agent.scavenger.own_traffic import OwnTraffic
-from bentpipe.testbed.agent.scavenger.user_traffic import DISH, ROUTER, Source, UserTraffic
+from bentpipe.testbed.agent.scavenger.router_traffic import RouterTraffic
+from bentpipe.testbed.agent.scavenger.user_traffic import UserTraffic
 from bentpipe.testbed.agent.scavenger.yielding import Yielding
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ TICK_S = 0.25
 
 ACTION_S = 0.5
 """Longest time of one action [s]: the next one does not wait for it."""
+
+LONGEST_SPAN_S = 3.0
+"""Longest span of a router's rates that counts [s]."""
 
 MOST_BPS = 1e10
 """Readings above this are none."""
@@ -80,7 +84,7 @@ class Scavenger:
         self.troubles: deque[str] = deque(maxlen=20)
         self.residuals: dict[str, Residual] = {}
         self._actions, self._clock = actions, clock
-        self._detectors = {source.name: UserTraffic(levels, self.own, source) for source in (DISH, ROUTER)}
+        self._dish, self._router = UserTraffic(levels, self.own), RouterTraffic(levels, self.own)
 
     def add_own(self, counts: ByteCounts) -> None:
         """Take the counters of all runs together, towards them (down) and from them (up)."""
@@ -88,11 +92,14 @@ class Scavenger:
 
     async def dish_sample(self, down_bps: float, up_bps: float) -> None:
         """Take a fresh reading of the terminal. One that is no plausible rate counts as none."""
-        await self._sample(DISH, down_bps, up_bps)
+        if _is_plausible(down_bps, up_bps):
+            await self._observe("dish", self._dish.observe(self._clock(), down_bps, up_bps))
 
     async def router_sample(self, rates: Rates) -> None:
-        """Take rates of a router's interface."""
-        await self._sample(ROUTER, rates.down_bps, rates.up_bps)
+        """Take rates of a router's interface; those over more than `LONGEST_SPAN_S` tell nothing of the present."""
+        if _is_plausible(rates.down_bps, rates.up_bps) and 0 < rates.duration_s <= LONGEST_SPAN_S:
+            for residual in self._router.observe(rates):
+                await self._observe("router", residual)
 
     def begin(self, run: ScavengedRun) -> None:
         """A run starts."""
@@ -118,12 +125,9 @@ class Scavenger:
         for kind in kinds:
             await asyncio.gather(*(self._one(action) for action in actions if action.verb == kind))
 
-    async def _sample(self, source: Source, down_bps: float, up_bps: float) -> None:
-        if not all(math.isfinite(rate) and 0 <= rate <= MOST_BPS for rate in (down_bps, up_bps)):
-            return
-        now_s = self._clock()
-        residual = self.residuals[source.name] = self._detectors[source.name].observe(now_s, down_bps, up_bps)
-        await self.carry_out(self.yielding.observe(now_s, residual))
+    async def _observe(self, source: str, residual: Residual) -> None:
+        self.residuals[source] = residual
+        await self.carry_out(self.yielding.observe(self._clock(), residual))
 
     async def _one(self, action: Action) -> None:
         try:
@@ -147,3 +151,7 @@ class Scavenger:
             "reschedule": do.reschedule,
         }
         return plain[action.verb](run)
+
+
+def _is_plausible(*rates_bps: float) -> bool:
+    return all(math.isfinite(rate) and 0 <= rate <= MOST_BPS for rate in rates_bps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,19 @@ class OwnTraffic:
         down = self._at(self._down, t_s) - self._at(self._down, t_s - span_s)
         up = self._at(self._up, t_s) - self._at(self._up, t_s - span_s)
         return 8 * down / span_s, 8 * up / span_s
+
+    @property
+    def newest_s(self) -> float | None:
+        """Time of the newest reading [s]; None: there is none."""
+        return self._times[-1] if self._times else None
+
+    def most_bytes(self, begin_s: float, end_s: float) -> tuple[float, float]:
+        """Return the bytes between the last reading before `begin_s` and the first one after `end_s`, down and up."""
+        if len(self._times) < 2:
+            return 0.0, 0.0
+        first = max(0, bisect_right(self._times, begin_s) - 1)
+        last = min(len(self._times) - 1, bisect_left(self._times, end_s))
+        return self._down[last] - self._down[first], self._up[last] - self._up[first]
 
     def _at(self, series: deque[float], t_s: float) -> float:
         """Return the bytes until `t_s`, between two readings in proportion."""

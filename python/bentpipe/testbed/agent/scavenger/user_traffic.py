@@ -1,4 +1,4 @@
-"""The household's traffic: what the terminal or the router counts, less gain × the run's own.
+"""The household's traffic: what the terminal counts, less gain × the run's own.
 
 A terminal's reading of a second is rough: under a steady load some seconds read 0 and about as many the double, and a
 reading is up to two seconds older than the run's counters. So the run's own traffic counts with the largest rate of the
@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     from bentpipe.testbed.schemas.policy import ScavengerLevels
 
 FRESH_SAMPLES = 2
-"""Samples that have to be above the level: in sequence, or in one second where readings are shorter."""
+"""Samples in sequence that have to be above the level."""
 
 FIRST_SHARE = 0.5
 """Share of the level from which the first of them counts: traffic that begins within a second fills a part of it.
 Idle telemetry stays below 174 kbit/s down and 57 up (data), less than half of the usual levels."""
-
-LEAST_BYTES = 25_000
-"""Bytes that the samples together have to exceed: readings of a tenth of a second would take single packets for
-traffic. An idle second has at most 22 kB (data). Less where the owner's level is lower: a second at that level."""
 
 FIRST_GAIN, GAINS = 1.05, (0.95, 1.2)
 """Gain before any is learned; and its bounds, so that steady traffic of the household is not learned as gain."""
@@ -35,26 +31,11 @@ LEARN_BPS, LEARN_SAMPLES = 2e6, 60
 """Own rate from which the gain is learned [bit/s]; samples whose median it is."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """How a source of readings is timed.
+SPAN_S = 1.0
+"""Time that a reading covers [s]."""
 
-    Attributes:
-        name: Its name.
-        span_s: Time that a reading covers [s].
-        lags_s: How much older than its arrival a reading may be [s].
-    """
-
-    name: str
-    span_s: float
-    lags_s: tuple[float, ...]
-
-
-DISH = Source("dish", 1.0, (0.0, 0.5, 1.0, 1.5, 2.0))
-"""The newest second of a terminal's history, or its status."""
-
-ROUTER = Source("router", 0.1, (0.0, 0.05, 0.1, 0.2))
-"""Counters of a router or of an inline machine, ten times a second."""
+LAGS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
+"""How much older than its arrival a reading may be [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +58,14 @@ class Residual:
 
 
 class UserTraffic:
-    """Detects the household's traffic in fresh samples of one source.
+    """Detects the household's traffic in fresh samples of a terminal.
 
     Args:
         levels: The owner's levels.
         own: Traffic of the runs; none: there is no run.
-        source: How the readings are timed.
 
     Attributes:
-        gain_down, gain_up: The source's reading per byte of the run's own counters.
+        gain_down, gain_up: The terminal's reading per byte of the run's own counters.
 
     Example:
         >>> from bentpipe.testbed.agent.scavenger.own_traffic import OwnTraffic
@@ -95,10 +75,10 @@ class UserTraffic:
         [False, False, True]
     """
 
-    def __init__(self, levels: ScavengerLevels, own: OwnTraffic, source: Source = DISH) -> None:
+    def __init__(self, levels: ScavengerLevels, own: OwnTraffic) -> None:
         """Begin without samples."""
-        self._own, self._source = own, source
-        self._ways = (_Way(levels.down, levels.own_share, source), _Way(levels.up, levels.own_share, source))
+        self._own = own
+        self._ways = (_Way(levels.down, levels.own_share), _Way(levels.up, levels.own_share))
 
     @property
     def gain_down(self) -> float:
@@ -112,7 +92,7 @@ class UserTraffic:
 
     def observe(self, t_s: float, down_bps: float, up_bps: float) -> Residual:
         """Take a fresh sample: a reading that is given twice is not one. Values have to be finite and not negative."""
-        rates = [self._own.rates_bps(t_s - lag_s, self._source.span_s) for lag_s in self._source.lags_s]
+        rates = [self._own.rates_bps(t_s - lag_s, SPAN_S) for lag_s in LAGS_S]
         down, up = self._ways
         rest_down = down.observe(t_s, down_bps, [rate[0] for rate in rates])
         rest_up = up.observe(t_s, up_bps, [rate[1] for rate in rates])
@@ -122,14 +102,11 @@ class UserTraffic:
 class _Way:
     """One direction."""
 
-    def __init__(self, level_bps: float, own_share: float, source: Source) -> None:
+    def __init__(self, level_bps: float, own_share: float) -> None:
         self.gain = FIRST_GAIN
         self.is_above = self.is_user = False
-        self._level_bps, self._own_share, self._source = level_bps, own_share, source
-        self._least_bytes = min(LEAST_BYTES, level_bps / 8)
-        self._is_slow = source.span_s >= 1.0
-        self._memory_s = 2.5 * source.span_s if self._is_slow else 1.0
-        self._above: deque[tuple[float, float]] = deque()
+        self._level_bps, self._own_share = level_bps, own_share
+        self._above: deque[float] = deque()
         self._ratios: deque[float] = deque(maxlen=LEARN_SAMPLES)
 
     def observe(self, t_s: float, reading_bps: float, own_bps: list[float]) -> float:
@@ -139,14 +116,13 @@ class _Way:
         share_bps = self._own_share * most_bps
         level_bps = max(self._level_bps, share_bps)
         first_bps = max(FIRST_SHARE * self._level_bps, share_bps)
-        while self._above and (self._above[0][0] <= t_s - self._memory_s or self._above[0][0] > t_s):
+        while self._above and not t_s - 2.5 * SPAN_S < self._above[0] <= t_s:
             self._above.popleft()
         if residual_bps > first_bps:
-            self._above.append((t_s, residual_bps * self._source.span_s / 8))
-        elif self._is_slow:
+            self._above.append(t_s)
+        else:
             self._above.clear()
-        is_much = sum(count for _, count in self._above) >= self._least_bytes
-        self.is_above = is_much and residual_bps > (level_bps if self._is_slow else first_bps)
+        self.is_above = residual_bps > level_bps
         self.is_user = self.is_above and len(self._above) >= FRESH_SAMPLES
         if not self.is_user:
             self._learn(reading_bps, most_bps, least_bps)
