@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from testbed_world import DISH, LABEL, MACHINE, PUBLIC, ROUTER, RUNNERS, World, processes_in, until
 
+import bentpipe
 from bentpipe.testbed.runners.base import RunnerError
 from bentpipe.testbed.runners.names import agent_tag, run_name
 from bentpipe.testbed.runners.request import Uplink
@@ -164,6 +165,18 @@ async def shows_inputs_and_keeps_the_output(world):
     assert (world.folder / "in.txt").read_text() == "given"
 
 
+async def runs_this_python_from_a_closed_folder(world):
+    folders = [Path(sys.base_prefix), Path(sys.prefix), Path(bentpipe.__file__).parent.parent]
+    runner = RUNNERS[world.runner.name](world.folder / "state", readable=folders, use_cgroups=world.use_cgroups)
+    script = "import bentpipe, os; open('r', 'w').write(bentpipe.__name__); print(os.listdir(os.environ['HOME']))"
+    run = await runner.prepare(world.request("python", [sys.executable, "-P", "-c", script]))
+    await run.start()
+    report = await run.wait()
+    await run.remove()
+    assert report.code == 0, world.text("python", "stderr.txt")
+    assert (world.folder / "python.out/r").read_text() == "bentpipe"
+
+
 async def names_a_missing_program(world):
     with pytest.raises(RunnerError, match="no program 'no-such-program' in the sandbox"):
         await world.runner.prepare(world.request("missing", ["no-such-program"]))
@@ -282,6 +295,7 @@ TOGETHER = (
     reaches_public_addresses_only, reaches_what_the_policy_grants, waits_at_the_gate, contains_a_fork_bomb,
     kills_a_memory_eater, kills_many_memory_eaters, kills_a_disk_filler, limits_one_file, kills_what_ignores_sigterm,
     lets_a_program_end_in_its_own_way, ends_daemons_with_the_program, ends_a_run_at_its_time_limit, drops_rights,
+    runs_this_python_from_a_closed_folder,
     grants_raw_sockets, shows_inputs_and_keeps_the_output, names_a_missing_program, opens_ports_of_servers, caps_rates,
     freezes_and_thaws,
 )  # fmt: skip

@@ -54,7 +54,7 @@ async def find_runners(
     runners: dict[str, Runner] = {}
     candidates: list[Runner] = [
         BubblewrapRunner(state / "bubblewrap", settings=settings, hidden=[folder], readable=list(python_folders())),
-        ProcessRunner(state / "process", settings=settings, hidden=[folder]),
+        ProcessRunner(state / "process", settings=settings, hidden=[folder], readable=list(python_folders())),
     ]
     for runner in candidates:
         reason = await runner.available()

@@ -49,7 +49,8 @@ class SandboxedRunner:
             folder: Folder of the agent for the state of runs; its path must not be visible inside.
             settings: How kernel settings are applied; None: requests with settings are refused.
             hidden: Folders that are empty inside, such as those with the agent's keys (process runner).
-            readable: Folders that are visible inside, beside /usr (bubblewrap).
+            readable: Folders that are visible inside, beside /usr (bubblewrap), or although the folders above them are
+                closed to the program's user (process).
             use_cgroups: Use control groups where this process may make them; otherwise limits are polled.
         """
         self._use_cgroups = use_cgroups
@@ -144,7 +145,7 @@ class SandboxedRunner:
         user = surroundings.run_user(run.name)
         output = surroundings.make_output(request, user)
         bubblewrap = self._bubblewrap()
-        inside = "/output" if bubblewrap else str(output)
+        inside = "/output" if bubblewrap else "/tmp/output"
         inputs = "/inputs" if bubblewrap else "/tmp/inputs"
         return Order(
             folder=str(run.folder),

@@ -58,6 +58,9 @@ def arguments(order: Order, ready: int, gate: int) -> list[str]:
     line += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"]
     line += ["--remount-ro", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"]
     line += ["--bind", order.output, OUTPUT]
+    for parent in dict.fromkeys(str(each) for path in order.readable for each in reversed(Path(path).parents)):
+        if parent not in ("/", "/usr") and not parent.startswith("/usr/"):
+            line += ["--perms", "0755", "--dir", parent]
     for folder in order.readable:
         line += ["--ro-bind", folder, folder]
     for name, path in order.inputs.items():

@@ -84,7 +84,7 @@ def _threads_of_user() -> int:
 def _execute(order: Order, ready: int, gate: int) -> None:
     sandbox.enter_view(order)  # first: a file that is open for writing would keep its mount writable
     _redirect(order)
-    os.chdir(order.output)
+    os.chdir(order.environment["BENTPIPE_OUTPUT"])
     path = shutil.which(order.command[0], path=order.environment.get("PATH", os.defpath))
     if path is None:
         os.write(ready, f"eno program {order.command[0]!r} in the sandbox".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
 COVERED = ("/run",)
 """Folders that are empty inside: they hold the sockets of the machine's services."""
 
-INPUTS = "/tmp/inputs"
-"""Where the process runner puts the inputs."""
+INPUTS, OUTPUT = "/tmp/inputs", "/tmp/output"
+"""Where the process runner puts the inputs and, beside its own place, the output: the program's user may not enter the
+folders above that place."""
 
 
 def private_mounts() -> None:
@@ -42,9 +44,17 @@ def enter_view(order: Order) -> None:
     for folder in SCRATCH:
         if Path(folder).is_dir() and not Path(folder).is_symlink():
             _cover(folder, f"mode=1777,size={max(order.scratch_bytes, 4096)},nr_inodes=65536")
-    for folder in (*COVERED, *order.hidden):
+    closed = {} if order.user is None else {path: _closed_parent(path) for path in order.readable}
+    readable = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path, parent in closed.items() if parent}
+    covered = [*COVERED, *order.hidden, *sorted({parent for parent in closed.values() if parent})]
+    for folder in covered:
         if Path(folder).is_dir():
-            _cover(folder, "mode=755,size=65536,nr_inodes=64")
+            _cover(folder, "mode=755,size=65536,nr_inodes=256")
+    for path, descriptor in readable.items():
+        Path(path).mkdir(parents=True, exist_ok=True)
+        linux.mount(f"/proc/self/fd/{descriptor}", path, "", linux.MS_BIND)
+        linux.set_read_only(path, True, recursive=False)
+        os.close(descriptor)
     if inputs:
         Path(INPUTS).mkdir(mode=0o755)
         for name, descriptor in inputs.items():
@@ -54,11 +64,20 @@ def enter_view(order: Order) -> None:
     Path(order.output).mkdir(parents=True, exist_ok=True)
     linux.mount(f"/proc/self/fd/{output}", order.output, "", linux.MS_BIND)
     linux.set_read_only(order.output, False, recursive=False)
-    for folder in (*COVERED, *order.hidden):
+    if Path("/tmp").is_dir():
+        Path(OUTPUT).mkdir()
+        linux.mount(order.output, OUTPUT, "", linux.MS_BIND)
+    for folder in covered:
         if Path(folder).is_dir():
             linux.set_read_only(folder, True, recursive=False)
     for descriptor in (output, *inputs.values(), *([names] if names else ())):
         os.close(descriptor)
+
+
+def _closed_parent(path: str) -> str:
+    """Return the outermost folder above `path` that other users may not enter; empty: there is none."""
+    parents = reversed(Path(path).parents)
+    return next((str(parent) for parent in parents if not parent.stat().st_mode & stat.S_IXOTH), "")
 
 
 def _cover(folder: str, options: str) -> None:

@@ -31,7 +31,7 @@ class Order:
     """Path of `bwrap`; None: this process makes the mounts itself."""
 
     readable: list[str] = field(default_factory=list)
-    """Further folders that are visible inside (bubblewrap)."""
+    """Further folders that are visible inside."""
 
     hidden: list[str] = field(default_factory=list)
     """Folders that are empty inside (process)."""
