@@ -150,7 +150,7 @@ class TestRouterTraffic:
         router = RouterTraffic(ScavengerLevels(), own)
         assert router.observe(Rates(1.2, 0.1, 9e7, 0.0)) == []
         assert router.observe(Rates(1.3, 0.1, 9e7, 0.0)) == []
-        own.add(ByteCounts(1.32, 2_300_000, 0))  # it was the run's own
+        own.add(ByteCounts(1.45, 2_300_000, 0))  # it was the run's own
         assert [each.is_user for each in router.observe(Rates(1.4, 0.1, 0.0, 0.0))] == [False, False]
         assert [each.is_user for each in router.observe(Rates(9.0, 0.1, 9e7, 0.0))] == [True]
 

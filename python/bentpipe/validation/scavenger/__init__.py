@@ -31,9 +31,9 @@ LOADED_RATES = ((6e6, 0.0), (10e6, 0.0), (30e6, 0.0))
 """The same beside a run's own 54 Mbit/s down; the first is a little above the level of a tenth."""
 
 ROUTER_LIMITS: dict[tuple[float, str | None], float] = {
-    (0.5e6, None): 2.5,
+    (0.5e6, None): 3.0,
     (1e6, None): 1.5,
-    (5e6, None): 0.5,
+    (5e6, None): 0.75,
     (20e6, "varying every 0.1 s"): 2.0,
     (54e6, "varying every 0.1 s"): 1.0,
 }

@@ -86,8 +86,10 @@ def _yields(own_s: Floats, user_s: Floats, rng: np.random.Generator, length_s: f
     seen_s = np.sort(own_s + 0.002 + rng.exponential(0.002, len(own_s)))
     ticks = np.arange(EVERY_S, length_s, EVERY_S)
     own_at, router_at = (ticks + rng.uniform(0, EVERY_S) + rng.uniform(0, JITTER_S, len(ticks)) for _ in range(2))
-    own_bytes = np.searchsorted(own_s, own_at) * PACKET_BYTES
     router_bytes = (np.searchsorted(seen_s, router_at) + np.searchsorted(user_s, router_at)) * PACKET_BYTES * FRAMING
+    # The agent labels what it read up to a tenth of a second before.
+    own_bytes = np.searchsorted(own_s, own_at - rng.uniform(0, EVERY_S, len(own_at))) * PACKET_BYTES
+    own_bytes = np.maximum.accumulate(own_bytes)
     own = OwnTraffic()
     router = RouterTraffic(ScavengerLevels(), own)
     times, place = [], 0

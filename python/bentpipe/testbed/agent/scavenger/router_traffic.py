@@ -27,6 +27,9 @@ telemetry that was exceeded once falsely, with 2 s never, with 1 s ten times (`b
 TRANSIT_S = 0.01
 """Time that packets take between router and run, at most [s]."""
 
+LATE_S = 0.12
+"""How much older than its time a reading of the run's counters may be [s]: the agent looks ten times a second."""
+
 STALE_S = 1.0
 """Age of the run's newest counters from which a reading is judged without newer ones [s]."""
 
@@ -62,7 +65,7 @@ class RouterTraffic:
         known_s = self._own.newest_s
         is_stale = known_s is None or rates.t_s - known_s >= STALE_S
         judged = []
-        while self._waiting and (is_stale or (known_s or 0.0) >= self._waiting[0][0] + TRANSIT_S):
+        while self._waiting and (is_stale or (known_s or 0.0) >= self._waiting[0][0] + LATE_S):
             self._readings.append(self._waiting.popleft())
             judged.append(self._judge())
         return judged
@@ -75,7 +78,7 @@ class RouterTraffic:
         share, is_user = self._levels.own_share, False
         best = (0.0, 0.0)
         for begin_s, begin_down, begin_up in list(self._readings)[:-1]:
-            own_down, own_up = self._own.most_bytes(begin_s - TRANSIT_S, end_s + TRANSIT_S)
+            own_down, own_up = self._own.most_bytes(begin_s - TRANSIT_S, end_s + LATE_S)
             rest = end_down - begin_down - FIRST_GAIN * own_down, end_up - begin_up - FIRST_GAIN * own_up
             span_s = end_s - begin_s
             best = max(best[0], 8 * rest[0] / span_s), max(best[1], 8 * rest[1] / span_s)
