@@ -326,6 +326,10 @@ async def main() -> None:
     results_by_name = dict(zip(NAMES, results, strict=True))
     folders = [each.name for each in (world.folder / "state").iterdir() if each.is_dir()]
     results_by_name["left"] = [*folders, *(await world.runner.sweep(LABEL))]
+    if Path("/proc/sys/net/ipv4/conf/up0/forwarding").read_text() != "0\n":
+        results_by_name["left"].append("forwarding")
+    tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+    results_by_name["left"] += tables.split("\n")[:-1]
     results_by_name["tag"] = agent_tag(LABEL)
     print(json.dumps(results_by_name))
 

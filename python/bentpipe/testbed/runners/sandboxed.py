@@ -65,11 +65,11 @@ class SandboxedRunner:
         """Return in one line why this machine cannot use the runner; None: it can. Runs a program."""
         if not linux.has_capability(linux.CAP_SYS_ADMIN):
             return f"{self.name}: no rights to make namespaces; try it as root, or in `unshare -Urn`"
+        label = f"probe of {self._folder.absolute()}"  # the same each time: a probe that was killed is swept
+        await self.sweep(label)
         with tempfile.TemporaryDirectory() as folder:
             limits = Limits(memory_bytes=64 << 20, pids=16, duration_s=10.0)
-            request = RunRequest(
-                run_id="probe", label=f"probe-{os.getpid()}", output=Path(folder), command=("true",), limits=limits
-            )
+            request = RunRequest(run_id="probe", label=label, output=Path(folder), command=("true",), limits=limits)
             try:
                 run = await self.prepare(request)
             except (UserError, RunnerError) as error:
@@ -79,7 +79,7 @@ class SandboxedRunner:
                 report = await run.wait()
             finally:
                 await run.remove()
-                await asyncio.to_thread(uplink.restore_forwarding, agent_tag(request.label), self._folder)
+                await self.sweep(label)
         return None if report.code == 0 else f"{self.name}: a program that does nothing ended with {report.code}"
 
     async def prepare(self, request: RunRequest) -> SandboxedRun:

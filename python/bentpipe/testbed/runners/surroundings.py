@@ -76,11 +76,10 @@ def sweep(tag: str, kept: set[str], folder: Path) -> set[str]:
     if linux.has_capability(linux.CAP_NET_ADMIN):
         with contextlib.suppress(RunnerError):  # an agent that never had an uplink needs no nftables
             names |= {*uplink.sweep_links(tag, kept)}
-        if not kept:
-            with contextlib.suppress(RunnerError):
-                uplink.restore_forwarding(tag, folder)
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.name.startswith(tag) and entry.name not in kept and entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
             names.add(entry.name)
+    with contextlib.suppress(RunnerError):
+        uplink.restore_forwarding(folder)
     return names

@@ -148,11 +148,13 @@ def _open_uplinks(name: str, uplinks: Iterable[str], folder: Path) -> None:
     if not closed:
         return
     file = folder / _FORWARDING
-    closed = sorted({*closed, *(json.loads(file.read_text()) if file.exists() else ())})
-    file.write_text(json.dumps(closed))
-    table = guard_table(name)
-    firewall.remove_table(table)
-    firewall.apply(firewall.guard_rules(table, closed))  # first: a router for nobody
+    before: dict[str, Any] = {"interfaces": [], "table": guard_table(name)}
+    if file.exists():
+        before = json.loads(file.read_text())
+    closed = sorted({*closed, *before["interfaces"]})
+    file.write_text(json.dumps({"interfaces": closed, "table": before["table"]}))
+    firewall.remove_table(before["table"])
+    firewall.apply(firewall.guard_rules(before["table"], closed))  # first: a router for nobody
     for each in closed:
         _set(f"net.ipv4.conf.{each}.forwarding", "1")
 
@@ -177,16 +179,22 @@ def disconnect(name: str) -> None:
     firewall.remove_table(name)
 
 
-def restore_forwarding(tag: str, folder: Path) -> None:
-    """Switch forwarding off where `connect` had switched it on. Raises `RunnerError`."""
-    file = folder / _FORWARDING
-    if not file.exists():
-        return
-    for each in json.loads(file.read_text()):
-        with contextlib.suppress(OSError):  # an interface that is gone
-            _set(f"net.ipv4.conf.{each}.forwarding", "0")
-    firewall.remove_table(guard_table(tag))
-    file.unlink(missing_ok=True)
+def restore_forwarding(folder: Path) -> None:
+    """Switch forwarding off where `connect` had switched it on, unless runs are left in the folder.
+
+    Raises:
+        RunnerError: The kernel refused.
+    """
+    with _forwarding_lock:
+        file = folder / _FORWARDING
+        if not file.exists() or any(each.name.startswith("bp") for each in folder.iterdir()):
+            return
+        noted = json.loads(file.read_text())
+        for each in noted["interfaces"]:
+            with contextlib.suppress(OSError):  # an interface that is gone
+                _set(f"net.ipv4.conf.{each}.forwarding", "0")
+        firewall.remove_table(noted["table"])
+        file.unlink(missing_ok=True)
 
 
 def sweep_links(tag: str, keep: Collection[str]) -> list[str]:
