@@ -162,6 +162,10 @@ def simulate(
     load: Annotated[float, typer.Option(help="Share of the capacity that its users take, 0 to 1.")] = 0.05,
     speed: Annotated[float, typer.Option(help="Speed of its clock; 1: real time.")] = 1.0,
     location: Annotated[bool, typer.Option("--location", help="Report its location. [default: do not]")] = False,
+    interface: Annotated[
+        str | None,
+        typer.Option(help="Report the rates of this interface. [default: those of --load]", show_default=False),
+    ] = None,
 ) -> None:
     """Simulate a terminal for Starlink tools: the same gRPC service with reflection, values from a Profile.
 
@@ -196,6 +200,8 @@ def simulate(
         uptime_s=uptime,
         allow_location=location,
     )
+    if interface is not None:
+        terminal.follow_interface(interface)
     server = serve(terminal, address, port, web_port)
     say(f"{address}:{server.port}")
     say(f"http://{address}:{server.web_port}")

@@ -16,6 +16,7 @@ from bentpipe.measurements.dish.obstruction import RIM_DEG, SIDE
 from bentpipe.measurements.dish.reflection import Reflected
 from bentpipe.measurements.dish.simulation import mount
 from bentpipe.measurements.dish.simulation.environment import DishEnvironment, aligned_start
+from bentpipe.measurements.dish.simulation.interface import InterfaceRates
 from bentpipe.measurements.dish.simulation.pings import MEAN_S, running_mean
 from bentpipe.measurements.dish.simulation.power import power_w
 from bentpipe.measurements.dish.simulation.sky import SimulatedMap
@@ -76,6 +77,8 @@ class Terminal:
         self.world, self.clock, self.firmware = world, clock, firmware
         self.wire = Wire(firmware)
         self.start_unix_ns = aligned_start(world, clock.now_unix_ns()) if start_unix_ns is None else start_unix_ns
+        self.rates: InterfaceRates | None = None
+        """Rates of a real interface; None: those of the simulated users."""
         self._lock = threading.Lock()
         self._boot_s = self._second() - uptime_s
         self._boots = 1
@@ -134,6 +137,10 @@ class Terminal:
                 getattr(response, name).SetInParent()
             out: bytes = response.SerializeToString()
         return out
+
+    def follow_interface(self, name: str) -> None:
+        """Report the rates of an interface of this machine. Raises `UserError`: there is none of that name."""
+        self.rates = InterfaceRates(name, self._second)
 
     def _second(self) -> int:
         """Return whole seconds since the Profile's first start."""
@@ -264,6 +271,8 @@ class Terminal:
         lead = np.arange(max(first - MEAN_S + 1, self._boot_s), first)
         seconds = np.concatenate([lead, seconds])
         drop, latency_ms, *rates = self.world.samples(seconds)
+        if self.rates is not None:
+            rates = [*self.rates.in_seconds(seconds)]
         for begin, end in self._stows:
             away = (seconds >= begin) & (seconds < (np.inf if end is None else end))
             drop = np.where(away, 1.0, drop)

@@ -1,0 +1,106 @@
+"""``python -m bentpipe.testbed.laptop.house FOLDER NAME TOKEN``: a house behind an emulated path.
+
+In the path's near namespace: a simulated terminal at the address that real ones have, with the rates of the path's
+interface; a node's agent; a household. ``SIGUSR1`` makes the household use the link at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe.testbed.laptop.household import live
+from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOUSES, PATH_INTERFACE, PATH_SERVER
+
+if TYPE_CHECKING:
+    from bentpipe.testbed.laptop.plan import House
+
+POLICY = """\
+schema: bentpipe.policy/1
+runners: [bubblewrap, process]
+bytes: [2GB/day]
+scavenger: {quiet: 15s}
+"""
+"""Policy of a house; quiet is short here, so that a newcomer sees a run come again."""
+
+
+def set_up_addresses() -> None:
+    """Give the terminal its address."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as ip:
+        ip.link("set", index=1, state="up")
+        ip.addr("add", index=1, address=DISH, prefixlen=32)
+
+
+def terminal_command(house: House, folder: Path) -> list[str]:
+    """Return the command of the simulated terminal."""
+    command = [sys.executable, "-P", "-m", "bentpipe", "dish", "simulate", "--address", DISH]
+    command += ["--profile", str(folder / f"{house.name}.parquet"), "--interface", PATH_INTERFACE]
+    return [*command, "--firmware", "2024", "--location"]
+
+
+def join_command(house: House, folder: Path, token: str) -> list[str]:
+    """Return the command that joins the testbed."""
+    policy = folder / "nodes" / f"{house.name}.policy.yml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text(POLICY)
+    command = [sys.executable, "-P", "-m", "bentpipe", "node", "join", f"https://{PATH_SERVER}:{AGENTS_PORT}", token]
+    command += ["--name", house.name, "--dish", f"{DISH}:9200", "--policy", str(policy), "--ping", PATH_SERVER]
+    return [*command, "--only", "--folder", str(folder / "nodes" / house.name)]
+
+
+def allow_server(folder: Path) -> None:
+    """Let runs reach the path's far end, which has an address of carriers' private networks."""
+    path = folder / "agent.json"
+    settings = json.loads(path.read_text())
+    settings["extra_networks"] = [f"{PATH_SERVER}/32"]
+    path.write_text(json.dumps(settings))
+
+
+async def serve_house(house: House, folder: Path, token: str) -> None:
+    """Serve until cancelled."""
+    from bentpipe.testbed.laptop.internet import keep_running
+
+    set_up_addresses()
+    logs, state = folder / "logs", folder / "nodes" / house.name
+    requested = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, requested.set)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(keep_running(terminal_command(house, folder), logs / f"{house.name}-dish.log"))
+        while not (state / "node.crt").exists():
+            with (logs / f"{house.name}-node.log").open("ab") as file:
+                await asyncio.to_thread(
+                    subprocess.run, join_command(house, folder, token), check=False, stdout=file, stderr=file
+                )
+            await asyncio.sleep(0.5)
+        allow_server(state)
+        agent = [sys.executable, "-P", "-m", "bentpipe", "node", "run", "--folder", str(state)]
+        group.create_task(keep_running(agent, logs / f"{house.name}-node.log"))
+        group.create_task(live(house, requested))
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    folder, name, token = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    house = next(each for each in HOUSES if each.name == name)
+
+    async def serve() -> None:
+        task = asyncio.create_task(serve_house(house, folder, token))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(serve())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
