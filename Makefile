@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fmt native docs wheel wheel-check bench fuzz validate proto lock clean
+.PHONY: help demo testbed test check fmt native docs wheel wheel-check bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -13,6 +13,9 @@ help: ## what there is to make
 
 demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
 	bentpipe demo
+
+testbed: native ## a whole testbed on this machine: two houses behind emulated paths, a server, experiments; until Ctrl-C
+	bentpipe testbed laptop
 
 # In real time: one after the other, while nothing else runs.
 REALTIME := $(wildcard tests/test_emul*.py) tests/test_recipes.py tests/test_probe.py tests/test_dish_recorder.py

@@ -92,6 +92,7 @@ COMMANDS = {
     "study run": "run_study",
     "trigger signals": "trigger_signals",
     "trigger test": "dry_run_trigger",
+    "testbed laptop": "serve_laptop_testbed",
     "testbed token": "TestbedClient.make_token",
     "testbed up": "serve_testbed",
     "tune": "Experiment.tune",

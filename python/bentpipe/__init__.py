@@ -12,7 +12,8 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `Predictor`, `predictors`, `score_predictors`, `handover_model`: predictors of latency and throughput.
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `dry_run_trigger`, `trigger_signals`: when would a condition on live signals have fired?
-- `serve_testbed`, `TestbedClient`, `join_testbed`, `serve_node`: experiments on nodes behind terminals.
+- `serve_testbed`, `TestbedClient`, `join_testbed`, `serve_node`: experiments on nodes behind terminals;
+  `serve_laptop_testbed`: all of it on this machine.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from bentpipe.testbed.agent.signals.dry_run import dry_run_trigger, trigger_signals
     from bentpipe.testbed.agent.starting import serve_node
     from bentpipe.testbed.client import TestbedClient
+    from bentpipe.testbed.laptop.supervising import serve_laptop_testbed
     from bentpipe.testbed.orchestrator.starting import serve_testbed
 
 #: Public name → the module it lives in.
@@ -99,6 +101,7 @@ _HOMES = {
     "race_videos": "bentpipe.objects.video",
     "score_predictors": "bentpipe.objects.prediction",
     "serve_awareness": "bentpipe.aware.running",
+    "serve_laptop_testbed": "bentpipe.testbed.laptop.supervising",
     "serve_node": "bentpipe.testbed.agent.starting",
     "serve_testbed": "bentpipe.testbed.orchestrator.starting",
     "serving": "bentpipe.objects.serving",
@@ -151,6 +154,7 @@ __all__ = [
     "run_study",
     "score_predictors",
     "serve_awareness",
+    "serve_laptop_testbed",
     "serve_node",
     "serve_testbed",
     "serving",

@@ -109,3 +109,26 @@ def token(
         print_json(made.to_dict())
     else:
         say(made.token)
+
+
+@app.command()
+def laptop(
+    folder: Annotated[Path, typer.Option(help="Folder of everything; a later start goes on with it.")] = Path(
+        "out/testbed"
+    ),
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the page.")] = "127.0.0.1:8791",
+    agents: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for nodes.")] = "127.0.0.1:8792",
+    tour: Annotated[bool, typer.Option(help="Submit experiments that show what it can do.")] = True,
+) -> None:
+    """Run a whole testbed on this machine until Ctrl-C: two houses behind emulated Starlink paths, and a server.
+
+    Example: bentpipe testbed laptop --folder out/testbed
+    """
+    from bentpipe.cli.console import flush, say
+    from bentpipe.testbed.laptop.supervising import serve_laptop_testbed
+
+    def tell(line: str) -> None:
+        say(line)
+        flush()
+
+    serve_laptop_testbed(folder, listen=listen, agents=agents, with_tour=tour, say=tell)

@@ -251,10 +251,21 @@ class ClientEnd:
         if report is None:
             return OverError("failed", "its end was not seen")
         if report.reason == "exited":
-            return (
-                OverError("done") if report.code == 0 else OverError("failed", f"the program ended with {report.code}")
-            )
+            if report.code == 0:
+                return OverError("done")
+            return OverError("failed", f"the program ended with {report.code}{self._last_line()}")
         return OverError("failed", report.reason)
+
+    def _last_line(self) -> str:
+        """Return the last line of the program's errors, as it may be shown."""
+        try:
+            with (self._folder / "out" / "stderr.txt").open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 400))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        text = "".join(each if each.isprintable() else "?" for each in lines[-1]) if lines else ""
+        return f": {text[-300:]}" if text else ""
 
     async def _finish(self, over: OverError) -> tuple[FinalState, str]:
         """Clean up, make the result, put it into the spool. Whatever fails, the run ends in a state with a reason."""

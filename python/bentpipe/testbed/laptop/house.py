@@ -1,14 +1,13 @@
 """``python -m bentpipe.testbed.laptop.house FOLDER NAME TOKEN``: a house behind an emulated path.
 
 In the path's near namespace: a simulated terminal at the address that real ones have, with the rates of the path's
-interface; a node's agent; a household. ``SIGUSR1`` makes the household use the link at once.
+interface; a node's agent; a household.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.laptop.household import live
-from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOUSES, PATH_INTERFACE, PATH_SERVER
+from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOUSES, PATH_INTERFACE, PATH_SERVER, change_settings
 
 if TYPE_CHECKING:
     from bentpipe.testbed.laptop.plan import House
@@ -56,22 +55,12 @@ def join_command(house: House, folder: Path, token: str) -> list[str]:
     return [*command, "--only", "--folder", str(folder / "nodes" / house.name)]
 
 
-def allow_server(folder: Path) -> None:
-    """Let runs reach the path's far end, which has an address of carriers' private networks."""
-    path = folder / "agent.json"
-    settings = json.loads(path.read_text())
-    settings["extra_networks"] = [f"{PATH_SERVER}/32"]
-    path.write_text(json.dumps(settings))
-
-
 async def serve_house(house: House, folder: Path, token: str) -> None:
     """Serve until cancelled."""
     from bentpipe.testbed.laptop.internet import keep_running
 
-    set_up_addresses()
+    await asyncio.to_thread(set_up_addresses)
     logs, state = folder / "logs", folder / "nodes" / house.name
-    requested = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, requested.set)
     async with asyncio.TaskGroup() as group:
         group.create_task(keep_running(terminal_command(house, folder), logs / f"{house.name}-dish.log"))
         while not (state / "node.crt").exists():
@@ -80,10 +69,11 @@ async def serve_house(house: House, folder: Path, token: str) -> None:
                     subprocess.run, join_command(house, folder, token), check=False, stdout=file, stderr=file
                 )
             await asyncio.sleep(0.5)
-        allow_server(state)
+        # The far end of the path has an address of carriers' private networks.
+        change_settings(state, extra_networks=[f"{PATH_SERVER}/32"])
         agent = [sys.executable, "-P", "-m", "bentpipe", "node", "run", "--folder", str(state)]
         group.create_task(keep_running(agent, logs / f"{house.name}-node.log"))
-        group.create_task(live(house, requested))
+        group.create_task(live(folder, house.name))
 
 
 def main() -> int:

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from bentpipe.testbed.laptop.plan import HOUSEHOLD_PORT, PATH_SERVER
+from bentpipe.testbed.laptop.plan import HOUSEHOLD_PORT, PATH_SERVER, VIDEO_S
 
 if TYPE_CHECKING:
-    from bentpipe.testbed.laptop.plan import House
+    from pathlib import Path
 
 RATE_BPS = 8_000_000
 """Rate of the household's video [bit/s]."""
@@ -43,12 +43,16 @@ async def watch_video(seconds: float) -> None:
             writer.close()
 
 
-async def live(house: House, requested: asyncio.Event) -> None:
-    """Use the link as the house's plan says, and whenever `requested` is set."""
-    if house.uses_after_s is not None:
-        await asyncio.sleep(house.uses_after_s)
-        await watch_video(house.uses_for_s)
+def request_file(folder: Path, house: str) -> Path:
+    """Return the file that makes a household use its link once, when it appears."""
+    return folder / f"{house}.household"
+
+
+async def live(folder: Path, house: str) -> None:
+    """Use the link whenever somebody asks for it, for ever."""
+    path = request_file(folder, house)
     while True:
-        await requested.wait()
-        requested.clear()
-        await watch_video(house.uses_for_s)
+        if path.exists():
+            path.unlink(missing_ok=True)
+            await watch_video(VIDEO_S)
+        await asyncio.sleep(0.2)

@@ -26,7 +26,9 @@ from bentpipe.testbed.laptop.plan import (
     HOUSES,
     INTERNET,
     PATH_SERVER,
+    PROGRAMS,
     House,
+    change_settings,
 )
 from bentpipe.testbed.namespaces import linux
 from bentpipe.testbed.namespaces.network import in_network
@@ -136,7 +138,7 @@ async def serve_internet(folder: Path) -> None:
     """Serve until cancelled."""
     settings = json.loads((folder / "laptop.json").read_text())
     logs = folder / "logs"
-    set_up_addresses()
+    await asyncio.to_thread(set_up_addresses)
     to_orchestrator = forwarder(lambda: asyncio.open_unix_connection(str(folder / "agents.sock")))
     way = await asyncio.start_server(to_orchestrator, INTERNET, AGENTS_PORT)
     sender = await asyncio.start_server(serve_household, INTERNET, HOUSEHOLD_PORT)
@@ -149,6 +151,10 @@ async def serve_internet(folder: Path) -> None:
         with (logs / "server.log").open("ab") as file:
             process = await asyncio.create_subprocess_exec(*enter, stdout=file, stderr=file)
         await process.wait()
+        # It has several addresses: sessions answer from the one that the paths lead to.
+        links = [f"{house.uplink}/32" for house in HOUSES]
+        state = folder / "nodes" / "server"
+        change_settings(state, control_listen=INTERNET, extra_networks=links, ports=PROGRAMS)
         group.create_task(keep_running(run, logs / "server.log"))
 
 

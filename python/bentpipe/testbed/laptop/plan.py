@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATH_SERVER = "100.64.0.1"
 """Address of the far end of every emulated path, as houses see it: `bentpipe run` gives it."""
@@ -18,6 +23,8 @@ PROGRAMS = (8800, 8820)
 """Ports of the server node's programs: first, and last but one."""
 HOUSEHOLD_PORT = 8799
 """Port that sends to households."""
+VIDEO_S = 20.0
+"""How long a household uses its link [s]."""
 DISH = "192.168.100.1"
 """Address of a terminal, as real ones have it."""
 
@@ -31,16 +38,12 @@ class House:
         number: Number, for its addresses.
         site: Place, as `bentpipe sites` lists it.
         to: Place of the server.
-        uses_after_s: When its household begins to use the link [s]; None: never.
-        uses_for_s: For how long [s].
     """
 
     name: str
     number: int
     site: str
     to: str
-    uses_after_s: float | None = None
-    uses_for_s: float = 20.0
 
     @property
     def gateway(self) -> str:
@@ -52,14 +55,15 @@ class House:
         """The far end of its path on that link."""
         return f"198.51.100.{16 + 4 * self.number + 2}"
 
-    @property
-    def link_network(self) -> str:
-        """Network of that link."""
-        return f"198.51.100.{16 + 4 * self.number}/30"
-
 
 HOUSES = (
-    House("attic", 0, "louvain", "london", uses_after_s=75.0),
+    House("attic", 0, "louvain", "london"),
     House("barn", 1, "madrid", "frankfurt"),
 )
 """The houses."""
+
+
+def change_settings(folder: Path, **values: object) -> None:
+    """Change an agent's settings that `bentpipe node join` has no option for."""
+    path = folder / "agent.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
