@@ -14,7 +14,7 @@ help: ## what there is to make
 demo: native ## build into .venv, race three controllers from Melbourne, print the table and the report's path
 	bentpipe demo
 
-testbed: native ## a whole testbed on this machine: two houses behind emulated paths, a server, experiments; until Ctrl-C
+testbed: native ## a whole testbed on this machine: two homes behind emulated paths, a server, experiments; until Ctrl-C
 	bentpipe testbed laptop
 
 # In real time: one after the other, while nothing else runs.

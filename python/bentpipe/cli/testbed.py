@@ -120,7 +120,7 @@ def laptop(
     agents: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address for nodes.")] = "127.0.0.1:8792",
     tour: Annotated[bool, typer.Option(help="Submit experiments that show what it can do.")] = True,
 ) -> None:
-    """Run a whole testbed on this machine until Ctrl-C: two houses behind emulated Starlink paths, and a server.
+    """Run a whole testbed on this machine until Ctrl-C: two homes behind emulated Starlink paths, and a server.
 
     Example: bentpipe testbed laptop --folder out/testbed
     """

@@ -43,14 +43,14 @@ async def watch_video(seconds: float) -> None:
             writer.close()
 
 
-def request_file(folder: Path, house: str) -> Path:
+def request_file(folder: Path, home: str) -> Path:
     """Return the file that makes a household use its link once, when it appears."""
-    return folder / f"{house}.household"
+    return folder / f"{home}.household"
 
 
-async def live(folder: Path, house: str) -> None:
+async def live(folder: Path, home: str) -> None:
     """Use the link whenever somebody asks for it, for ever."""
-    path = request_file(folder, house)
+    path = request_file(folder, home)
     while True:
         if path.exists():
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""``python -m bentpipe.testbed.laptop.internet FOLDER``: the network between the houses, the server node, the paths.
+"""``python -m bentpipe.testbed.laptop.internet FOLDER``: the network between the homes, the server node, the paths.
 
 It runs in a network namespace of its own. ``FOLDER/laptop.json`` says which tokens and Profiles to use.
 """
@@ -22,12 +22,12 @@ from bentpipe.testbed.laptop.household import serve_household
 from bentpipe.testbed.laptop.plan import (
     AGENTS_PORT,
     CONTROL_PORT,
+    HOMES,
     HOUSEHOLD_PORT,
-    HOUSES,
     INTERNET,
     PATH_SERVER,
     PROGRAMS,
-    House,
+    Home,
     change_settings,
 )
 from bentpipe.testbed.namespaces import linux
@@ -47,43 +47,43 @@ def set_up_addresses() -> None:
         ip.addr("add", index=1, address=INTERNET, prefixlen=32)
 
 
-def join(house: House, network: int) -> None:
-    """Join the far end of a house's path to this namespace by a veth pair."""
+def join(home: Home, network: int) -> None:
+    """Join the far end of a home's path to this namespace by a veth pair."""
     from pyroute2 import IPRoute
 
-    name = f"house{house.number}"
+    name = f"home{home.number}"
     with IPRoute() as ip:
         ip.link("add", ifname=name, kind="veth", peer={"ifname": "up0", "net_ns_fd": network})
         (index,) = ip.link_lookup(ifname=name)
-        ip.addr("add", index=index, address=house.gateway, prefixlen=30)
+        ip.addr("add", index=index, address=home.gateway, prefixlen=30)
         ip.link("set", index=index, state="up")
 
     def configure() -> None:
         with IPRoute() as ip:
             (index,) = ip.link_lookup(ifname="up0")
-            ip.addr("add", index=index, address=house.uplink, prefixlen=30)
+            ip.addr("add", index=index, address=home.uplink, prefixlen=30)
             ip.link("set", index=index, state="up")
-            ip.route("add", dst=f"{INTERNET}/32", gateway=house.gateway)
+            ip.route("add", dst=f"{INTERNET}/32", gateway=home.gateway)
 
     in_network(network, configure)
-    if house.number == 0:
-        with IPRoute() as ip:  # the way out of the server's runs: to houses, which answer at their links
-            ip.route("add", dst="default", gateway=house.uplink)
+    if home.number == 0:
+        with IPRoute() as ip:  # the way out of the server's runs: to homes, which answer at their links
+            ip.route("add", dst="default", gateway=home.uplink)
 
 
 async def serve_joins(path: Path) -> None:
-    """Join every house that gives its namespace, for ever."""
+    """Join every home that gives its namespace, for ever."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(path))
     listener.listen(8)
-    houses = {house.name: house for house in HOUSES}
+    homes = {home.name: home for home in HOMES}
 
     def one() -> None:
         connection, _ = listener.accept()
         with connection:
             name, network = take_network(connection)
             try:
-                join(houses[name], network)
+                join(homes[name], network)
                 connection.send(b"ok")
             except Exception as error:  # noqa: BLE001 - told to the one who asked
                 connection.send(f"{type(error).__name__}: {error}".encode()[:900])
@@ -94,12 +94,12 @@ async def serve_joins(path: Path) -> None:
         await asyncio.to_thread(one)
 
 
-def path_command(house: House, folder: Path, token: str) -> list[str]:
-    """Return the command of a house's path, with the house behind it."""
+def path_command(home: Home, folder: Path, token: str) -> list[str]:
+    """Return the command of a home's path, with the home behind it."""
     python = [sys.executable, "-P", "-m"]
-    far = shlex.join([*python, "bentpipe.testbed.laptop.uplink", str(folder / "joins.sock"), house.name])
-    near = [*python, "bentpipe.testbed.laptop.house", str(folder), house.name, token]
-    profile = str(folder / f"{house.name}.parquet")
+    far = shlex.join([*python, "bentpipe.testbed.laptop.uplink", str(folder / "joins.sock"), home.name])
+    near = [*python, "bentpipe.testbed.laptop.home", str(folder), home.name, token]
+    profile = str(folder / f"{home.name}.parquet")
     return [*python, "bentpipe", "run", profile, "--no-internet", "--server", far, "--", *near]
 
 
@@ -144,15 +144,15 @@ async def serve_internet(folder: Path) -> None:
     sender = await asyncio.start_server(serve_household, INTERNET, HOUSEHOLD_PORT)
     async with way, sender, asyncio.TaskGroup() as group:
         group.create_task(serve_joins(folder / "joins.sock"))
-        for house in HOUSES:
-            command = path_command(house, folder, settings["tokens"][house.name])
-            group.create_task(keep_running(command, logs / f"{house.name}.log"))
+        for home in HOMES:
+            command = path_command(home, folder, settings["tokens"][home.name])
+            group.create_task(keep_running(command, logs / f"{home.name}.log"))
         enter, run = server_commands(folder, settings["tokens"]["server"])
         with (logs / "server.log").open("ab") as file:
             process = await asyncio.create_subprocess_exec(*enter, stdout=file, stderr=file)
         await process.wait()
         # It has several addresses: sessions answer from the one that the paths lead to.
-        links = [f"{house.uplink}/32" for house in HOUSES]
+        links = [f"{home.uplink}/32" for home in HOMES]
         state = folder / "nodes" / "server"
         change_settings(state, control_listen=INTERNET, extra_networks=links, ports=PROGRAMS)
         group.create_task(keep_running(run, logs / "server.log"))

@@ -1,4 +1,4 @@
-"""Addresses, ports and houses of the laptop's testbed."""
+"""Addresses, ports and homes of the laptop's testbed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATH_SERVER = "100.64.0.1"
-"""Address of the far end of every emulated path, as houses see it: `bentpipe run` gives it."""
+"""Address of the far end of every emulated path, as homes see it: `bentpipe run` gives it."""
 PATH_INTERFACE = "bentpipe"
 """Interface of an emulated path at both of its ends."""
 INTERNET = "198.51.100.10"
@@ -30,8 +30,8 @@ DISH = "192.168.100.1"
 
 
 @dataclass(frozen=True)
-class House:
-    """A house with a node.
+class Home:
+    """A home with a node.
 
     Attributes:
         name: Name of the node.
@@ -56,11 +56,11 @@ class House:
         return f"198.51.100.{16 + 4 * self.number + 2}"
 
 
-HOUSES = (
-    House("attic", 0, "louvain", "london"),
-    House("barn", 1, "madrid", "frankfurt"),
+HOMES = (
+    Home("attic", 0, "louvain", "london"),
+    Home("barn", 1, "madrid", "frankfurt"),
 )
-"""The houses."""
+"""The homes."""
 
 
 def change_settings(folder: Path, **values: object) -> None:

@@ -15,7 +15,7 @@ from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.client import TestbedClient
 from bentpipe.testbed.laptop.forwarding import forwarder
 from bentpipe.testbed.laptop.household import request_file
-from bentpipe.testbed.laptop.plan import HOUSES
+from bentpipe.testbed.laptop.plan import HOMES
 from bentpipe.testbed.laptop.tour import tour
 from bentpipe.testbed.schemas.quantities import at_text
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Say = Callable[[str], object]
 
 PROFILE_S = 1800
-"""Length of a house's Profile, which is repeated [s]."""
+"""Length of a home's Profile, which is repeated [s]."""
 START_S = 60.0
 """How long the orchestrator may take to start [s]."""
 NODES_S = 90.0
@@ -51,14 +51,14 @@ def check_machine() -> None:
 
 
 def make_profiles(folder: Path, say: Say) -> None:
-    """Make the houses' Profiles, if they are missing."""
+    """Make the homes' Profiles, if they are missing."""
     from bentpipe import Profile
 
-    for house in HOUSES:
-        path = folder / f"{house.name}.parquet"
+    for home in HOMES:
+        path = folder / f"{home.name}.parquet"
         if not path.exists():
-            say(f"making the path of {house.name}: {house.site} to {house.to}, {PROFILE_S // 60} minutes")
-            Profile.make(site=house.site, to=house.to, duration=PROFILE_S, seed=house.number + 1).write(path)
+            say(f"making the path of {home.name}: {home.site} to {home.to}, {PROFILE_S // 60} minutes")
+            Profile.make(site=home.site, to=home.to, duration=PROFILE_S, seed=home.number + 1).write(path)
 
 
 @contextlib.asynccontextmanager
@@ -104,7 +104,7 @@ async def _first_lines(process: asyncio.subprocess.Process, log: Path) -> list[s
 
 
 async def _until_online(client: TestbedClient) -> None:
-    wanted = {house.name for house in HOUSES} | {"server"}
+    wanted = {home.name for home in HOMES} | {"server"}
     async with asyncio.timeout(NODES_S):
         while True:
             nodes = await asyncio.to_thread(client.nodes)
@@ -157,8 +157,8 @@ async def run_laptop(folder: Path, listen: str, agents: str, say: Say, *, with_t
         (folder / name).unlink(missing_ok=True)
     host, _, port = agents.rpartition(":")
     python = [sys.executable, "-P", "-m"]
-    home = folder / "orchestrator"
-    up = [*python, "bentpipe", "testbed", "up", "--home", str(home), "--listen", listen, "--agents", agents]
+    kept = folder / "orchestrator"
+    up = [*python, "bentpipe", "testbed", "up", "--home", str(kept), "--listen", listen, "--agents", agents]
     way = await asyncio.start_unix_server(
         forwarder(lambda: asyncio.open_connection(host, int(port))), str(folder / "agents.sock")
     )
@@ -167,9 +167,9 @@ async def run_laptop(folder: Path, listen: str, agents: str, say: Say, *, with_t
         for line in await _first_lines(orchestrator, logs / "orchestrator.log"):
             if line:
                 say(line)
-        client = TestbedClient(f"http://{listen}", credentials=home / "admin.json")
+        client = TestbedClient(f"http://{listen}", credentials=kept / "admin.json")
         tokens = {}
-        for name in (*(house.name for house in HOUSES), "server"):
+        for name in (*(home.name for home in HOMES), "server"):
             joining = await asyncio.to_thread(client.make_join_token, name=name)
             tokens[name] = joining.token
         settings = folder / "laptop.json"
@@ -196,7 +196,7 @@ def serve_laptop_testbed(
     with_tour: bool = True,
     say: Say = print,
 ) -> None:
-    """Run the whole testbed on this machine until Ctrl-C: orchestrator, server node, two houses, emulated paths.
+    """Run the whole testbed on this machine until Ctrl-C: orchestrator, server node, two homes, emulated paths.
 
     Args:
         folder: Folder of everything; a later start goes on with it.

@@ -1,7 +1,7 @@
-"""``python -m bentpipe.testbed.laptop.uplink SOCKET HOUSE``: the far end of a house's path, joined to the internet.
+"""``python -m bentpipe.testbed.laptop.uplink SOCKET HOME``: the far end of a home's path, joined to the internet.
 
 It gives its network namespace to the internet's process, which puts one end of a veth pair into it. What comes from the
-house for `PATH_SERVER` is sent on to the server node, by the kernel's address translation: TCP stays end to end.
+home for `PATH_SERVER` is sent on to the server node, by the kernel's address translation: TCP stays end to end.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ table ip laptop {{
 
 def main() -> int:
     """Join, then wait for ever: the path lives as long as this program."""
-    path, house = Path(sys.argv[1]), sys.argv[2]
+    path, home = Path(sys.argv[1]), sys.argv[2]
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     subprocess.run(["nft", "-f", "-"], input=RULES.encode(), check=True)
-    answer = give_network(path, house)
+    answer = give_network(path, home)
     if answer != "ok":
-        print(f"bentpipe: uplink of {house}: {answer}", file=sys.stderr)
+        print(f"bentpipe: uplink of {home}: {answer}", file=sys.stderr)
         return 1
     with socket.create_server(("", 9)):  # the emulator waits for a server that listens
         while True:

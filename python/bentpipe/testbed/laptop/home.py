@@ -1,4 +1,4 @@
-"""``python -m bentpipe.testbed.laptop.house FOLDER NAME TOKEN``: a house behind an emulated path.
+"""``python -m bentpipe.testbed.laptop.home FOLDER NAME TOKEN``: a home behind an emulated path.
 
 In the path's near namespace: a simulated terminal at the address that real ones have, with the rates of the path's
 interface; a node's agent; a household.
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.laptop.household import live
-from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOUSES, PATH_INTERFACE, PATH_SERVER, change_settings
+from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOMES, PATH_INTERFACE, PATH_SERVER, change_settings
 
 if TYPE_CHECKING:
-    from bentpipe.testbed.laptop.plan import House
+    from bentpipe.testbed.laptop.plan import Home
 
 POLICY = """\
 schema: bentpipe.policy/1
@@ -26,7 +26,7 @@ runners: [bubblewrap, process]
 bytes: [2GB/day]
 scavenger: {quiet: 15s}
 """
-"""Policy of a house; quiet is short here, so that a newcomer sees a run come again."""
+"""Policy of a home; quiet is short here, so that a newcomer sees a run come again."""
 
 
 def set_up_addresses() -> None:
@@ -38,51 +38,51 @@ def set_up_addresses() -> None:
         ip.addr("add", index=1, address=DISH, prefixlen=32)
 
 
-def terminal_command(house: House, folder: Path) -> list[str]:
+def terminal_command(home: Home, folder: Path) -> list[str]:
     """Return the command of the simulated terminal."""
     command = [sys.executable, "-P", "-m", "bentpipe", "dish", "simulate", "--address", DISH]
-    command += ["--profile", str(folder / f"{house.name}.parquet"), "--interface", PATH_INTERFACE]
+    command += ["--profile", str(folder / f"{home.name}.parquet"), "--interface", PATH_INTERFACE]
     return [*command, "--firmware", "2024", "--location"]
 
 
-def join_command(house: House, folder: Path, token: str) -> list[str]:
+def join_command(home: Home, folder: Path, token: str) -> list[str]:
     """Return the command that joins the testbed."""
-    policy = folder / "nodes" / f"{house.name}.policy.yml"
+    policy = folder / "nodes" / f"{home.name}.policy.yml"
     policy.parent.mkdir(parents=True, exist_ok=True)
     policy.write_text(POLICY)
     command = [sys.executable, "-P", "-m", "bentpipe", "node", "join", f"https://{PATH_SERVER}:{AGENTS_PORT}", token]
-    command += ["--name", house.name, "--dish", f"{DISH}:9200", "--policy", str(policy), "--ping", PATH_SERVER]
-    return [*command, "--only", "--folder", str(folder / "nodes" / house.name)]
+    command += ["--name", home.name, "--dish", f"{DISH}:9200", "--policy", str(policy), "--ping", PATH_SERVER]
+    return [*command, "--only", "--folder", str(folder / "nodes" / home.name)]
 
 
-async def serve_house(house: House, folder: Path, token: str) -> None:
+async def serve_home(home: Home, folder: Path, token: str) -> None:
     """Serve until cancelled."""
     from bentpipe.testbed.laptop.internet import keep_running
 
     await asyncio.to_thread(set_up_addresses)
-    logs, state = folder / "logs", folder / "nodes" / house.name
+    logs, state = folder / "logs", folder / "nodes" / home.name
     async with asyncio.TaskGroup() as group:
-        group.create_task(keep_running(terminal_command(house, folder), logs / f"{house.name}-dish.log"))
+        group.create_task(keep_running(terminal_command(home, folder), logs / f"{home.name}-dish.log"))
         while not (state / "node.crt").exists():
-            with (logs / f"{house.name}-node.log").open("ab") as file:
+            with (logs / f"{home.name}-node.log").open("ab") as file:
                 await asyncio.to_thread(
-                    subprocess.run, join_command(house, folder, token), check=False, stdout=file, stderr=file
+                    subprocess.run, join_command(home, folder, token), check=False, stdout=file, stderr=file
                 )
             await asyncio.sleep(0.5)
         # The far end of the path has an address of carriers' private networks.
         change_settings(state, extra_networks=[f"{PATH_SERVER}/32"])
         agent = [sys.executable, "-P", "-m", "bentpipe", "node", "run", "--folder", str(state)]
-        group.create_task(keep_running(agent, logs / f"{house.name}-node.log"))
-        group.create_task(live(folder, house.name))
+        group.create_task(keep_running(agent, logs / f"{home.name}-node.log"))
+        group.create_task(live(folder, home.name))
 
 
 def main() -> int:
     """Serve until SIGTERM."""
     folder, name, token = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    house = next(each for each in HOUSES if each.name == name)
+    home = next(each for each in HOMES if each.name == name)
 
     async def serve() -> None:
-        task = asyncio.create_task(serve_house(house, folder, token))
+        task = asyncio.create_task(serve_home(home, folder, token))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
