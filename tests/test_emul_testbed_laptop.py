@@ -1,0 +1,67 @@
+"""The whole testbed on one machine: `bentpipe testbed laptop`, from its start to a run that was preempted and done."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from emulation import cannot
+
+from bentpipe import TestbedClient
+from bentpipe.errors import UserError
+from bentpipe.testbed.laptop.supervising import check_machine
+
+LIMIT_S = 240
+
+
+def test_a_newcomer_sees_a_run_a_trigger_and_a_preemption(tmp_path: Path) -> None:
+    try:
+        check_machine()
+    except UserError as error:
+        cannot(str(error))
+    ports = [free_port() for _ in range(2)]
+    command = [sys.executable, "-m", "bentpipe", "testbed", "laptop", "--folder", str(tmp_path / "t")]
+    command += ["--listen", f"127.0.0.1:{ports[0]}", "--agents", f"127.0.0.1:{ports[1]}"]
+    with (tmp_path / "out.txt").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        wanted = {"done", "trigger", "preempted", "retry"}
+        end_s = time.monotonic() + LIMIT_S
+        seen: set[str] = set()
+        while not wanted <= seen and time.monotonic() < end_s:
+            assert process.poll() is None, (tmp_path / "out.txt").read_text()
+            seen = states(tmp_path / "t", ports[0])
+            time.sleep(1)
+        assert wanted <= seen, (tmp_path / "out.txt").read_text()
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+    assert code == 0
+    (run,) = list((tmp_path / "t" / "orchestrator" / "store").glob("*-download/*/*/*/server"))[:1]
+    assert json.loads((run / "testbed.json").read_text())["end"] == "server"
+    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def states(folder: Path, port: int) -> set[str]:
+    """States of runs, ``trigger`` if one that a trigger started is done, ``retry`` if a repeated one is."""
+    credentials = folder / "orchestrator" / "admin.json"
+    if not credentials.exists():
+        return set()
+    client = TestbedClient(f"http://127.0.0.1:{port}", credentials=credentials)
+    try:
+        runs = client.runs()
+    except UserError:
+        return set()
+    return {run.state for run in runs} | {run.cause for run in runs if run.state == "done"}
