@@ -62,8 +62,6 @@ def arguments(order: Order, ready: int, gate: int) -> list[str]:
         if parent not in ("/", "/usr") and not parent.startswith("/usr/"):
             line += ["--perms", "0755", "--dir", parent]
     for folder in order.readable:
-        for parent in reversed(Path(folder).parents[:-1]):  # bubblewrap would make them for its own user alone
-            line += ["--perms", "0755", "--dir", str(parent)]
         line += ["--ro-bind", folder, folder]
     for name, path in order.inputs.items():
         line += ["--ro-bind", path, f"{INPUTS}/{name}"]
