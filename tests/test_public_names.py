@@ -72,6 +72,7 @@ COMMANDS = {
     "node tag": "TestbedClient.change_node",
     "node join": "join_testbed",
     "node run": "serve_node",
+    "node unit": "unit_text",
     "profile convert": "Profile.write",
     "profile from": "Profile.measured",
     "profile make": "Profile.make",

@@ -13,7 +13,7 @@ Input: a Profile (a path over time). Output: a Run (tables and a record). Everyt
 - `AwarenessClient`, `serve_awareness`: what a terminal sees and what comes next, for other programs.
 - `dry_run_trigger`, `trigger_signals`: when would a condition on live signals have fired?
 - `serve_testbed`, `TestbedClient`, `join_testbed`, `serve_node`: experiments on nodes behind terminals;
-  `serve_laptop_testbed`: all of it on this machine.
+  `serve_laptop_testbed`: all of it on this machine; `unit_text`: units of systemd.
 - `replay`: the calls of a controller in a Run, without a network.
 - `UserError`: errors that the caller can fix, in one line. `ExperimentInterruptedError`: Ctrl-C, with finished Runs.
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from bentpipe.testbed.client import TestbedClient
     from bentpipe.testbed.laptop.supervising import serve_laptop_testbed
     from bentpipe.testbed.orchestrator.starting import serve_testbed
+    from bentpipe.testbed.units import unit_text
 
 #: Public name → the module it lives in.
 _HOMES = {
@@ -108,6 +109,7 @@ _HOMES = {
     "sites": "bentpipe.objects.catalogue",
     "sky": "bentpipe.objects.satellites",
     "trigger_signals": "bentpipe.testbed.agent.signals.dry_run",
+    "unit_text": "bentpipe.testbed.units",
     "validate": "bentpipe.objects.workflows",
     "video_call": "bentpipe.objects.call",
 }
@@ -161,6 +163,7 @@ __all__ = [
     "sites",
     "sky",
     "trigger_signals",
+    "unit_text",
     "validate",
     "video_call",
 ]

@@ -83,6 +83,22 @@ def run(folder: Folder = None) -> None:
     _run(folder)
 
 
+@app.command()
+def unit(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="node, kernel (its kernel service) or testbed (an orchestrator).")
+    ] = "node",
+) -> None:
+    """Print a unit of systemd with this installation's Python.
+
+    Example: bentpipe node unit > /etc/systemd/system/bentpipe-node.service
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.testbed.units import unit_text
+
+    say(unit_text(name), end="")
+
+
 def _run(folder: Path | None) -> None:
     from bentpipe.cli.console import note
     from bentpipe.testbed.agent.starting import serve_node
