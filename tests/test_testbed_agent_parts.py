@@ -353,3 +353,27 @@ def test_only_an_https_address_is_joined(url: str) -> None:
 def test_a_token_has_a_fingerprint(token: str) -> None:
     with pytest.raises(UserError, match="no join token"):
         split_token(token)
+
+
+def test_a_nodes_certificate_is_no_orchestrators(tmp_path: Path) -> None:
+    """A node that was stolen cannot pose as the orchestrator: its certificate is for clients alone."""
+    import ssl
+
+    from bentpipe.testbed.orchestrator.security.authority import Authority
+
+    authority = Authority.open(tmp_path / "authority")
+    identity = Identity(tmp_path / "node")
+    certificate = authority.sign_node(identity.make_request("attic"), "1" * 32, 30)
+    identity.keep(certificate.pem, authority.pem)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(identity.certificate_path, identity.key_path)
+
+    async def scenario() -> None:
+        listening = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=server)
+        async with listening:
+            port = listening.sockets[0].getsockname()[1]
+            with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
+                await asyncio.open_connection("127.0.0.1", port, ssl=identity.tls())
+
+    asyncio.run(scenario())
+    assert not identity.is_due()
