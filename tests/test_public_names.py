@@ -94,6 +94,8 @@ COMMANDS = {
     "trigger signals": "trigger_signals",
     "trigger test": "dry_run_trigger",
     "testbed laptop": "serve_laptop_testbed",
+    "testbed backup": "back_up_testbed",
+    "testbed restore": "restore_testbed",
     "testbed token": "TestbedClient.make_token",
     "testbed up": "serve_testbed",
     "tune": "Experiment.tune",

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from bentpipe.testbed.agent.starting import serve_node
     from bentpipe.testbed.client import TestbedClient
     from bentpipe.testbed.laptop.supervising import serve_laptop_testbed
-    from bentpipe.testbed.orchestrator.starting import serve_testbed
+    from bentpipe.testbed.orchestrator.starting import back_up_testbed, restore_testbed, serve_testbed
     from bentpipe.testbed.units import unit_text
 
 #: Public name → the module it lives in.
@@ -78,6 +78,7 @@ _HOMES = {
     "RunSet": "bentpipe.objects.run_set",
     "TestbedClient": "bentpipe.testbed.client",
     "__version__": "bentpipe._native",
+    "back_up_testbed": "bentpipe.testbed.orchestrator.starting",
     "check_kernel": "bentpipe.objects.machine",
     "constellations": "bentpipe.objects.catalogue",
     "controllers": "bentpipe.objects.catalogue",
@@ -96,6 +97,7 @@ _HOMES = {
     "probe": "bentpipe.objects.probing",
     "read": "bentpipe.objects.measurement",
     "replay": "bentpipe.experiments.hook_traces",
+    "restore_testbed": "bentpipe.testbed.orchestrator.starting",
     "route": "bentpipe.objects.satellites",
     "run_demo": "bentpipe.objects.workflows",
     "run_study": "bentpipe.objects.workflows",
@@ -132,6 +134,7 @@ __all__ = [
     "TestbedClient",
     "UserError",
     "__version__",
+    "back_up_testbed",
     "check_kernel",
     "constellations",
     "controllers",
@@ -151,6 +154,7 @@ __all__ = [
     "read",
     "recovery_schemes",
     "replay",
+    "restore_testbed",
     "route",
     "run_demo",
     "run_study",

@@ -17,6 +17,12 @@ Home = Annotated[
         help="Folder of keys, database and store. [default: ~/.local/share/bentpipe/testbed]", show_default=False
     ),
 ]
+Db = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="sqlite:///FILE or postgresql+asyncpg://… [default: in --home]", show_default=False
+    ),
+]
 Url = Annotated[
     str | None,
     typer.Option(help="Address of the orchestrator. [default: http://127.0.0.1:8791]", show_default=False),
@@ -30,12 +36,7 @@ Token = Annotated[
 @app.command()
 def up(
     home: Home = None,
-    db: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="sqlite:///FILE or postgresql+asyncpg://… [default: in --home]", show_default=False
-        ),
-    ] = None,
+    db: Db = None,
     store: Annotated[
         str | None,
         typer.Option(metavar="DIR|s3://…", help="Where results go. [default: in --home]", show_default=False),
@@ -132,3 +133,33 @@ def laptop(
         flush()
 
     serve_laptop_testbed(folder, listen=listen, agents=agents, with_tour=tour, say=tell)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")], home: Home = None, db: Db = None
+) -> None:
+    """Write all rows and the keys into one file, also while the orchestrator runs. Copy the store apart.
+
+    Example: bentpipe testbed backup testbed.tar.gz
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.testbed.orchestrator.starting import back_up_testbed
+
+    counts = back_up_testbed(file, home=home, db=db)
+    say(f"{file}: {sum(counts.values())} rows and the keys")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")], home: Home = None, db: Db = None
+) -> None:
+    """Fill a new folder and an empty database from a backup; it may be of the other kind.
+
+    Example: bentpipe testbed restore testbed.tar.gz --db postgresql+asyncpg://localhost/testbed
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.testbed.orchestrator.starting import restore_testbed
+
+    counts = restore_testbed(file, home=home, db=db)
+    say(f"{sum(counts.values())} rows and the keys")

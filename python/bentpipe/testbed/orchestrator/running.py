@@ -142,7 +142,7 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
         context = None if settings.proxy is not None else _tls(orchestrator, [public, agents_host])
         url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
         servers = [
-            _server(users_app(orchestrator, telemetry, host), None),
+            _server(users_app(orchestrator, telemetry, host, settings.public), None),
             _server(agents, context),
         ]
         tasks = [

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator.defaults import AGENTS, LISTEN, home_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    import os
+    from collections.abc import Callable, Iterator
 
     from bentpipe.testbed.orchestrator.running import Running
 
@@ -49,12 +51,81 @@ def serve_testbed(
         ...
         bentpipe.errors.UserError: db: mysql://; expected sqlite:///FILE or postgresql+asyncpg://...
     """
-    try:
+    with _needing_libraries():
+        from bentpipe.testbed.orchestrator.logs import log_as_json
         from bentpipe.testbed.orchestrator.running import Settings, run
-    except ImportError as error:
-        missing = (error.name or "a library").partition(".")[0]
-        raise UserError(f"needs {missing}", where="testbed", hint="pip install 'bentpipe[testbed]'") from None
+    log_as_json()
     settings = Settings(
         home=home or home_folder(), db=db, store=store, listen=listen, agents=agents, public=public, proxy=proxy
     )
     asyncio.run(run(settings, on_ready))
+
+
+def back_up_testbed(
+    target: str | os.PathLike[str], *, home: Path | None = None, db: str | None = None
+) -> dict[str, int]:
+    """Write a backup of an orchestrator's database and keys, also while it runs. The store is copied apart.
+
+    Args:
+        target: The new file; its owner alone reads it.
+        home: Folder of the orchestrator; None: the usual one.
+        db: URL of its database; None: SQLite in `home`.
+
+    Returns:
+        Number of rows by table.
+
+    Raises:
+        UserError: No orchestrator there, or a file that exists.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import bentpipe as bp
+        >>> bp.back_up_testbed("backup.tar.gz", home=Path("nowhere"))
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: home: nowhere/keys: no keys; expected the folder of an orchestrator
+    """
+    with _needing_libraries():
+        from bentpipe.testbed.orchestrator.backup import back_up
+    home = home or home_folder()
+    return asyncio.run(back_up(db or f"sqlite:///{home / 'testbed.db'}", home, Path(target)))
+
+
+def restore_testbed(
+    source: str | os.PathLike[str], *, home: Path | None = None, db: str | None = None
+) -> dict[str, int]:
+    """Fill a new folder and an empty database, of either kind, from a backup.
+
+    Args:
+        source: The backup.
+        home: Folder without keys; None: the usual one.
+        db: URL of an empty database; None: SQLite in `home`.
+
+    Returns:
+        Number of rows by table.
+
+    Raises:
+        UserError: No backup, one of a newer program, a database with tables, or a folder with keys.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import bentpipe as bp
+        >>> bp.restore_testbed("nowhere.tar.gz", home=Path("new"))
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: FILE: nowhere.tar.gz: no backup; expected a file of `bentpipe testbed backup`
+    """
+    with _needing_libraries():
+        from bentpipe.testbed.orchestrator.backup import restore
+    home = home or home_folder()
+    return asyncio.run(restore(Path(source), db or f"sqlite:///{home / 'testbed.db'}", home))
+
+
+@contextlib.contextmanager
+def _needing_libraries() -> Iterator[None]:
+    """Say which library is not installed. Raises `UserError`."""
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "a library").partition(".")[0]
+        raise UserError(f"needs {missing}", where="testbed", hint="pip install 'bentpipe[testbed]'") from None

@@ -23,6 +23,8 @@ from bentpipe.errors import BentpipeError, UserError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from sqlalchemy import URL
+
 READERS = 4
 """Connections that read from SQLite."""
 CONNECTIONS = 10
@@ -56,20 +58,15 @@ class Database:
             ...
             bentpipe.errors.UserError: db: /nowhere: no such folder; expected sqlite:///FILE or ...
         """
-        try:
-            parsed = make_url(url)
-        except ArgumentError:
-            raise UserError("no URL of a database", where="db", expected=EXPECTED) from None
+        parsed = _parsed(url)
         if parsed.drivername in ("sqlite", "sqlite+aiosqlite"):
             return cls._open_sqlite(url, parsed.database)
-        if parsed.drivername in ("postgresql", "postgresql+asyncpg"):
-            engine = create_async_engine(
-                parsed.set(drivername="postgresql+asyncpg"), pool_size=CONNECTIONS, pool_pre_ping=True
-            )
-            database = cls(url, engine, engine, None)
-            await database._try(parsed.render_as_string(hide_password=True))
-            return database
-        raise UserError(f"{parsed.drivername}://", where="db", expected=EXPECTED)
+        engine = create_async_engine(
+            parsed.set(drivername="postgresql+asyncpg"), pool_size=CONNECTIONS, pool_pre_ping=True
+        )
+        database = cls(url, engine, engine, None)
+        await database._try(parsed.render_as_string(hide_password=True))
+        return database
 
     @classmethod
     def _open_sqlite(cls, url: str, name: str | None) -> Database:
@@ -85,6 +82,24 @@ class Database:
         _prepare_sqlite(writer, "BEGIN IMMEDIATE", ("PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON"))
         _prepare_sqlite(reader, "BEGIN", ("PRAGMA wal_autocheckpoint=0", "PRAGMA query_only=ON"))
         return cls(url, writer, reader, lock_file)
+
+    @classmethod
+    async def open_reading(cls, url: str) -> Database:
+        """Open a database that another process may have open, to read one state of it. Raises as `open`."""
+        parsed = _parsed(url)
+        if parsed.drivername not in ("sqlite", "sqlite+aiosqlite"):
+            engine = create_async_engine(
+                parsed.set(drivername="postgresql+asyncpg"), isolation_level="REPEATABLE READ", pool_size=1
+            )
+            database = cls(url, engine, engine, None)
+            await database._try(parsed.render_as_string(hide_password=True))
+            return database
+        if not parsed.database or not Path(parsed.database).is_file():
+            raise UserError(f"{parsed.database}: no such file", where="db", expected=EXPECTED)
+        address = f"sqlite+aiosqlite:///file:{Path(parsed.database).resolve()}?mode=ro&uri=true"
+        engine = create_async_engine(address, pool_size=1, connect_args={"timeout": 30})
+        _prepare_sqlite(engine, "BEGIN", ("PRAGMA query_only=ON",), journal="")
+        return cls(url, engine, engine, None)
 
     async def _try(self, shown_url: str) -> None:
         try:
@@ -114,13 +129,6 @@ class Database:
         async with self._reader.connect() as connection:
             yield connection
 
-    @asynccontextmanager
-    async def raw_write(self) -> AsyncIterator[Any]:
-        """Yield the driver's connection of the writer, outside of a transaction (backup)."""
-        async with self._turn, self._writer.connect() as connection:
-            raw = await connection.get_raw_connection()
-            yield raw.driver_connection
-
     async def close(self) -> None:
         """Close all connections; the writer last, so that it makes the checkpoint."""
         if self._reader is not self._writer:
@@ -128,6 +136,17 @@ class Database:
         await self._writer.dispose()
         if self._lock_file is not None:
             self._lock_file.close()
+
+
+def _parsed(url: str) -> URL:
+    """Parse a database's URL. Raises `UserError`."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise UserError("no URL of a database", where="db", expected=EXPECTED) from None
+    if parsed.drivername not in ("sqlite", "sqlite+aiosqlite", "postgresql", "postgresql+asyncpg"):
+        raise UserError(f"{parsed.drivername}://", where="db", expected=EXPECTED)
+    return parsed
 
 
 def _locked(path: Path) -> IO[str]:
@@ -151,14 +170,16 @@ def _locked(path: Path) -> IO[str]:
     return lock_file
 
 
-def _prepare_sqlite(engine: AsyncEngine, begin: str, pragmas: tuple[str, ...]) -> None:
+def _prepare_sqlite(
+    engine: AsyncEngine, begin: str, pragmas: tuple[str, ...], journal: str = "PRAGMA journal_mode=WAL"
+) -> None:
     """Let SQLAlchemy begin transactions itself, and set pragmas on each connection."""
 
     @event.listens_for(engine.sync_engine, "connect")
     def connect(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in ("PRAGMA journal_mode=WAL", "PRAGMA busy_timeout=30000", "PRAGMA cache_size=-32000", *pragmas):
+        for pragma in (journal, "PRAGMA busy_timeout=30000", "PRAGMA cache_size=-32000", *pragmas):
             cursor.execute(pragma)
         cursor.close()
 

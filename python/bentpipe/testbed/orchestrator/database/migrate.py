@@ -19,17 +19,17 @@ ADVISORY_LOCK = 0x62656E74
 """Number of PostgreSQL's lock for migrations: processes that start at once migrate one after the other."""
 
 
-async def migrate(database: Database) -> None:
-    """Bring the database to this program's version.
+async def migrate(database: Database, version: str = "head") -> None:
+    """Bring the database to a version; ``head``: this program's.
 
     Raises:
         UserError: The database is newer than the program.
     """
     async with database.write() as connection:
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(_upgrade, version)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, version: str) -> None:
     from alembic import command
     from alembic.script import ScriptDirectory
 
@@ -37,7 +37,7 @@ def _upgrade(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ADVISORY_LOCK})
     config = _config(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    present = current_version(connection)
+    present = current_version(connection) if version == "head" else version
     if present is not None and present not in known:
         raise UserError(
             f"version {present} of the database is newer than this program",
@@ -45,7 +45,7 @@ def _upgrade(connection: Connection) -> None:
             expected=f"one of {', '.join(sorted(known))}",
             hint="a newer bentpipe",
         )
-    command.upgrade(config, "head")
+    command.upgrade(config, version)
 
 
 def current_version(connection: Connection) -> str | None:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from bentpipe.errors import BentpipeError, UserError, shown
+from bentpipe.testbed.orchestrator import metrics
+from bentpipe.testbed.orchestrator.logs import redact
 from bentpipe.testbed.orchestrator.routers import answers, calendar, experiments, files, nodes, runs, tokens
+from bentpipe.testbed.orchestrator.routers.access import Needs
 from bentpipe.testbed.orchestrator.routers.agents import WithHeaders
 from bentpipe.testbed.orchestrator.routers.documents import add_schemas
 from bentpipe.testbed.orchestrator.routers.hosts import HostGuard
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from bentpipe.testbed.orchestrator.context import Orchestrator
     from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 
+log = logging.getLogger("bentpipe.testbed")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 ROUTERS = (
     experiments.router,
     runs.router,
@@ -32,15 +39,16 @@ ROUTERS = (
 )
 
 
-def users_app(orchestrator: Orchestrator, telemetry: Telemetry, host: str) -> ASGIApp:
+def users_app(orchestrator: Orchestrator, telemetry: Telemetry, host: str, public: str | None = None) -> ASGIApp:
     """Return the application of the users' port, with its guards.
 
     Args:
         orchestrator: The orchestrator.
         telemetry: Newest samples of nodes.
         host: Address that it listens on.
+        public: Name by which a proxy before it is called; None: none.
     """
-    return HostGuard(WithHeaders(bare_app(orchestrator, telemetry)), host)
+    return HostGuard(Timed(WithHeaders(bare_app(orchestrator, telemetry))), host, public)
 
 
 def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
@@ -69,6 +77,10 @@ def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
         async with orchestrator.database.read():
             return Response("ok\n", media_type="text/plain")
 
+    @app.get("/metrics", include_in_schema=False, dependencies=[Depends(Needs("read"))])
+    async def metrics_of_all() -> Response:
+        return Response(await metrics.exposition(orchestrator), media_type="text/plain; version=0.0.4")
+
     @app.get("/v1/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return JSONResponse(add_schemas(app))
@@ -83,3 +95,42 @@ async def _on_validation(_: Request, error: Exception) -> Response:
     problem = f"{name} is missing" if first.get("type") == "missing" else f"{name} is {shown(first.get('input'))}"
     expected = str(first.get("msg", "")).removeprefix("Input should be ").removeprefix("Value error, ")
     return answers.problem_of(UserError(problem, where=str(place), expected=expected))
+
+
+class Timed:
+    """Counts and logs requests: never their headers, parameters or bodies."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin, status = time.monotonic(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            took_s = time.monotonic() - begin
+            metrics.REQUESTS.labels(scope["method"] if scope["method"] in METHODS else "other", str(status)).observe(
+                took_s
+            )
+            if scope["path"] not in ("/healthz", "/metrics"):
+                log.info(
+                    "request",
+                    extra={
+                        "method": scope["method"],
+                        "path": redact(scope["path"])[:200],
+                        "status": status,
+                        "ms": round(took_s * 1000, 1),
+                    },
+                )

@@ -30,9 +30,9 @@ def is_loopback(host: str) -> bool:
 class HostGuard:
     """Looks at ``Host`` and ``Origin`` before anything else does."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
-        """Wrap an application that listens on `host`."""
-        self._app, self._is_local = app, is_loopback(host)
+    def __init__(self, app: ASGIApp, host: str, public: str | None = None) -> None:
+        """Wrap an application that listens on `host`; `public`: name of a proxy before it."""
+        self._app, self._is_local, self._public = app, is_loopback(host), public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -46,7 +46,7 @@ class HostGuard:
         if len(hosts) != 1:
             return problem(400, "host", "Bad request", f"{len(hosts)} headers Host; expected one")
         host = hosts[0].lower()
-        if self._is_local and not is_loopback(_name(host)):
+        if self._is_local and not is_loopback(_name(host)) and _name(host) != self._public:
             return problem(421, "host", "Another host", "this address answers to localhost only")
         origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
         if any(origin.partition("://")[2].lower() != host for origin in origins):

@@ -18,6 +18,7 @@ from bentpipe.testbed.orchestrator.database.tables import (
     RunRow,
     TriggerRow,
 )
+from bentpipe.testbed.orchestrator.metrics import EVENTS
 from bentpipe.testbed.orchestrator.services import heartbeats
 from bentpipe.testbed.orchestrator.services.agent_runs import create_run
 from bentpipe.testbed.orchestrator.services.run_states import set_end
@@ -60,6 +61,7 @@ async def take_events(orchestrator: Orchestrator, node: KnownNode, batch: EventB
                 break
             await _take(transaction, node.node, batch.boot_id, event, stale)
             next_seq += 1
+            EVENTS.inc()
         await transaction.execute(
             update(BootRow)
             .where(BootRow.node_id == node.node, BootRow.boot_id == batch.boot_id)

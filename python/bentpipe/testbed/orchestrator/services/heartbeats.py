@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, insert, select, update
 
 from bentpipe.testbed.orchestrator.database.tables import BootRow, NodeRow, RunEventRow
+from bentpipe.testbed.orchestrator.metrics import HEARTBEATS
 from bentpipe.testbed.orchestrator.services.refusals import ConflictError
 from bentpipe.testbed.schemas.agent_protocol import HeartbeatAnswer
 
@@ -35,6 +36,7 @@ class Heartbeats:
         """Take a heartbeat. Raises `ConflictError`: an older agent with the identity of a newer one."""
         if node.boot_id != heartbeat.boot_id or node.next_seq is None:
             await check_boot(self.orchestrator, node, heartbeat.boot_id)
+        HEARTBEATS.inc()
         if heartbeat.status.scavenger in ("yielding", "quiet"):
             self._yielding.add(node.node)
         elif node.node in self._yielding:  # preempted runs may be planned anew

@@ -20,6 +20,7 @@ from sqlalchemy import select, update
 
 from bentpipe.errors import UserError, shown
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, NodeRow, RunEndRow, RunRow
+from bentpipe.testbed.orchestrator.metrics import COMMITS, UPLOADED
 from bentpipe.testbed.orchestrator.services.refusals import (
     ConflictError,
     NotFoundError,
@@ -79,7 +80,9 @@ class Uploads:
         if row.files is not None:
             raise ConflictError("the result is committed", code="committed")
         async with self._turn(run, end):
-            return await asyncio.to_thread(_append, self.folder(run, end), _name(path), offset, part)
+            size = await asyncio.to_thread(_append, self.folder(run, end), _name(path), offset, part)
+        UPLOADED.inc(len(part))
+        return size
 
     async def commit(self, node: str, run: str, end: str, request: CommitRequest) -> CommitAnswer:
         """Check a result, move it into the store, and believe its state. The same commit again: the same answer.
@@ -112,6 +115,7 @@ class Uploads:
                 await self.orchestrator.storage.put(f"{location}/{each.path}", folder / _name(each.path))
             await self._believe(row, request, state, reason, commit_hash, location)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        COMMITS.labels(state).inc()
         return CommitAnswer(location=location)
 
     async def _believe(
