@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 BOOT = "b" * 32
-PERIOD_S = 15.0
 
 
 def orchestrate(home: str, agents: int, pipe) -> None:
@@ -35,7 +34,7 @@ async def _orchestrate(home: Path, agents: int, pipe) -> None:
     from sqlalchemy import insert
 
     from bentpipe.testbed.orchestrator.database.tables import NodeRow
-    from bentpipe.testbed.orchestrator.running import Settings, serving
+    from bentpipe.testbed.orchestrator.running import Settings, serving, settle_garbage_collector
     from bentpipe.testbed.schemas.desired import NodeSettings
     from bentpipe.testbed.schemas.identifiers import new_id
     from bentpipe.testbed.schemas.node import NodeReport
@@ -76,9 +75,8 @@ async def _orchestrate(home: Path, agents: int, pipe) -> None:
             await transaction.execute(insert(NodeRow), rows)
         async with testbed.database.read() as connection:
             await testbed.nodes.load(connection)
-        certificates = []
-        for row in rows:  # one key for all: signatures are what takes time
-            certificates.append(testbed.authority.sign_node(key, row["id"], 30).pem)
+        certificates = [testbed.authority.sign_node(key, row["id"], 30).pem for row in rows]
+        settle_garbage_collector()
         pipe.send((running.agents_url, certificates))
         while not pipe.poll():
             await asyncio.sleep(0.2)
@@ -113,13 +111,16 @@ def _key() -> str:
 class Agent:
     """An agent: raw HTTP/1.1, so that the generator leaves the processors to the orchestrator."""
 
-    def __init__(self, host: str, port: int, pem: str, latencies: dict[str, list[float]]) -> None:
+    def __init__(self, host: str, port: int, number: int, pem: str, latencies: dict[str, list[float]]) -> None:
         body = "".join(line for line in pem.splitlines() if "CERTIFICATE" not in line)
         assert base64.b64decode(body)
         self.head = f"Host: {host}:{port}\r\nClient-Cert: :{body}:\r\n"
         self.host, self.port, self.latencies, self.seq = host, port, latencies, 0
+        self.number = number
 
-    async def live(self, offset_s: float, end: float, until_open: asyncio.Semaphore, *, has_stream: bool) -> None:
+    async def live(
+        self, offset_s: float, period_s: float, end: float, until_open: asyncio.Semaphore, *, has_stream: bool
+    ) -> None:
         await asyncio.sleep(offset_s)
         async with until_open:
             self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
@@ -133,9 +134,9 @@ class Agent:
             begin = time.monotonic()
             await self._post("heartbeat", self._heartbeat(), "heartbeat")
             beats += 1
-            if beats % 4 == 0:
+            if beats % 4 == self.number % 4:
                 await self._post("events", self._events(), "events")
-            await asyncio.sleep(max(0.0, PERIOD_S - (time.monotonic() - begin)))
+            await asyncio.sleep(max(0.0, period_s - (time.monotonic() - begin)))
         if has_stream:
             drain.cancel()
             stream.close()
@@ -174,19 +175,21 @@ class Agent:
         self.latencies[kind].append(time.monotonic() - begin)
 
 
-async def load(url: str, certificates: list[str], seconds: float, streams: int) -> dict[str, list[float]]:
+async def load(
+    url: str, certificates: list[str], seconds: float, streams: int, period_s: float
+) -> dict[str, list[float]]:
     """Let all agents live for a while; return latencies after a first period, in which they all boot."""
     host, _, port = url.removeprefix("http://").rpartition(":")
     latencies: dict[str, list[float]] = {"heartbeat": [], "events": []}
-    end = time.monotonic() + PERIOD_S + seconds
+    end = time.monotonic() + period_s + seconds
     gate = asyncio.Semaphore(200)
     count = len(certificates)
-    agents = [Agent(host, int(port), pem, latencies) for pem in certificates]
+    agents = [Agent(host, int(port), number, pem, latencies) for number, pem in enumerate(certificates)]
     tasks = [
-        asyncio.create_task(agent.live(PERIOD_S * number / count, end, gate, has_stream=number < streams))
+        asyncio.create_task(agent.live(period_s * number / count, period_s, end, gate, has_stream=number < streams))
         for number, agent in enumerate(agents)
     ]
-    await asyncio.sleep(PERIOD_S + 2)
+    await asyncio.sleep(period_s + 2)
     booting = {kind: sorted(entries) for kind, entries in latencies.items()}
     for entries in latencies.values():
         entries.clear()
@@ -198,6 +201,7 @@ def main() -> int:
     """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agents", type=int, default=10_000)
+    parser.add_argument("--period", type=float, default=15.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
     files = _raise_limit()
@@ -207,7 +211,9 @@ def main() -> int:
         process = context.Process(target=orchestrate, args=(home, arguments.agents, theirs))
         process.start()
         url, certificates = ours.recv()
-        latencies = asyncio.run(load(url, certificates, arguments.seconds, files - arguments.agents - 200))
+        latencies = asyncio.run(
+            load(url, certificates, arguments.seconds, files - arguments.agents - 200, arguments.period)
+        )
         ours.send("end")
         figures = ours.recv()
         process.join()

@@ -14,6 +14,7 @@ from bentpipe.testbed.orchestrator.routers.app import ROUTERS, bare_app, users_a
 from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
 from bentpipe.testbed.orchestrator.security.roles import ROLES, SCOPES
 from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
@@ -83,7 +84,9 @@ async def test_every_route_states_what_it_needs_and_asks_for_it(tmp_path, databa
 async def test_no_call_without_a_certificate_reaches_an_agents_route(tmp_path, database_url):
     async with orchestrator(tmp_path, database_url) as testbed:
         certificates = CertificateReader(testbed.authority.certificate)
-        routes = AgentRoutes(testbed, certificates, Heartbeats(testbed), Uploads(testbed), Telemetry(testbed))
+        routes = AgentRoutes(
+            testbed, certificates, Heartbeats(testbed, Boots(testbed)), Uploads(testbed), Telemetry(testbed)
+        )
         transport = httpx.ASGITransport(agents_app(routes), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="https://agents") as client:
             for route in routes.routes():

@@ -8,6 +8,7 @@ from testbed_orchestrators import NOW_MS, Clock, join, orchestrator, plan_all, r
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator.services import experiments
+from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.desired_states import desired_state
 from bentpipe.testbed.orchestrator.services.events import take_events
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
@@ -45,7 +46,9 @@ class Agent:
         for body in bodies:
             self.seq += 1
             events.append(Event(seq=self.seq, at_ms=float(self.testbed.clock()), body=body))
-        return await take_events(self.testbed, self.node, EventBatch(boot_id=self.boot, events=tuple(events)))
+        return await take_events(
+            self.testbed, Boots(self.testbed), self.node, EventBatch(boot_id=self.boot, events=tuple(events))
+        )
 
     async def state(self, assignment, *states, reason="because"):
         return await self.say(
@@ -168,10 +171,10 @@ async def test_events_that_are_late_doubled_or_stale(tmp_path, database_url):
             Event(seq=1, at_ms=1.0, body=running),
         ]
         batch = EventBatch(boot_id=BOOT, events=tuple(events))
-        assert (await take_events(testbed, agent.node, batch)).next_seq == 3
-        assert (await take_events(testbed, agent.node, batch)).next_seq == 3
+        assert (await take_events(testbed, Boots(testbed), agent.node, batch)).next_seq == 3
+        assert (await take_events(testbed, Boots(testbed), agent.node, batch)).next_seq == 3
         gap = EventBatch(boot_id=BOOT, events=(Event(seq=5, at_ms=1.0, body=running),))
-        assert (await take_events(testbed, agent.node, gap)).next_seq == 3
+        assert (await take_events(testbed, Boots(testbed), agent.node, gap)).next_seq == 3
         agent.seq = 2
         stale = StateEvent(run=assignment.run, end="client", fence=assignment.fence - 1, state="failed", reason="x")
         assert (await agent.say(stale)).stale == (assignment.run,)
@@ -206,7 +209,7 @@ async def test_a_preempted_run_is_tried_again_when_the_node_is_quiet(tmp_path, d
     async with orchestrator(tmp_path, database_url, clock) as testbed:
         agent = Agent(testbed, await join(testbed, "attic"))
         await submitted(testbed, await user(testbed), scavenger="{max_preemptions: 2}")
-        beats = Heartbeats(testbed)
+        beats = Heartbeats(testbed, Boots(testbed))
 
         async def beat(scavenger):
             status = NodeStatus(scavenger=scavenger)
@@ -282,7 +285,7 @@ async def test_runs_of_a_silent_node_are_lost_and_may_come_back(tmp_path, databa
     async with orchestrator(tmp_path, database_url, clock) as testbed:
         agent = Agent(testbed, await join(testbed, "attic"))
         await submitted(testbed, await user(testbed), when="{every: 10m}", limits="{runs: 2}")
-        beats = Heartbeats(testbed)
+        beats = Heartbeats(testbed, Boots(testbed))
         await beats.beat(agent.node, Heartbeat(boot_id=BOOT, sent_at_ms=1.0, status=NodeStatus()), clock())
         await beats.flush()
         first, second = (await agent.desired()).assignments

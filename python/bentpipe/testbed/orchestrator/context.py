@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from sqlalchemy import bindparam, update
+from sqlalchemy import bindparam, insert, update
 
-from bentpipe.testbed.orchestrator.database.tables import NodeRow
+from bentpipe.testbed.orchestrator.database.tables import BootRow, NodeRow, RunEventRow
 from bentpipe.testbed.orchestrator.node_table import NodeTable
 from bentpipe.testbed.orchestrator.wakeups import Wakeups
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from sqlalchemy import Executable, Row
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.database.engines import Database
     from bentpipe.testbed.orchestrator.security.authority import Authority
     from bentpipe.testbed.orchestrator.storage import Storage
+
+
+T = TypeVar("T")
+MOST_TOGETHER = 100
+"""Requests that share a transaction."""
 
 
 def wall_clock_ms() -> int:
@@ -39,12 +45,16 @@ class Transaction:
         now_ms: When the transaction began; all its rows have this time [ms since 1970].
         changed_nodes: Nodes whose wanted state it changed.
         wakes_planner: Whether the planner has work.
+        events: Rows of `run_events` that are written at its end, or by `write_events`.
+        next_seqs: Number of the first event that has not arrived, by node and start of its agent, where it changed.
     """
 
     connection: AsyncConnection
     now_ms: int
     changed_nodes: set[str] = field(default_factory=set)
     wakes_planner: bool = False
+    events: list[dict[str, Any]] = field(default_factory=list)
+    next_seqs: dict[tuple[str, str], int] = field(default_factory=dict)
 
     async def execute(self, statement: Executable, values: Any = None) -> Any:  # noqa: ANN401 - a result of SQLAlchemy
         """Execute a statement; a list of values: once for each."""
@@ -70,13 +80,28 @@ class Transaction:
         """Note that the wanted state of nodes changes in this transaction."""
         self.changed_nodes.update(node for node in nodes if node is not None)
 
+    async def write_events(self) -> None:
+        """Write the events so far, for who reads them in this transaction."""
+        if self.events:
+            await self.connection.execute(insert(RunEventRow), self.events)
+            self.events.clear()
+
     async def finish(self) -> None:
         """Raise the versions of the nodes whose wanted state changed: in the same transaction as the change."""
+        await self.write_events()
+        if self.next_seqs:
+            seqs = update(BootRow).where(BootRow.node_id == bindparam("which"), BootRow.boot_id == bindparam("boot"))
+            rows = [{"which": node, "boot": boot, "number": number} for (node, boot), number in self.next_seqs.items()]
+            await self.connection.execute(seqs.values(next_seq=bindparam("number")), rows)
         if not self.changed_nodes:
             return
         statement = update(NodeRow).where(NodeRow.id == bindparam("which")).values(version=NodeRow.version + 1)
         nodes = sorted(self.changed_nodes)  # one order: two transactions do not wait for each other in a circle
         await self.connection.execute(statement, [{"which": node} for node in nodes])
+
+
+Act: TypeAlias = "Callable[[Transaction], Awaitable[Any]]"
+"""What is done in a transaction; it may be done once more if that one fails."""
 
 
 @dataclass
@@ -102,6 +127,8 @@ class Orchestrator:
     wakeups: Wakeups = field(default_factory=Wakeups)
     nodes: NodeTable = field(default_factory=NodeTable)
     agents_url: str = ""
+    _acts: list[tuple[Act, asyncio.Future[Any]]] = field(default_factory=list)
+    _group: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
@@ -114,7 +141,54 @@ class Orchestrator:
                 await self.wakeups.announce(connection, transaction.changed_nodes, transaction.wakes_planner)
             fresh = await self.nodes.read_versions(connection, transaction.changed_nodes)
         self.nodes.set_versions(fresh)
+        self.nodes.set_next_seqs(transaction.next_seqs)
         self.wakeups.wake(transaction.changed_nodes, planner=transaction.wakes_planner)
+
+    async def write_grouped(self, act: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Act in a transaction that others may share: one flush to the disk for all that wait.
+
+        Returns when it is committed. If one fails, each acts anew in a transaction of its own: an error undoes what its
+        `act` did, and nothing of the others.
+        """
+        if not self.database.is_sqlite:
+            async with self.write() as transaction:
+                return await act(transaction)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._acts.append((act, future))
+        async with self._group:
+            if not future.done():
+                await self._act_together()
+        return await future
+
+    async def _act_together(self) -> None:
+        acts, self._acts[:] = self._acts[:MOST_TOGETHER], self._acts[MOST_TOGETHER:]
+        try:
+            async with self.write() as transaction:
+                results = [await act(transaction) for act, _ in acts]
+        except Exception as error:  # noqa: BLE001 - it goes to who asked
+            await self._act_apart(acts, error)
+            return
+        for (_, future), result in zip(acts, results, strict=True):
+            if not future.done():  # else nobody waits any more
+                future.set_result(result)
+
+    async def _act_apart(self, acts: Sequence[tuple[Act, asyncio.Future[Any]]], error: Exception) -> None:
+        """Act in a transaction for each, after one failed together with the others."""
+        for act, future in acts:
+            failure: Exception | None = error
+            if len(acts) > 1:
+                try:
+                    async with self.write() as transaction:
+                        result = await act(transaction)
+                    failure = None
+                except Exception as own:  # noqa: BLE001 - it goes to who asked
+                    failure = own
+            if future.done():
+                continue
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Transaction]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from bentpipe.testbed.orchestrator.database.tables import NodeRow
+from bentpipe.testbed.orchestrator.database.tables import BootRow, NodeRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -51,7 +51,9 @@ _COLUMNS = (
     NodeRow.older_key_hash,
     NodeRow.version,
     NodeRow.boot_id,
+    BootRow.next_seq,
 )
+_NEWEST = (BootRow.node_id == NodeRow.id) & (BootRow.boot_id == NodeRow.boot_id)
 
 
 @dataclass
@@ -70,7 +72,7 @@ class NodeTable:
 
     async def load(self, connection: AsyncConnection, nodes: Collection[str] | None = None) -> set[str]:
         """Read nodes from the database; None: all. Return those whose version is another than in memory."""
-        statement = select(*_COLUMNS)
+        statement = select(*_COLUMNS).outerjoin(BootRow, _NEWEST)
         if nodes is not None:
             statement = statement.where(NodeRow.id.in_(nodes))
         rows = (await connection.execute(statement)).all()
@@ -87,20 +89,27 @@ class NodeTable:
         return changed
 
     def _set(self, row: Any) -> None:  # noqa: ANN401 - a row
+        """Take a row. A node that is known stays the same object: requests hold it."""
         known = self._nodes.get(row.id)
-        next_seq = known.next_seq if known is not None and known.boot_id == row.boot_id else None
-        version = max(row.version, known.version) if known is not None else row.version
-        self._nodes[row.id] = KnownNode(
-            row.id,
-            row.name,
-            row.role,
-            row.state == "active",
-            row.key_hash,
-            row.older_key_hash,
-            version,
-            row.boot_id,
-            next_seq,
-        )
+        if known is None:
+            self._nodes[row.id] = KnownNode(
+                row.id,
+                row.name,
+                row.role,
+                row.state == "active",
+                row.key_hash,
+                row.older_key_hash,
+                row.version,
+                row.boot_id,
+                row.next_seq,
+            )
+            return
+        if known.boot_id == row.boot_id:
+            known.next_seq = max(known.next_seq or 0, row.next_seq or 0) or None
+        else:
+            known.boot_id, known.next_seq = row.boot_id, row.next_seq
+        known.active, known.version = row.state == "active", max(row.version, known.version)
+        known.key_hash, known.older_key_hash = row.key_hash, row.older_key_hash
 
     async def read_versions(self, connection: AsyncConnection, nodes: Collection[str]) -> Mapping[str, Any]:
         """Return the rows of nodes that a transaction changed, before its commit."""
@@ -109,7 +118,7 @@ class NodeTable:
         result = {}
         names = sorted(nodes)
         for first in range(0, len(names), 500):
-            statement = select(*_COLUMNS).where(NodeRow.id.in_(names[first : first + 500]))
+            statement = select(*_COLUMNS).outerjoin(BootRow, _NEWEST).where(NodeRow.id.in_(names[first : first + 500]))
             result.update({row.id: row for row in (await connection.execute(statement)).all()})
         return result
 
@@ -117,3 +126,10 @@ class NodeTable:
         """Take these rows, after the commit."""
         for row in rows.values():
             self._set(row)
+
+    def set_next_seqs(self, numbers: Mapping[tuple[str, str], int]) -> None:
+        """Take numbers of first events that have not arrived, after the commit."""
+        for (node, boot_id), number in numbers.items():
+            known = self._nodes.get(node)
+            if known is not None and known.boot_id == boot_id:
+                known.next_seq = max(number, known.next_seq or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -19,6 +20,7 @@ from bentpipe.testbed.orchestrator.database.engines import Database
 from bentpipe.testbed.orchestrator.database.migrate import migrate
 from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
@@ -128,7 +130,7 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
 
     async with opened(settings) as orchestrator, contextlib.AsyncExitStack() as stack:
         first_token = await users.ensure_first(orchestrator)
-        heartbeats, telemetry = Heartbeats(orchestrator), Telemetry(orchestrator)
+        heartbeats, telemetry = Heartbeats(orchestrator, Boots(orchestrator)), Telemetry(orchestrator)
         host, port = address_of(settings.listen, "listen")
         agents_host, agents_port = address_of(settings.agents, "agents")
         users_socket = stack.enter_context(_bound(host, port, "listen"))
@@ -228,11 +230,19 @@ def _server(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Server:
     return Server(config)
 
 
+def settle_garbage_collector() -> None:
+    """Let the collector leave alone what lives as long as the program: a full collection of it stops all streams."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 async def run(settings: Settings, on_ready: Callable[[Running], object]) -> None:
     """Serve until SIGINT or SIGTERM; `on_ready` is called once both ports listen. Raises as `serving`."""
     end = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with serving(settings) as running:
+        settle_garbage_collector()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end.set)
         on_ready(running)

@@ -32,7 +32,7 @@ class NodeRow(Table):
     boot_id: Mapped[str | None] = mapped_column(String(32))
     """Id of the agent's newest start."""
     boot_at_ms: Mapped[AtMs | None]
-    seen_at_ms: Mapped[AtMs | None] = mapped_column(index=True)
+    seen_at_ms: Mapped[AtMs | None]
     lost: Mapped[bool]
     """Whether it is silent for too long."""
     status: Mapped[dict[str, Any]]

@@ -55,8 +55,10 @@ class EventStream(Response):
             if value is None:
                 await send({"type": "http.response.body", "body": b""})
                 return
-            text = b": ping\n\n" if value == last else f"event: {self._name}\ndata: {value}\n\n".encode()
-            await send({"type": "http.response.body", "body": text, "more_body": True})
+            if value == last and watch.connection is not None:
+                watch.connection.send_chunk(b": ping\n\n")
+            else:
+                await self._send_value(send, value, last)
             last = value
             is_ping = False
 
@@ -75,6 +77,10 @@ class EventStream(Response):
             finally:
                 timer.cancel()
 
+    async def _send_value(self, send: Send, value: str, last: str | None) -> None:
+        text = b": ping\n\n" if value == last else f"event: {self._name}\ndata: {value}\n\n".encode()
+        await send({"type": "http.response.body", "body": text, "more_body": True})
+
 
 class _Leaving:
     """Whether the client has left: told by the connection, or by a task that receives."""
@@ -82,9 +88,9 @@ class _Leaving:
     def __init__(self, scope: Scope, receive: Receive, event: asyncio.Event) -> None:
         self.left = False
         self._event, self._task = event, None
-        self._connection: Any = scope.get(CONNECTION_KEY)
-        if self._connection is not None:
-            self._connection.on_lost = self._leave
+        self.connection: Any = scope.get(CONNECTION_KEY)
+        if self.connection is not None:
+            self.connection.on_lost = self._leave
         else:
             self._task = asyncio.ensure_future(self._receive(receive))
 
@@ -98,7 +104,7 @@ class _Leaving:
         self._leave()
 
     def end(self) -> None:
-        if self._connection is not None:
-            self._connection.on_lost = None
+        if self.connection is not None:
+            self.connection.on_lost = None
         if self._task is not None:
             self._task.cancel()

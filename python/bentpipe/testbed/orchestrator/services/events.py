@@ -19,13 +19,12 @@ from bentpipe.testbed.orchestrator.database.tables import (
     TriggerRow,
 )
 from bentpipe.testbed.orchestrator.metrics import EVENTS
-from bentpipe.testbed.orchestrator.services import heartbeats
 from bentpipe.testbed.orchestrator.services.agent_runs import create_run
+from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.run_states import set_end
 from bentpipe.testbed.schemas.agent_protocol import (
     EventAnswer,
     FiringEvent,
-    NoteEvent,
     RunEvent,
     StateEvent,
 )
@@ -35,41 +34,57 @@ from bentpipe.testbed.schemas.states import FINAL
 if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
     from bentpipe.testbed.orchestrator.node_table import KnownNode
+    from bentpipe.testbed.orchestrator.services.boots import Boots
     from bentpipe.testbed.schemas.agent_protocol import Event, EventBatch
 
 
-async def take_events(orchestrator: Orchestrator, node: KnownNode, batch: EventBatch) -> EventAnswer:
+async def take_events(orchestrator: Orchestrator, boots: Boots, node: KnownNode, batch: EventBatch) -> EventAnswer:
     """Store and apply a batch. Events that came before are passed over; after a gap nothing is taken.
 
     Raises:
         ConflictError: An older agent with the identity of a newer one.
     """
     if node.boot_id != batch.boot_id or node.next_seq is None:
-        await heartbeats.check_boot(orchestrator, node, batch.boot_id)
+        await boots.check(node, batch.boot_id)
     stale: set[str] = set()
-    async with orchestrator.write() as transaction:
-        next_seq = await transaction.scalar(
-            select(BootRow.next_seq)
-            .where(BootRow.node_id == node.node, BootRow.boot_id == batch.boot_id)
-            .with_for_update()
-        )
-        for event in sorted(batch.events, key=lambda each: each.seq):
-            if event.seq < next_seq:
-                stale |= await _stale_of(transaction, node.node, event)
-                continue
-            if event.seq > next_seq:
-                break
-            await _take(transaction, node.node, batch.boot_id, event, stale)
-            next_seq += 1
-            EVENTS.inc()
-        await transaction.execute(
-            update(BootRow)
-            .where(BootRow.node_id == node.node, BootRow.boot_id == batch.boot_id)
-            .values(next_seq=next_seq)
-        )
-    if node.boot_id == batch.boot_id:
-        node.next_seq = next_seq
+
+    async def act(transaction: Transaction) -> int:
+        known = node.next_seq if orchestrator.database.is_sqlite and node.boot_id == batch.boot_id else None
+        return await _store(transaction, node.node, batch, stale, known)
+
+    next_seq = await orchestrator.write_grouped(act)
     return EventAnswer(next_seq=next_seq, stale=tuple(sorted(stale)))
+
+
+async def _store(transaction: Transaction, node: str, batch: EventBatch, stale: set[str], known: int | None) -> int:
+    """Store and apply a batch; return the number of the first event that has not arrived.
+
+    `known` is that number before, in memory: the only process on an SQLite file knows it.
+    """
+    stale.clear()
+    key = (node, batch.boot_id)
+    next_seq = transaction.next_seqs.get(key, known)
+    if next_seq is None:
+        next_seq = int(
+            await transaction.scalar(
+                select(BootRow.next_seq)
+                .where(BootRow.node_id == node, BootRow.boot_id == batch.boot_id)
+                .with_for_update()
+            )
+        )
+    first = next_seq
+    for event in sorted(batch.events, key=lambda each: each.seq):
+        if event.seq < next_seq:
+            stale |= await _stale_of(transaction, node, event)
+            continue
+        if event.seq > next_seq:
+            break
+        await _take(transaction, node, batch.boot_id, event, stale)
+        next_seq += 1
+        EVENTS.inc()
+    if next_seq > first:
+        transaction.next_seqs[key] = next_seq
+    return next_seq
 
 
 async def _take(transaction: Transaction, node: str, boot_id: str, event: Event, stale: set[str]) -> None:
@@ -80,23 +95,24 @@ async def _take(transaction: Transaction, node: str, boot_id: str, event: Event,
         waits = not await apply_state(transaction, node, body, stale)
     elif isinstance(body, RunEvent):
         if await create_run(transaction, node, body):
+            await transaction.write_events()
             await _apply_waiting(transaction, body.run)
         else:
             stale.add(body.run)
     elif isinstance(body, FiringEvent):
         await _take_firing(transaction, node, body)
-    await transaction.execute(
-        insert(RunEventRow).values(
-            node_id=node,
-            boot_id=boot_id,
-            seq=event.seq,
-            at_ms=round(event.at_ms),
-            received_at_ms=transaction.now_ms,
-            kind=body.kind,
-            run_id=run if not isinstance(body, NoteEvent) or body.run is not None else None,
-            waits=waits,
-            body=body.to_dict(),
-        )
+    transaction.events.append(
+        {
+            "node_id": node,
+            "boot_id": boot_id,
+            "seq": event.seq,
+            "at_ms": round(event.at_ms),
+            "received_at_ms": transaction.now_ms,
+            "kind": body.kind,
+            "run_id": run,
+            "waits": waits,
+            "body": body.to_dict(),
+        }
     )
 
 
@@ -168,7 +184,7 @@ async def _take_firing(transaction: Transaction, node: str, body: FiringEvent) -
     )
     expected = derived_id("firing", body.trigger, node, body.window_end_at_ms)
     if trigger is None or body.firing != expected:
-        await heartbeats.note(transaction, node, "agent", "a firing of a trigger that is not this node's was left out")
+        await note(transaction, node, "agent", "a firing of a trigger that is not this node's was left out")
         return
     if await transaction.scalar(select(FiringRow.id).where(FiringRow.id == body.firing)) is not None:
         return

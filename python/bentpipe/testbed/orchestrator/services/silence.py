@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, update
 
 from bentpipe.testbed.orchestrator.database.tables import NodeRow, RunEndRow, RunRow
-from bentpipe.testbed.orchestrator.services import heartbeats
 from bentpipe.testbed.orchestrator.services.calendars import release
+from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.schemas.agent_protocol import LOST_S
 from bentpipe.testbed.schemas.quantities import at_text
 
@@ -40,7 +40,7 @@ async def mark_nodes(transaction: Transaction) -> int:
     )
     for row in rows:
         await transaction.execute(update(NodeRow).where(NodeRow.id == row.id).values(lost=True))
-        await heartbeats.note(transaction, row.id, "agent", f"silent since {at_text(row.seen_at_ms)}")
+        await note(transaction, row.id, "agent", f"silent since {at_text(row.seen_at_ms)}")
     return len(rows)
 
 

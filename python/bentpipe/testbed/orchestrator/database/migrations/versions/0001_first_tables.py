@@ -9,7 +9,7 @@ revision = "0001"
 down_revision = None
 
 
-def upgrade() -> None:  # noqa: PLR0915 - a list of tables
+def upgrade() -> None:
     """Change the tables."""
     op.create_table(
         "audit",
@@ -179,9 +179,6 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of tables
         sa.PrimaryKeyConstraint("id", name=op.f("pk_nodes")),
         sa.UniqueConstraint("name", name=op.f("uq_nodes_name")),
     )
-    with op.batch_alter_table("nodes", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_nodes_seen_at_ms"), ["seen_at_ms"], unique=False)
-
     op.create_table(
         "profiles",
         sa.Column("name", sa.String(length=64), nullable=False),
