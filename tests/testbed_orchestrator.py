@@ -147,9 +147,11 @@ class PlainRun:
         self._process: asyncio.subprocess.Process | None = None
         self._gate = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, message: bytes = b"") -> None:
         self.log.append("start")
         self.request.output.mkdir(parents=True, exist_ok=True)
+        if self.request.gate is not None:
+            (self.request.output.parent / self.request.gate).write_bytes(message)
         environment = {
             **os.environ,
             **self.request.environment,

@@ -72,6 +72,22 @@ async def waits_at_the_gate(world):
         assert world.text("gate").startswith("begun")
 
 
+async def waits_at_a_gate_in_the_program(world):
+    script = 'echo loaded; cat "$BENTPIPE_INPUTS/start"; exec sleep 60'
+    limits = {"duration_s": 0.5, "grace_s": 0.1}
+    async with world.prepared("own-gate", script, gate="start", limits=limits) as run:
+        assert world.text("own-gate") == "loaded\n"
+        await asyncio.sleep(0.7)
+        await run.start(b"told at the gate")
+        begun = time.monotonic()
+        report = await run.wait()
+        assert world.text("own-gate") == "loaded\ntold at the gate"
+        assert report.reason == "time limit", report
+        assert time.monotonic() - begun > 0.45
+    with pytest.raises(RunnerError, match="ended before its gate: exited \\(3\\)"):
+        await world.runner.prepare(world.request("no-gate", "exit 3", gate="start"))
+
+
 async def contains_a_fork_bomb(world):
     limits = {"pids": 40, "duration_s": 1.0, "grace_s": 0.1}
     report, _, _ = await world.report("bomb", "bomb() { bomb | bomb & }; bomb; sleep 60", limits=limits)
@@ -292,7 +308,8 @@ async def own(runner: str, folder: str) -> None:
 
 ALONE = (is_silent_after_link_down, leaves_nothing_when_its_agent_is_killed)
 TOGETHER = (
-    reaches_public_addresses_only, reaches_what_the_policy_grants, waits_at_the_gate, contains_a_fork_bomb,
+    reaches_public_addresses_only, reaches_what_the_policy_grants, waits_at_the_gate,
+    waits_at_a_gate_in_the_program, contains_a_fork_bomb,
     kills_a_memory_eater, kills_many_memory_eaters, kills_a_disk_filler, limits_one_file, kills_what_ignores_sigterm,
     lets_a_program_end_in_its_own_way, ends_daemons_with_the_program, ends_a_run_at_its_time_limit, drops_rights,
     runs_this_python_from_a_closed_folder,

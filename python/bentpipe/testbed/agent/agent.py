@@ -95,6 +95,7 @@ class Agent:
             ports=range(settings.ports[0], settings.ports[1]),
             nameservers=settings.nameservers,
             extra_networks=settings.extra_networks,
+            is_alone=lambda: self.is_alone,
         )
         self.executor = Executor(self.around)
         self.signals: NodeSignals | None = None
@@ -184,6 +185,7 @@ class Agent:
             "events": self._send_events,
             "results": self._send_results,
             "calendar": self.executor.run,
+            "standbys": self.executor.standbys.run,
             "certificate": self._renew,
             "policy": self._watch_policy,
             "signals": self._watch_signals,

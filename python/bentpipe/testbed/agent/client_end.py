@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import BentpipeError
 from bentpipe.testbed.agent.admission import refusal, runner_for
-from bentpipe.testbed.agent.program import make_request
+from bentpipe.testbed.agent.program import make_request, start_message
 from bentpipe.testbed.agent.results import RunRecord, gather
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.session_client import ClientSession
@@ -18,13 +19,17 @@ from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from bentpipe.testbed.agent.spool import FinalState
+    from bentpipe.testbed.agent.standby import Standby
     from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
     from bentpipe.testbed.runners.base import ExitReport, PreparedRun, Traffic
+    from bentpipe.testbed.schemas.policy import HostPolicy
     from bentpipe.testbed.schemas.states import RunState
 
+LOG = logging.getLogger("bentpipe.agent")
 WATCH_S = 0.1
 """Time between two looks at a run's traffic [s]."""
 LOOKS = 10
@@ -52,8 +57,8 @@ class OverError(Exception):
 class ClientEnd:
     """One client's end of a run. `run` returns when its result is in the spool."""
 
-    def __init__(self, plan: RunPlan, around: Surroundings) -> None:
-        """Nothing happens before `run`."""
+    def __init__(self, plan: RunPlan, around: Surroundings, standby: Standby | None = None) -> None:
+        """Nothing happens before `run`. A standby is taken over, and removed at the end."""
         self.plan, self._around = plan, around
         self.state: RunState = "assigned"
         self._canceled = asyncio.Event()
@@ -68,7 +73,11 @@ class ClientEnd:
         self._traffic: Traffic | None = None
         self._counted_bytes = 0
         self._began_wall_s: float | None = None
+        self._standby = standby
+        self._ports: dict[str, int] = {}
         self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
+        if standby is not None:
+            self._folder = standby.folder
 
     def cancel(self, reason: str) -> None:
         """End it."""
@@ -132,7 +141,7 @@ class ClientEnd:
     async def run(self) -> tuple[FinalState, str]:
         """Run it; return its final state and the reason."""
         try:
-            await self._prepare()
+            await self._unless_canceled(self._prepare())
             await self._until_start()
             await self._run()
             over = self._verdict()
@@ -148,6 +157,9 @@ class ClientEnd:
             over = OverError("failed", "the agent was stopped")
             await self._finish(over)
             raise
+        except Exception as error:  # a defect: the run still ends in a state with a reason
+            LOG.exception("run %s failed", self.plan.run)
+            over = OverError("failed", f"the agent: {type(error).__name__}: {error}")
         return await self._finish(over)
 
     async def _prepare(self) -> None:
@@ -159,24 +171,49 @@ class ClientEnd:
         if reason is not None:
             raise OverError("missed", reason)
         self._runner = runner_for(plan.work, policy, host)
+        # A built-in experiment learns its server's ports at its gate, a container from its environment.
+        learns_late = plan.work.program.builtin is not None
+        if has_peer and not learns_late:
+            await self._say_hello()
+        if self._standby is not None:
+            self._prepared = await self._standby.get()
+        if self._prepared is None:
+            await self._make_ready(policy)
+        if has_peer and learns_late:
+            await self._say_hello()
+        self._enter("ready")
+
+    async def _make_ready(self, policy: HostPolicy) -> None:
+        plan, around = self.plan, self._around
+        if self._standby is not None:
+            await self._standby.remove()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, mode=0o700)
-        session: ClientSession | None = None
-        ports: dict[str, int] = {}
-        if has_peer and plan.peer is not None:
-            session = self._session = ClientSession(
-                plan.peer,
-                run=plan.run,
-                plan=plan.plan,
-                fence=plan.fence,
-                attempt=plan.attempt,
-                due_at_ms=plan.due_at_ms,
-            )
-            ports = await session.open(HELLO_S)
         profile = await around.profile(plan.work.profile_sha256) if plan.work.profile_sha256 else None
-        request = make_request(plan, around, policy, self._folder, ports=ports, profile=profile)
+        request = make_request(plan, around, policy, self._folder, ports=self._ports, profile=profile)
         self._prepared = await around.runners[self._runner or ""].prepare(request)
-        self._enter("ready")
+
+    async def _say_hello(self) -> None:
+        plan = self.plan
+        assert plan.peer is not None
+        self._session = ClientSession(
+            plan.peer, run=plan.run, plan=plan.plan, fence=plan.fence, attempt=plan.attempt, due_at_ms=plan.due_at_ms
+        )
+        self._ports = await self._session.open(HELLO_S)
+
+    async def _unless_canceled(self, step: Coroutine[None, None, None]) -> None:
+        """Carry out a step; if the run is canceled meanwhile, end the step and raise `OverError`."""
+        task, canceled = asyncio.create_task(step), asyncio.create_task(self._canceled.wait())
+        try:
+            await asyncio.wait({task, canceled}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            canceled.cancel()
+            is_done = task.done()
+            task.cancel()
+            await asyncio.wait({task})
+        if not is_done:
+            raise OverError("canceled", self._why_canceled)
+        task.result()
 
     async def _until_start(self) -> None:
         plan, around = self.plan, self._around
@@ -184,6 +221,10 @@ class ClientEnd:
             now_ms = around.clock.now_ms()
             if self._canceled.is_set():
                 raise OverError("canceled", self._why_canceled)
+            if self._session is not None:
+                if self._session.ended.is_set():
+                    raise OverError("missed", f"the server node ended the run: {self._session.why_ended}")
+                self._session.hold()
             if plan.latest_start_at_ms and now_ms > plan.latest_start_at_ms:
                 raise OverError("missed", around.household.why_not() or "could not start in time")
             wait_s = (plan.start_at_ms - now_ms) / 1e3
@@ -204,14 +245,17 @@ class ClientEnd:
         self._around.household.begin(self.plan)
         try:
             self._began_wall_s = self._around.wall_s()
-            await prepared.start()
+            await prepared.start(start_message(self.plan, self._ports))
             self._began_at_ms = self._around.clock.now_ms()
             if self._session is not None:
                 await self._session.begin()
             self._enter("running")
+            if self._why_preempted:  # before there was anything to stop
+                await self.terminate()
             looks = 0
             while not ended.done():
-                await asyncio.wait([ended, canceled], timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
+                awaited = {ended} if self._canceled.is_set() else {ended, canceled}
+                await asyncio.wait(awaited, timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
                 self._traffic = prepared.traffic()
                 looks += 1
                 if looks % LOOKS == 0:
@@ -223,15 +267,20 @@ class ClientEnd:
                 self._exit = ended.result()
             else:
                 ended.cancel()
-            self._traffic = prepared.traffic()
-            self._count()
-            await self._around.household.ended(self.plan)
+            try:
+                self._traffic = prepared.traffic()
+                self._count()
+            finally:
+                await self._around.household.ended(self.plan)
 
     async def _check(self, prepared: PreparedRun) -> None:
         """End the run if somebody canceled it or it used its bytes."""
         if self._canceled.is_set() and not self._why_preempted:
             await prepared.stop(GRACE_S)
             raise OverError("canceled", self._why_canceled)
+        if self._session is not None and self._session.ended.is_set() and not self._why_preempted:
+            await prepared.stop(GRACE_S)
+            raise OverError("failed", f"the server node ended the run: {self._session.why_ended}")
         used = sum(self.rates_bytes)
         if used > self.plan.work.bytes_per_run:
             await prepared.stop(GRACE_S)
@@ -274,6 +323,8 @@ class ClientEnd:
         if self._prepared is not None:
             with contextlib.suppress(BentpipeError, OSError):
                 await self._prepared.remove()
+        elif self._standby is not None:
+            await self._standby.remove()
         state, reason = over.state, over.reason
         results = None
         if self._began_at_ms is not None:
@@ -289,6 +340,8 @@ class ClientEnd:
             self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, None)
         self._enter(state, reason)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._standby is not None:
+            await self._standby.remove()
         return state, reason
 
     def _results(self, state: str, reason: str) -> Path:

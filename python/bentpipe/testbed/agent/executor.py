@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.testbed.agent.agenda import Occupant, blocker, decide, hold, next_change_ms
 from bentpipe.testbed.agent.client_end import ClientEnd
+from bentpipe.testbed.agent.retries import Retries
 from bentpipe.testbed.agent.server_end import Ports, ServerEnd
 from bentpipe.testbed.agent.session import Message, RefusedError
+from bentpipe.testbed.agent.standby import Standbys
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.agent.surroundings import RunPlan
 from bentpipe.testbed.agent.waiting import wait_at_most
@@ -18,6 +20,7 @@ from bentpipe.testbed.schemas.desired import Desired
 from bentpipe.testbed.schemas.identifiers import derived_id
 
 if TYPE_CHECKING:
+    from bentpipe.testbed.agent.standby import Standby
     from bentpipe.testbed.agent.surroundings import Surroundings
     from bentpipe.testbed.schemas.desired import ArmedTrigger, Assignment
 
@@ -40,10 +43,14 @@ class Executor:
         self._ports = Ports(around.ports)
         self._changed = asyncio.Event()
         self._stopping = False
+        self.retries = Retries(around)
+        self.standbys = Standbys(around, self._holds_standby)
+        self.standbys.follow(self.wanted)
 
     def recover(self) -> None:
         """Report runs that a kill interrupted: their programs are gone, and what they wrote with them."""
         around = self._around
+        shutil.rmtree(around.folder / "work", ignore_errors=True)
         waiting = {(result.run, result.end) for result in around.spool.waiting()}
         for run in around.store.runs():
             if run.has_ended:
@@ -69,6 +76,7 @@ class Executor:
                 client.cancel("it was canceled" if fence is None else "it was assigned anew")
             elif plan.cause == "trigger" and plan.plan not in plans:
                 client.cancel("its trigger was disarmed")
+        self.standbys.follow(wanted)
         self._changed.set()
 
     def cancel_stale(self, runs: tuple[str, ...]) -> None:
@@ -119,6 +127,7 @@ class Executor:
                 assignment = decision.assignment
                 is_late = now_ms > assignment.latest_start_at_ms
                 self._begin(RunPlan.of(assignment, wanted.works[assignment.work], is_late=is_late))
+        self._retry(wanted, now_ms)
         change_ms = next_change_ms(wanted, self._known, now_ms)
         return IDLE_S if change_ms is None else min(IDLE_S, max(0.05, (change_ms - now_ms) / 1e3))
 
@@ -135,9 +144,9 @@ class Executor:
             )
         )
 
-    def _begin(self, plan: RunPlan) -> None:
+    def _begin(self, plan: RunPlan, standby: Standby | None = None) -> None:
         self._known.add((plan.run, plan.end))
-        end = ClientEnd(plan, self._around)
+        end = ClientEnd(plan, self._around, standby)
         self._clients[plan.run] = end
         task = asyncio.create_task(self._client(end))
         self._tasks.add(task)
@@ -149,11 +158,25 @@ class Executor:
         finally:
             self._clients.pop(end.plan.run, None)
             self._changed.set()
+            self.standbys.look()
+
+    def _holds_standby(self, plan: RunPlan) -> bool:
+        """Return whether a run is under way that a standby is not prepared beside: one of its plan, or an exclusive."""
+        ends = [each.plan for each in self._clients.values()]
+        return any(each.plan == plan.plan or each.work.booking_class == "exclusive" for each in ends)
 
     # Triggers.
 
     def fire(self, trigger: ArmedTrigger, window_end_at_ms: int, values: dict[str, float]) -> str | None:
         """Start the run of a firing; return its id, or None: the firing says why not."""
+        with self._around.store.together():
+            plan = self._fire(trigger, window_end_at_ms, values)
+        if plan is None:
+            return None
+        self._begin(plan, self.standbys.take(trigger))
+        return plan.run
+
+    def _fire(self, trigger: ArmedTrigger, window_end_at_ms: int, values: dict[str, float]) -> RunPlan | None:
         around, wanted = self._around, self.wanted
         firing = derived_id("firing", trigger.trigger, around.node, window_end_at_ms)
         reason = self._why_not(trigger, window_end_at_ms)
@@ -170,7 +193,6 @@ class Executor:
         )
         if run is None or wanted is None:
             return None
-        now_ms = round(around.clock.now_ms())
         around.report(
             RunEvent(
                 run=run,
@@ -179,25 +201,22 @@ class Executor:
                 cause="trigger",
                 firing=firing,
                 due_at_ms=window_end_at_ms,
-                start_at_ms=now_ms,
+                start_at_ms=round(around.clock.now_ms()),
             )
         )
-        self._begin(
-            RunPlan(
-                run=run,
-                plan=trigger.plan,
-                end="client",
-                fence=trigger.fence,
-                attempt=1,
-                work=wanted.works[trigger.work],
-                due_at_ms=window_end_at_ms,
-                start_at_ms=0,
-                latest_start_at_ms=0,
-                peer=trigger.peer,
-                cause="trigger",
-            )
+        return RunPlan(
+            run=run,
+            plan=trigger.plan,
+            end="client",
+            fence=trigger.fence,
+            attempt=1,
+            work=wanted.works[trigger.work],
+            due_at_ms=window_end_at_ms,
+            start_at_ms=0,
+            latest_start_at_ms=0,
+            peer=trigger.peer,
+            cause="trigger",
         )
-        return run
 
     def _why_not(self, trigger: ArmedTrigger, window_end_at_ms: int) -> str:
         around, wanted = self._around, self.wanted
@@ -234,37 +253,39 @@ class Executor:
             return booked
         return "" if around.store.add_firing(trigger.plan, window_end_at_ms) else "the window fired already"
 
-    def retry(self, plan: RunPlan) -> None:
-        """Run a preempted run again, at once: the orchestrator cannot be asked, and the node acts alone."""
-        around, wanted = self._around, self.wanted
-        if wanted is None or self._stopping or plan.work.booking_class == "exclusive":
+    def retry(self, preempted: RunPlan) -> None:
+        """Keep the next attempt of a preempted run: the node starts it if it is alone, in the first free slot."""
+        wanted = self.wanted
+        if wanted is None or preempted.work.booking_class == "exclusive":
             return
-        now_ms = round(around.clock.now_ms())
-        busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
-        if busy is not None or hold(wanted, plan.work, now_ms, self._known) is not None:
-            return
-        again = replace(
-            plan,
-            run=derived_id("retry", plan.run),
-            attempt=plan.attempt + 1,
-            start_at_ms=0,
-            latest_start_at_ms=0,
-            cause="retry",
-        )
-        if (again.run, "client") in self._known:
-            return
-        around.report(
-            RunEvent(
-                run=again.run,
-                plan=again.plan,
-                fence=again.fence,
+        until = [each.until_at_ms for each in wanted.triggers if each.plan == preempted.plan]
+        self.retries.keep(preempted, min([wanted.until_at_ms, *until]))
+        self._changed.set()
+
+    def _retry(self, wanted: Desired, now_ms: float) -> None:
+        """Begin the attempts that wait, if the node is alone and has a free slot."""
+        around = self._around
+        known = {run for run, end in self._known if end == "client"}
+        self.retries.tidy(known | {each.run for each in wanted.assignments}, list(self._clients))
+        for retry in self.retries.waiting:
+            plan = retry.plan
+            busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
+            is_free = busy is None and retry.preempted not in self._clients and around.household.why_not() is None
+            if not around.is_alone() or not is_free or hold(wanted, plan.work, now_ms, self._known) is not None:
+                continue
+            event = RunEvent(
+                run=plan.run,
+                plan=plan.plan,
+                fence=plan.fence,
                 cause="retry",
-                attempt=again.attempt,
-                due_at_ms=again.due_at_ms,
-                start_at_ms=now_ms,
+                attempt=plan.attempt,
+                due_at_ms=plan.due_at_ms,
+                start_at_ms=round(now_ms),
             )
-        )
-        self._begin(again)
+            with around.store.together():
+                self.retries.drop(plan.run)
+                around.report(event)
+            self._begin(plan)
 
     def client(self, run: str) -> ClientEnd | None:
         """Return a client's end that is under way."""
@@ -331,6 +352,7 @@ class Executor:
         self._stopping = True
         for client in self._clients.values():
             client.cancel(reason)
+        await self.standbys.stop()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=15)
 

@@ -27,7 +27,6 @@ class ScavengerMode:
     Args:
         levels: The host's levels.
         executor: Whose runs yield.
-        is_alone: Whether the orchestrator cannot be asked for another time.
         on_change: Called when the state changes, and with a line that people should see.
     """
 
@@ -35,12 +34,11 @@ class ScavengerMode:
         self,
         levels: ScavengerLevels,
         executor: Callable[[], Executor],
-        is_alone: Callable[[], bool],
         on_change: Callable[[str], object],
     ) -> None:
         """Begin without runs."""
         self.scavenger = Scavenger(levels, self, clock=lambda: asyncio.get_running_loop().time())
-        self._executor, self._is_alone, self._on_change = executor, is_alone, on_change
+        self._executor, self._on_change = executor, on_change
         self._plans: dict[str, RunPlan] = {}
         self._own: dict[str, tuple[int, int]] = {}
         self._ended_bytes = (0, 0)
@@ -65,6 +63,7 @@ class ScavengerMode:
                 first_id=f"{plan.plan}/{plan.due_at_ms}",
                 max_preemptions=rule.max_preemptions,
                 is_rescheduled=rule.mode == "reschedule",
+                preemptions=plan.attempt - 1,
             )
         )
 
@@ -73,6 +72,8 @@ class ScavengerMode:
         up, down = self._own.pop(plan.run, (0, 0))
         self._ended_bytes = (self._ended_bytes[0] + up, self._ended_bytes[1] + down)
         await self.scavenger.ended(plan.run)
+        if any(run.id == plan.run for run in self.scavenger.yielding.waiting):
+            self._executor().retry(plan)
 
     async def dish_sample(self, values: Mapping[str, float]) -> None:
         """Take a reading of the terminal: a fresh one of both rates."""
@@ -131,9 +132,7 @@ class ScavengerMode:
 
     async def reschedule(self, run: ScavengedRun) -> None:
         """Let it run once more: the orchestrator books it, or the node does without the orchestrator."""
-        plan = self._plans.pop(run.id, None)
-        if plan is not None and self._is_alone():
-            self._executor().retry(plan)
+        self._plans.pop(run.id, None)
         self._on_change(f"run {run.id[:12]} may run again: the link is quiet")
 
     async def report(self, run: ScavengedRun, reason: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.builtins.registry import BUILTINS
-from bentpipe.testbed.builtins.request import FILE, BuiltinRequest
+from bentpipe.testbed.builtins.request import FILE, GATE, BuiltinRequest, BuiltinStart
 from bentpipe.testbed.runners.request import Emulated, KernelSetting, Limits, RunRequest, Uplink
 
 if TYPE_CHECKING:
@@ -30,16 +30,26 @@ def make_request(
     policy: HostPolicy,
     folder: Path,
     *,
+    run_id: str = "",
     ports: dict[str, int],
     profile: Path | None,
 ) -> RunRequest:
-    """Return the request for a client's end."""
+    """Return the request for a client's end.
+
+    Args:
+        plan: The run; of a standby: one that has not its id and times yet.
+        around: The node.
+        policy: The host's policy.
+        folder: Folder of the run.
+        run_id: Id of the processes; empty: the run's.
+        ports: Ports of the server; a built-in experiment gets them by `start_message`.
+        profile: File of the Profile; None: the uplink.
+    """
     work = plan.work
     network: Uplink | Emulated
-    server: str | None = None
+    server = server_name(plan)
     if profile is not None:
         ports = emulated_ports(plan)
-        server = EMULATED_SERVER if ports else None
         command = _emulated_server(plan, ports)
         network = Emulated(
             profile=profile,
@@ -50,8 +60,6 @@ def make_request(
         )
     else:
         network = Uplink(nameservers=around.nameservers)
-        if plan.peer is not None and plan.peer.address is not None:
-            server = plan.peer.address.rpartition(":")[0].strip("[]")
     program = work.program
     inputs: dict[str, Path] = {}
     environment = dict(program.env)
@@ -68,10 +76,11 @@ def make_request(
             environment["BENTPIPE_SERVER"] = server
     arguments = program.arguments
     return RunRequest(
-        run_id=plan.run,
+        run_id=run_id or plan.run,
         label=around.label,
         output=folder / "out",
         command=command_line,
+        gate=None if program.builtin is None else GATE,
         image=program.image,
         environment=environment,
         inputs=inputs,
@@ -81,6 +90,23 @@ def make_request(
         raw_sockets=arguments is not None and "CAP_NET_RAW" in arguments.capabilities,
         settings=kernel_settings(work.kernel),
     )
+
+
+def server_name(plan: RunPlan) -> str | None:
+    """Return the name or address of the server, as the run's program reaches it; None: there is none."""
+    if plan.work.profile_sha256 is not None:
+        return EMULATED_SERVER if emulated_ports(plan) else None
+    if plan.peer is None or plan.peer.address is None:
+        return None
+    return plan.peer.address.rpartition(":")[0].strip("[]")
+
+
+def start_message(plan: RunPlan, ports: dict[str, int]) -> bytes:
+    """Return what the program of a built-in experiment reads at its gate; nothing for others."""
+    if plan.work.program.builtin is None:
+        return b""
+    ports = ports if plan.work.profile_sha256 is None else emulated_ports(plan)
+    return BuiltinStart(server=server_name(plan), ports=ports).model_dump_json().encode()
 
 
 def emulated_ports(plan: RunPlan) -> dict[str, int]:

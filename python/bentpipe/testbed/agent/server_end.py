@@ -97,6 +97,13 @@ class ServerEnd:
 
     async def end(self, reason: str) -> None:
         """End the programs, and put the result into the spool."""
+        try:
+            await self._end(reason)
+        finally:
+            self._pool.give_back(self._ports)
+            self._on_end(self.plan.run)
+
+    async def _end(self, reason: str) -> None:
         state: Literal["done", "failed", "preempted", "missed"] = "done"
         if self._began_at_ms is None:
             state = "missed"
@@ -113,7 +120,6 @@ class ServerEnd:
                 await self._prepared.remove()
         if self._watch is not None:
             self._watch.cancel()
-        self._pool.give_back(self._ports)
         results = None
         try:
             if self._began_at_ms is not None:
@@ -126,7 +132,6 @@ class ServerEnd:
             self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, None)
         self._enter(state, reason)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self._on_end(self.plan.run)
 
     def _results(self, state: str, reason: str, used: tuple[int, int]) -> Path:
         around, plan = self._around, self.plan

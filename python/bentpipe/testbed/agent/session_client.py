@@ -13,6 +13,8 @@ from bentpipe.testbed.agent.session import BEAT_S, Kind, Message, RefusedError, 
 if TYPE_CHECKING:
     from bentpipe.testbed.schemas.desired import Peer
 
+HOLD_S = 10.0
+"""Time between two messages to a server that waits for the start [s]."""
 RESEND_S = 0.25
 """Time between two repetitions of an unanswered message [s]."""
 
@@ -36,6 +38,8 @@ class ClientSession(asyncio.DatagramProtocol):
         self._answers: asyncio.Queue[Message] = asyncio.Queue(maxsize=100)
         self._transport: asyncio.DatagramTransport | None = None
         self._beats: asyncio.Task[None] | None = None
+        self._is_silent = False
+        self._held_s = 0.0
         self.ended = asyncio.Event()
         self.why_ended = ""
 
@@ -91,10 +95,20 @@ class ClientSession(asyncio.DatagramProtocol):
         answer = await self._ask("hello", ("ready", "busy", "refused"), timeout_s)
         if answer.kind != "ready":
             raise RefusedError(answer.reason or "the server node is busy", answer.until_at_ms)
+        self._held_s = loop.time()
         return answer.ports
 
+    def hold(self) -> None:
+        """Let the server wait on for the start; to be called every few seconds."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._held_s >= HOLD_S:
+            self._held_s = now_s
+            self._send("hello")
+
     async def begin(self) -> None:
-        """Tell the server that traffic starts, and send beats from now on."""
+        """Tell the server that traffic starts, and send beats from now on; nothing after `silence`."""
+        if self._is_silent:
+            return
         self._send("start")
         self._beats = asyncio.create_task(self._beat())
 
@@ -105,6 +119,7 @@ class ClientSession(asyncio.DatagramProtocol):
 
     def silence(self) -> None:
         """Send no more beats: the server ends its program by itself."""
+        self._is_silent = True
         if self._beats is not None:
             self._beats.cancel()
             self._beats = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast
@@ -14,6 +15,7 @@ from bentpipe.testbed.agent.waiting import wait_at_most
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LOG = logging.getLogger("bentpipe.agent")
 READY_S = 60.0
 """How long a server waits, ready, for ``start`` [s]."""
 MOST_SESSIONS = 256
@@ -86,8 +88,8 @@ class SessionServer(asyncio.DatagramProtocol):
         session.newest, session.address, session.last_s = message.number, addr, asyncio.get_running_loop().time()
         if message.kind == "hello":
             self._answer_hello(session, message)
-        elif message.kind == "start" and not session.began:
-            session.began = True
+        elif message.kind in ("start", "beat") and session.ports is not None and not session.began:
+            session.began = True  # a beat says it too: the start may have been lost
             session.server_run.began()
         elif message.kind == "bye":
             session.why = message.reason
@@ -123,8 +125,12 @@ class SessionServer(asyncio.DatagramProtocol):
                 session.ports = await session.server_run.prepare()
             except RefusedError as error:
                 session.refused = error
+            except Exception as error:  # a defect: the client is told, and the port and the lane are given back
+                LOG.exception("the server's end of run %s failed", session.run)
+                session.refused = RefusedError(f"the server node: {type(error).__name__}: {error}"[:300])
             self._answer_hello(session, hello)
             reason = await self._until_silent(session) if session.refused is None else session.refused.reason
+            session.ports, session.refused = None, session.refused or RefusedError("the run has ended here")
             await session.server_run.end(reason)
             self._send("ended", hello, session.key, session.address, reason=reason)
             end_s = loop.time() + 2.0

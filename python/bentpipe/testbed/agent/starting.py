@@ -170,7 +170,6 @@ async def _run(
             scavenger = ScavengerMode(
                 policy.scavenger,
                 executor=lambda: agent.executor,
-                is_alone=lambda: agent.is_alone,
                 on_change=agent.household_changed,
             )
             agent.around.household = scavenger

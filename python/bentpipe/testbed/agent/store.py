@@ -5,6 +5,7 @@ One connection, ``synchronous=FULL``: what a method wrote is on the disk when it
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from bentpipe.testbed.schemas.desired import Desired
 from bentpipe.testbed.schemas.states import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 VERSION = 1
@@ -33,6 +35,8 @@ CREATE TABLE IF NOT EXISTS traffic (minute INTEGER NOT NULL, plan TEXT NOT NULL,
     PRIMARY KEY (minute, plan)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS firings (
     trigger TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (trigger, at_ms)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS retries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, record TEXT NOT NULL);
 """
 KEPT_MS = 40 * 86_400_000
 """How long ended runs and counts are kept [ms]: longer than the longest budget's period."""
@@ -84,6 +88,19 @@ class AgentStore:
     def close(self) -> None:
         """Close it."""
         self._db.close()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Write everything in the block at once: one wait for the disk instead of several. No `await` in it."""
+        self._write("BEGIN IMMEDIATE")
+        sequence = dict(self._next_seq)
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            self._next_seq = sequence
+            raise
+        self._write("COMMIT")
 
     def _write(self, statement: str, *values: object) -> int:
         try:
@@ -186,6 +203,20 @@ class AgentStore:
         """Return the number of a trigger's firings that started a run."""
         row = self._db.execute("SELECT count(*) FROM firings WHERE trigger = ?", (trigger,)).fetchone()
         return int(row[0])
+
+    # Further attempts of preempted runs.
+
+    def add_retry(self, run: str, record: str) -> None:
+        """Keep an attempt that waits."""
+        self._write("INSERT OR REPLACE INTO retries (run, record) VALUES (?, ?)", run, record)
+
+    def retries(self) -> list[tuple[str, str]]:
+        """Return the attempts that wait, oldest first."""
+        return [(run, text) for run, text in self._db.execute("SELECT run, record FROM retries ORDER BY number")]
+
+    def drop_retry(self, run: str) -> None:
+        """Forget an attempt."""
+        self._write("DELETE FROM retries WHERE run = ?", run)
 
     def tidy(self, now_ms: float) -> None:
         """Forget what is older than any budget."""

@@ -115,6 +115,8 @@ class Surroundings:
     """File of a Profile, by hash; fetched if it is missing."""
     household: Household = field(default_factory=NoHousehold)
     terminal: Terminal | None = None
+    is_alone: Callable[[], bool] = lambda: False
+    """Whether the orchestrator cannot be asked."""
     ports: range = range(8800, 8900)
     """Ports of a server node's programs."""
     nameservers: tuple[str, ...] = ("1.1.1.1", "8.8.8.8")

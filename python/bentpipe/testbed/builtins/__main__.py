@@ -17,6 +17,8 @@ def main() -> int:
         context = Context.of_environment()
         name = context.request.builtin
         arguments = check_arguments(name, context.request.args)
+        BUILTINS[name].load()
+        context.wait()
         BUILTINS[name].client(arguments, context)
     except BentpipeError as error:
         print(f"bentpipe: {error}", file=sys.stderr)

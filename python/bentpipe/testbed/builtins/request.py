@@ -1,4 +1,4 @@
-"""What a built-in experiment is asked to do."""
+"""What a built-in experiment is asked to do: its work, and, when it starts, its server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from bentpipe.errors import UserError
 from bentpipe.records import Record
 
 FILE = "request.json"
+GATE = "gate"
+"""Pipe among the inputs, from which the program reads a `BuiltinStart` when it is loaded; without one it starts."""
 
 
 class BuiltinRequest(Record):
@@ -22,6 +25,15 @@ class BuiltinRequest(Record):
     """Arguments."""
     site: str
     """Name of the node."""
+    server: str | None = None
+    """Name or address of the server; null: there is none."""
+    ports: dict[str, int] = Field(default_factory=dict)
+    """Ports of the server's programs."""
+
+
+class BuiltinStart(Record):
+    """What is known only when the run starts: it replaces the request's."""
+
     server: str | None = None
     """Name or address of the server; null: there is none."""
     ports: dict[str, int] = Field(default_factory=dict)
@@ -48,3 +60,18 @@ class Context:
         """Return that of this process: ``BENTPIPE_INPUTS`` and ``BENTPIPE_OUTPUT``."""
         inputs, output = Path(os.environ["BENTPIPE_INPUTS"]), Path(os.environ["BENTPIPE_OUTPUT"])
         return cls(BuiltinRequest.model_validate_json((inputs / FILE).read_bytes()), output)
+
+    def wait(self) -> None:
+        """Wait at the gate, if there is one.
+
+        Raises:
+            UserError: The agent closed it without a start.
+        """
+        gate = Path(os.environ["BENTPIPE_INPUTS"], GATE)
+        if not gate.exists():
+            return
+        try:
+            start = BuiltinStart.model_validate_json(gate.read_bytes())
+        except ValidationError:
+            raise UserError("closed", where="gate", expected="the agent's start") from None
+        self.request = self.request.replace(server=start.server, ports=start.ports)

@@ -1,7 +1,8 @@
 """The interface of all runners.
 
 ``prepare`` makes the namespace and loads the program, which then waits at a gate; ``start`` opens the gate. So a
-trigger needs milliseconds, not the time of a container's start.
+trigger needs milliseconds, not the time of a container's start. The gate is before the program is executed, or, for a
+request with a `gate`, in the program: it then has started, and reads at the gate what it was not told before.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class PreparedRun(Protocol):
     settings: list[dict[str, object]]
     """Outcome of each kernel setting, in the order of the request."""
 
-    async def start(self) -> None:
-        """Open the gate."""
+    async def start(self, message: bytes = b"") -> None:
+        """Open the gate; `message` is for the program of a request with a `gate`. Limits of time count from here."""
 
     async def link_down(self) -> None:
         """Take the run's interface down. It never comes up again."""
@@ -76,7 +77,7 @@ class PreparedRun(Protocol):
         """Send SIGTERM to all processes, and SIGKILL `grace_s` later; return when they are gone."""
 
     async def wait(self) -> ExitReport:
-        """Wait for the end."""
+        """Wait for the end. May be called before `start`."""
 
     def traffic(self) -> Traffic:
         """Return the counters; after the end, the last ones. Takes tens of microseconds."""

@@ -45,20 +45,22 @@ class ContainerRun:
         self._kill_at: float | None = None
         self._watcher: asyncio.Task[ExitReport] | None = None
         self._last = Traffic(0, 0, 0, 0)
+        self._began = asyncio.Event()
         self._removed = False
         self._lock = asyncio.Lock()
 
-    async def start(self) -> None:
+    async def start(self, message: bytes = b"") -> None:
         """Start the container. Raises `RunnerError` if the daemon cannot, for example for want of the program."""
         if self._watcher is not None:
             return
         try:
             await asyncio.to_thread(self.container.start)
         except Exception as error:
-            message = " ".join(str(getattr(error, "explanation", None) or error).split())[:300]
-            raise RunnerError(f"{self.run_id}: {message}") from error
+            reason = " ".join(str(getattr(error, "explanation", None) or error).split())[:300]
+            raise RunnerError(f"{self.run_id}: {reason}") from error
         self._started_at = time.monotonic()
         self._watcher = asyncio.create_task(self._watch())
+        self._began.set()
 
     async def _watch(self) -> ExitReport:
         limits = self._request.limits
@@ -138,6 +140,7 @@ class ContainerRun:
 
     async def wait(self) -> ExitReport:
         """Wait for the end."""
+        await self._began.wait()
         assert self._watcher is not None
         return await asyncio.shield(self._watcher)
 

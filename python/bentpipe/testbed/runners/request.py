@@ -143,6 +143,10 @@ class RunRequest(Record):
     inputs: Annotated[dict[str, Path], AfterValidator(_inputs)] = Field(default={})
     """Read-only files, by their name inside."""
 
+    gate: Annotated[Text, Field(pattern=_INPUT.pattern)] | None = None
+    """Name, among the inputs, of a pipe that the program reads when it is loaded: the gate is there, and
+    `PreparedRun.start` writes its message into it. None: the program is not executed before the gate opens."""
+
     limits: Limits = Limits()
     network: Annotated[Uplink | Emulated, Field(discriminator="kind")] = Uplink()
     allowed: Items[Annotated[str, AfterValidator(_prefix)]] = ()
@@ -161,5 +165,9 @@ class RunRequest(Record):
             raise UserError("an image", where="image", expected="a command", hint="the docker runner")
         if not takes_image and not self.command:
             raise UserError("no program", where="command", expected="a program and its arguments")
+        if takes_image and self.gate is not None:
+            raise UserError("a gate in the program", where="gate", expected="none, with an image")
+        if self.gate is not None and self.gate in self.inputs:
+            raise UserError(repr(self.gate), where="gate", expected="a name that no input has")
         if any("\0" in word for word in self.command):
             raise UserError("a zero byte", where="command", expected="text")

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from bentpipe.testbed.runners.request import RunRequest
     from bentpipe.testbed.runners.settings import Settings
 
+PROGRAM_GATE = "program-gate"
+"""Pipe in the run's folder at which a loaded program waits."""
+
+LOOK_S = 0.01
+"""Time between two looks whether the program has come to its gate [s]."""
+
 KILL_S = 5.0
 """Time that processes have to vanish after SIGKILL before the agent kills their parents too [s]."""
 
@@ -112,11 +118,31 @@ class SandboxedRun:
                 reason = "killed: memory"
         return ExitReport(code, cast("Reason", reason), peak, refused)
 
-    async def start(self) -> None:
+    async def load(self) -> None:
+        """Let a program with a gate of its own start, and wait until it has come to that gate.
+
+        Raises:
+            RunnerError: It ended before.
+        """
+        assert self.gate is not None
+        assert self._listener is not None
+        os.write(self.gate, b"\n")
+        os.close(self.gate)
+        self.gate = None
+        while self.gate is None:
+            if self._listener.done():
+                report = self._listener.result()
+                raise RunnerError(f"{self.run_id}: the program ended before its gate: {report.reason} ({report.code})")
+            with contextlib.suppress(OSError):  # nobody reads yet
+                self.gate = os.open(self.folder / PROGRAM_GATE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            await asyncio.sleep(LOOK_S)
+
+    async def start(self, message: bytes = b"") -> None:
         """Open the gate."""
         if self.gate is None:
             return
-        os.write(self.gate, b"\n")
+        with contextlib.suppress(BrokenPipeError):  # the program has ended: `wait` says so
+            os.write(self.gate, message if self._request.gate is not None else b"\n")
         assert self.channel is not None
         self.channel.send("started")
         os.close(self.gate)

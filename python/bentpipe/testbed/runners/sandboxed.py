@@ -18,7 +18,7 @@ from bentpipe.testbed.runners.channel import Channel
 from bentpipe.testbed.runners.inside.spec import Order
 from bentpipe.testbed.runners.names import agent_tag, run_name
 from bentpipe.testbed.runners.request import Limits, RunRequest
-from bentpipe.testbed.runners.run import SandboxedRun
+from bentpipe.testbed.runners.run import PROGRAM_GATE, SandboxedRun
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -125,6 +125,9 @@ class SandboxedRunner:
         path.write_text(order.to_json(), encoding="utf-8")
         os.mkfifo(run.folder / "gate", 0o600)
         run.gate = os.open(run.folder / "gate", os.O_RDWR | os.O_CLOEXEC)
+        if request.gate is not None:
+            os.mkfifo(run.folder / PROGRAM_GATE)
+            (run.folder / PROGRAM_GATE).chmod(0o644)  # the program's user reads it
         run.channel = Channel(run.folder)
         root = str(Path(__file__).parents[3])
         code = f"import sys; sys.path.append({root!r}); from bentpipe.testbed.runners.inside.main import main; main()"
@@ -139,6 +142,8 @@ class SandboxedRunner:
             await asyncio.to_thread(uplink.cap_rates, run.name, request)
         if self._settings is not None and run.network is not None:
             run.settings = await self._settings.apply(run.name, run.network, request.settings)
+        if request.gate is not None:
+            await run.load()
 
     def _order(self, request: RunRequest, run: SandboxedRun, network: int | None) -> Order:
         limits = request.limits
@@ -147,12 +152,15 @@ class SandboxedRunner:
         bubblewrap = self._bubblewrap()
         inside = "/output" if bubblewrap else "/tmp/output"
         inputs = "/inputs" if bubblewrap else "/tmp/inputs"
+        files = dict(request.inputs)
+        if request.gate is not None:
+            files[request.gate] = run.folder / PROGRAM_GATE
         return Order(
             folder=str(run.folder),
             command=list(request.command),
             environment=surroundings.environment(request, inside, inputs),
             output=str(output),
-            inputs={name: str(file.absolute()) for name, file in request.inputs.items()},
+            inputs={name: str(file.absolute()) for name, file in files.items()},
             network=network,
             resolv_conf=surroundings.write_resolv_conf(request, run.folder),
             bubblewrap=bubblewrap,

@@ -42,12 +42,14 @@ class ScavengedRun:
         first_id: Id of its first attempt; preemptions are counted by that.
         max_preemptions: Preemptions after which it is not tried again.
         is_rescheduled: Whether it is tried again at all.
+        preemptions: Preemptions of its earlier attempts, also those before this agent began.
     """
 
     id: str
     first_id: str
     max_preemptions: int = 5
     is_rescheduled: bool = True
+    preemptions: int = 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Yielding:
         if ending is None:
             return []
         run = ending.run
-        count = self._preemptions[run.first_id] = self.preemptions(run.first_id) + 1
+        count = self._preemptions[run.first_id] = max(self.preemptions(run.first_id), run.preemptions) + 1
         if not run.is_rescheduled:
             return [Action("report", run, f"preempted: {ending.reason}")]
         if count >= run.max_preemptions:

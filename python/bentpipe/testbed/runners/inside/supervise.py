@@ -24,6 +24,9 @@ from bentpipe.testbed.runners.inside.usage import folder_bytes, tree_usage
 if TYPE_CHECKING:
     from bentpipe.testbed.runners.inside.spec import Order
 
+WAITING_TICK_S: Final = 1.0
+"""The same while the program waits at its gate [s], which may be for days."""
+
 TICK_S: Final = 0.05
 """Interval at which limits are checked [s]. Chosen here: a program that writes 1 GB/s exceeds its limit by 50 MB."""
 
@@ -77,7 +80,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while self._status is None:
-            readable, _, _ = select.select([self._control, woken], [], [], TICK_S)
+            readable, _, _ = select.select([self._control, woken], [], [], self._tick_s())
             if woken in readable:
                 woken.recv(4096)
             self._reap()
@@ -87,6 +90,10 @@ class Supervisor:
             if self._status is None:
                 self._check_limits()
         self._report()
+
+    def _tick_s(self) -> float:
+        is_waiting = self._started_at is None and self._kill_at is None
+        return WAITING_TICK_S if is_waiting else TICK_S
 
     def _wait_until_ready(self, ready: int) -> bool:
         readable, _, _ = select.select([ready, self._control.fileno()], [], [], READY_S)
