@@ -11,6 +11,7 @@ from bentpipe.testbed.orchestrator.services.idempotency import forget_old
 from bentpipe.testbed.orchestrator.services.planner import plan_turn
 from bentpipe.testbed.orchestrator.services.retries import retry_turn
 from bentpipe.testbed.orchestrator.services.silence import silence_turn
+from bentpipe.testbed.orchestrator.services.uploads import Uploads
 from bentpipe.testbed.orchestrator.wakeups import POLL_S, listen
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def workers(
         every(POLL_S, lambda: end_those_done(orchestrator)),
         every(POLL_S, telemetry.end_looks),
         every(3600.0, lambda: forget_old(orchestrator)),
+        every(3600.0, Uploads(orchestrator).forget_old),
     ]
     if not orchestrator.database.is_sqlite:
         tasks.append(hear_others(orchestrator))

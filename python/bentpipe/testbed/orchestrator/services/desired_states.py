@@ -56,10 +56,11 @@ async def build(transaction: Transaction, node: str) -> Desired:
     row = await transaction.first(select(NodeRow.version, NodeRow.settings, NodeRow.name).where(NodeRow.id == node))
     if row is None:
         raise NotFoundError("the node is unknown")
-    names = {each.id: each for each in await transaction.rows(select(NodeRow.id, NodeRow.name, NodeRow.report))}
     works: dict[str, Work] = {}
-    assignments = await _assignments(transaction, node, names, works)
-    triggers, grants = await _armed(transaction, node, names, works)
+    planned, armed = await _planned_rows(transaction, node), await _armed_rows(transaction, node)
+    names = await _names(transaction, [*planned, *armed])
+    assignments = _assignments(planned, names, works)
+    triggers, grants = _armed(armed, node, names, works)
     images = sorted({work.program.image for work in works.values() if work.program.image is not None})
     if images:
         approved = select(ImageRow.reference).where(ImageRow.reference.in_(images), ImageRow.state == "refused")
@@ -88,9 +89,17 @@ def _peer(end: str, row: Any, names: dict[str, Any]) -> Peer | None:  # noqa: AN
     return Peer(node=other.name, address=address, key=row.key)
 
 
-async def _assignments(
-    transaction: Transaction, node: str, names: dict[str, Any], works: dict[str, Work]
-) -> Sequence[Assignment]:
+async def _names(transaction: Transaction, rows: Sequence[Any]) -> dict[str, Any]:
+    """Return the nodes at both ends of these rows, by id."""
+    nodes = sorted({node for row in rows for node in (row.node_id, row.server_id) if node is not None})
+    known: dict[str, Any] = {}
+    for first in range(0, len(nodes), 500):
+        statement = select(NodeRow.id, NodeRow.name, NodeRow.report).where(NodeRow.id.in_(nodes[first : first + 500]))
+        known.update({row.id: row for row in await transaction.rows(statement)})
+    return known
+
+
+async def _planned_rows(transaction: Transaction, node: str) -> Sequence[Any]:
     now_ms = transaction.now_ms
     statement = (
         select(
@@ -121,8 +130,12 @@ async def _assignments(
         )
         .order_by(RunRow.start_at_ms)
     )
+    return await transaction.rows(statement)
+
+
+def _assignments(rows: Sequence[Any], names: dict[str, Any], works: dict[str, Work]) -> Sequence[Assignment]:
     assignments = []
-    for row in await transaction.rows(statement):
+    for row in rows:
         if row.work_hash not in works:
             works[row.work_hash] = Work.model_validate(row.work)
         assignments.append(
@@ -142,9 +155,7 @@ async def _assignments(
     return assignments
 
 
-async def _armed(
-    transaction: Transaction, node: str, names: dict[str, Any], works: dict[str, Work]
-) -> tuple[list[ArmedTrigger], list[SessionGrant]]:
+async def _armed_rows(transaction: Transaction, node: str) -> Sequence[Any]:
     statement = (
         select(
             *PlanRow.__table__.c,
@@ -164,8 +175,14 @@ async def _armed(
         )
         .order_by(PlanRow.id)
     )
+    return await transaction.rows(statement)
+
+
+def _armed(
+    rows: Sequence[Any], node: str, names: dict[str, Any], works: dict[str, Work]
+) -> tuple[list[ArmedTrigger], list[SessionGrant]]:
     triggers, grants = [], []
-    for row in await transaction.rows(statement):
+    for row in rows:
         is_client = row.node_id == node
         if is_client and row.trigger is None:
             continue

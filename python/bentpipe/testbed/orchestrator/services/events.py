@@ -101,6 +101,8 @@ async def _take(transaction: Transaction, node: str, boot_id: str, event: Event,
             stale.add(body.run)
     elif isinstance(body, FiringEvent):
         await _take_firing(transaction, node, body)
+    if run is not None and not waits and not await _is_own(transaction, node, run):
+        run = None  # it stays in the node's own events, not in those of another's run
     transaction.events.append(
         {
             "node_id": node,
@@ -114,6 +116,12 @@ async def _take(transaction: Transaction, node: str, boot_id: str, event: Event,
             "body": body.to_dict(),
         }
     )
+
+
+async def _is_own(transaction: Transaction, node: str, run: str) -> bool:
+    """Return whether a node is an end of a run."""
+    statement = select(RunEndRow.run_id).where(RunEndRow.run_id == run, RunEndRow.node_id == node)
+    return await transaction.first(statement) is not None
 
 
 async def _end(transaction: Transaction, run: str, end: str) -> Any:  # noqa: ANN401 - a row
@@ -172,9 +180,10 @@ async def _apply_waiting(transaction: Transaction, run: str) -> None:
     for row in rows:
         await apply_state(transaction, row.node_id, StateEvent.model_validate(row.body), set())
     if rows:
-        await transaction.execute(
-            update(RunEventRow).where(RunEventRow.run_id == run, RunEventRow.waits).values(waits=False)
-        )
+        waiting = update(RunEventRow).where(RunEventRow.run_id == run, RunEventRow.waits)
+        ends = select(RunEndRow.node_id).where(RunEndRow.run_id == run)
+        await transaction.execute(waiting.where(RunEventRow.node_id.not_in(ends)).values(waits=False, run_id=None))
+        await transaction.execute(waiting.values(waits=False))
 
 
 async def _take_firing(transaction: Transaction, node: str, body: FiringEvent) -> None:

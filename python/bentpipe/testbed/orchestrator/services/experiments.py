@@ -71,6 +71,9 @@ async def submit(orchestrator: Orchestrator, caller: Caller, text: str) -> str:
         ConflictError: The caller has an active experiment of that name, or too many.
     """
     experiment = checked(text, orchestrator.clock())
+    async with orchestrator.read() as transaction:  # it takes long with many nodes
+        selection = await select_nodes(transaction, experiment)
+        work, work_hash = await make_work(transaction, experiment, caller.name)
     async with orchestrator.write() as transaction:
         active = await transaction.scalar(
             select(func.count())
@@ -91,8 +94,6 @@ async def submit(orchestrator: Orchestrator, caller: Caller, text: str) -> str:
                 f"an experiment named {experiment.name!r} is active; try another name, or cancel it",
                 code="name_taken",
             )
-        selection = await select_nodes(transaction, experiment)
-        work, work_hash = await make_work(transaction, experiment, caller.name)
         now_ms = transaction.now_ms
         experiment_id = new_id(now_ms)
         await _insert(

@@ -70,6 +70,9 @@ async def enrol(orchestrator: Orchestrator, request: EnrolRequest) -> EnrolAnswe
         UserError: A request that is damaged, or another name or role than the token is for.
     """
     secret = request.token.partition(".")[0]
+    async with orchestrator.read() as reading:  # before anything that takes time: anybody may call this
+        if await reading.scalar(select(JoinTokenRow.id).where(JoinTokenRow.hash == hash_of(secret))) is None:
+            raise UnauthenticatedError("the join token is unknown; expected a token of `bentpipe testbed token`")
     node = new_id(orchestrator.clock())
     signed = orchestrator.authority.sign_node(request.csr_pem, node, CERTIFICATE_DAYS)  # slow: outside of the lock
     async with orchestrator.write() as transaction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ from bentpipe.testbed.schemas.node import NodeReport
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from sqlalchemy import Select
+
     from bentpipe.testbed.orchestrator.context import Transaction
     from bentpipe.testbed.schemas.desired import End
-    from bentpipe.testbed.schemas.experiment import ServerSelection, TestbedExperiment
+    from bentpipe.testbed.schemas.experiment import TestbedExperiment
     from bentpipe.testbed.schemas.node import Place
 
 FIRST_REASONS = 5
@@ -58,24 +61,24 @@ async def select_nodes(transaction: Transaction, experiment: TestbedExperiment) 
     Raises:
         UserError: No node fits; the message says why the first ones do not.
     """
-    candidates = await _candidates(transaction, "client")
     wanted = experiment.nodes
+    considered = await _candidates(transaction, "client", names=wanted.names, tags=wanted.tags)
     if wanted.names:
-        known = {candidate.name: candidate for candidate in candidates}
+        present = {candidate.name for candidate in considered}
         for name in wanted.names:
-            if name not in known:
+            if name not in present:
+                known = [row.name for row in await transaction.rows(_named("client"))]
                 raise UserError(
                     f"no client node {name!r}{did_you_mean(name, known)}", where="nodes: names", code="unknown_name"
                 )
-        considered = [known[name] for name in dict.fromkeys(wanted.names)]
-    else:
-        considered = [each for each in candidates if set(wanted.tags) <= set(each.settings.tags)]
-        if not considered:
-            raise UserError(
-                f"no client node has the tags {', '.join(wanted.tags)}",
-                where="nodes: tags",
-                expected=f"tags of nodes, as {', '.join(_all_tags(candidates)) or 'none so far'}",
-            )
+    elif not considered:
+        tags = [row.settings.get("tags", ()) for row in await transaction.rows(_named("client"))]
+        known = sorted({tag for some in tags for tag in some})[:10]
+        raise UserError(
+            f"no client node has the tags {', '.join(wanted.tags)}",
+            where="nodes: tags",
+            expected=f"tags of nodes, as {', '.join(known) or 'none so far'}",
+        )
     is_approved = await _is_approved(transaction, experiment)
     fitting, verdicts = _divide(experiment, considered, is_approved)
     if not fitting:
@@ -105,7 +108,14 @@ def _reasons(verdicts: Sequence[NodeVerdict]) -> str:
     return f"no node fits ({'; '.join(texts)}{more})"
 
 
-async def _candidates(transaction: Transaction, role: str) -> list[Candidate]:
+def _named(role: str) -> Select[tuple[str, dict[str, Any]]]:
+    return select(NodeRow.name, NodeRow.settings).where(NodeRow.role == role, NodeRow.state == "active")
+
+
+async def _candidates(
+    transaction: Transaction, role: str, *, names: Sequence[str] = (), tags: Sequence[str] = ()
+) -> list[Candidate]:
+    """Return active nodes of a role: of these names, or with all of these tags."""
     column = PlanRow.node_id if role == "client" else PlanRow.server_id
     plans = (
         select(column.label("node"), func.count().label("plans"))
@@ -121,20 +131,17 @@ async def _candidates(transaction: Transaction, role: str) -> list[Candidate]:
         .where(NodeRow.role == role, NodeRow.state == "active")
         .order_by(NodeRow.name)
     )
-    return [
-        Candidate(
-            row.id,
-            row.name,
-            NodeReport.model_validate(row.report),
-            NodeSettings.model_validate(row.settings),
-            row.plans,
-        )
-        for row in await transaction.rows(statement)
-    ]
-
-
-def _all_tags(candidates: Sequence[Candidate]) -> list[str]:
-    return sorted({tag for candidate in candidates for tag in candidate.settings.tags})[:10]
+    if names:
+        statement = statement.where(NodeRow.name.in_(names))
+    candidates = []
+    for row in await transaction.rows(statement):
+        if not set(tags) <= set(row.settings.get("tags", ())):
+            continue
+        report, settings = NodeReport.model_validate(row.report), NodeSettings.model_validate(row.settings)
+        candidates.append(Candidate(row.id, row.name, report, settings, row.plans))
+        if len(candidates) % 100 == 0:
+            await asyncio.sleep(0)  # heartbeats of ten thousand nodes do not wait for this
+    return candidates
 
 
 async def _is_approved(transaction: Transaction, experiment: TestbedExperiment) -> bool:
@@ -218,7 +225,10 @@ async def _servers(
 ) -> dict[str, Candidate]:
     if not experiment.run.needs_server or experiment.server is None:
         return {}
-    considered = [each for each in await _candidates(transaction, "server") if _is_wanted(experiment.server, each)]
+    wish = experiment.server
+    considered = await _candidates(
+        transaction, "server", names=[] if wish.name is None else [wish.name], tags=wish.tags
+    )
     if not considered:
         wanted = experiment.server.to_dict()
         raise UserError(f"no server node fits {_wish(wanted)}", where="server", code="no_node")
@@ -235,12 +245,6 @@ async def _servers(
         )
         for client in clients
     }
-
-
-def _is_wanted(server: ServerSelection, candidate: Candidate) -> bool:
-    if server.name is not None and candidate.name != server.name:
-        return False
-    return set(server.tags) <= set(candidate.settings.tags)
 
 
 def _wish(wanted: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from bentpipe.testbed.schemas.agent_protocol import CommitRequest, CommittedFile
 
 
+FORGOTTEN_S = 14 * 86_400.0
+"""Age of parts that are removed [s]: agents keep results for two days without contact, and longer in their spool."""
+
+
 @dataclass
 class Uploads:
     """Results on their way from nodes to the store."""
@@ -60,6 +65,10 @@ class Uploads:
             yield
         if not lock.locked() and not lock._waiters:
             self._locks.pop(key, None)
+
+    async def forget_old(self) -> None:
+        """Remove parts that nobody completed for two weeks."""
+        await asyncio.to_thread(_remove_old, self.orchestrator.folder / "uploads", time.time() - FORGOTTEN_S)
 
     async def offset(self, node: str, run: str, end: str, path: str) -> int:
         """Return the bytes of a file that have arrived. Raises `NotFoundError`."""
@@ -166,6 +175,14 @@ class Uploads:
         if row is None:
             raise NotFoundError(f"this node has no {shown(end)} end of a run {shown(run)}")
         return row
+
+
+def _remove_old(folder: Path, limit_s: float) -> None:
+    if not folder.is_dir():
+        return
+    for each in folder.iterdir():
+        if each.stat(follow_symlinks=False).st_mtime < limit_s:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 class _Plain:

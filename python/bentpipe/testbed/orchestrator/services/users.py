@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.testbed.orchestrator.database.tables import TokenRow, UserRow
@@ -27,10 +28,13 @@ DAY_MS = 86_400_000
 
 async def ensure_first(orchestrator: Orchestrator) -> str | None:
     """Make the user ``admin`` with a token if there is no user yet; return the token once, None later."""
-    async with orchestrator.write() as transaction:
-        if await transaction.scalar(select(func.count()).select_from(UserRow)):
-            return None
-        return (await issue(transaction, "admin", "admin", who="first start"))[0]
+    try:
+        async with orchestrator.write() as transaction:
+            if await transaction.scalar(select(func.count()).select_from(UserRow)):
+                return None
+            return (await issue(transaction, "admin", "admin", who="first start"))[0]
+    except IntegrityError:
+        return None  # another process made it at the same moment
 
 
 async def issue(
