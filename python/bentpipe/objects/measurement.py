@@ -447,9 +447,10 @@ def _columns(units: str | Sequence[str]) -> list[str]:
 def _is_stored(path: Path) -> bool:
     """Tell whether a path is a measured Run, a folder of Runs, or a Parquet table."""
     from bentpipe.measurements.dish.dumps.recordings import is_recording
+    from bentpipe.measurements.runs.store import measured_files
 
     if path.is_dir():
-        return not is_recording(path) and any(any(path.glob(f"{depth}run.json")) for depth in ("", "*/", "*/*/"))
+        return not is_recording(path) and bool(measured_files(path))
     try:
         with path.open("rb") as file:
             return file.read(len(PARQUET)) == PARQUET

@@ -383,7 +383,7 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
         except DamagedRunError as error:
             warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
     if not runs:
-        if any(root.glob("*/*/run.json")) or (root / "run.json").exists():
+        if any(next(root.glob(each), None) for each in ("run.json", "*/*/run.json", "*/*/*/*/testbed.json")):
             raise UserError(
                 "holds measured Runs only",
                 where=str(root),

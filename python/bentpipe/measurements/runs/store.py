@@ -286,6 +286,18 @@ def _checked(folder: Path) -> MeasuredRun:
     return MeasuredRun(folder, store.check_record(MeasuredRecord, record, str(file), _REDO))
 
 
+def measured_files(root: Path) -> list[Path]:
+    """Return each `run.json` that may be a measured Run's: ``<site>/<start time>/``, and those of a testbed's results.
+
+    A result of the testbed is ``<experiment>/<node>/<start>/<run>/``, with ``terminal/`` in it.
+    """
+    files = {file for depth in ("", "*/", "*/*/") for file in root.glob(f"{depth}run.json")}
+    for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/"):
+        for mark in root.glob(f"{depth}testbed.json"):
+            files |= {file for name in ("", "terminal") if (file := mark.parent / name / "run.json").exists()}
+    return sorted(files)
+
+
 def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:
     """Return every measured Run at or below `root`, sorted by path; damaged ones are left out with a warning.
 
@@ -297,8 +309,7 @@ def find_measured(root: str | os.PathLike[str]) -> list[MeasuredRun]:
     if not root.is_dir():
         raise UserError(f"{root}: no such folder; expected the -o of `bentpipe read`")
     runs = []
-    files = [file for depth in ("", "*/", "*/*/") for file in sorted(root.glob(f"{depth}run.json"))]
-    for file in files:
+    for file in measured_files(root):
         if file.parent.name.startswith(store.PARTIAL):
             continue
         try:

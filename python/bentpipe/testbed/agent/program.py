@@ -13,7 +13,7 @@ from bentpipe.testbed.runners.request import Emulated, KernelSetting, Limits, Ru
 
 if TYPE_CHECKING:
     from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
-    from bentpipe.testbed.schemas.experiment import KernelSettings
+    from bentpipe.testbed.schemas.experiment import KernelSettings, Program
     from bentpipe.testbed.schemas.policy import HostPolicy
 
 EMULATED_SERVER = "server"
@@ -84,7 +84,7 @@ def make_request(
         image=program.image,
         environment=environment,
         inputs=inputs,
-        limits=Limits(duration_s=work.duration_s + MARGIN_S, up_bps=policy.rate, down_bps=policy.rate),
+        limits=_limits(program, work.duration_s + MARGIN_S, policy),
         network=network,
         allowed=(*policy.reach_private, *around.extra_networks),
         raw_sockets=arguments is not None and "CAP_NET_RAW" in arguments.capabilities,
@@ -95,7 +95,7 @@ def make_request(
 def server_name(plan: RunPlan) -> str | None:
     """Return the name or address of the server, as the run's program reaches it; None: there is none."""
     if plan.work.profile_sha256 is not None:
-        return EMULATED_SERVER if emulated_ports(plan) else None
+        return EMULATED_SERVER
     if plan.peer is None or plan.peer.address is None:
         return None
     return plan.peer.address.rpartition(":")[0].strip("[]")
@@ -107,6 +107,14 @@ def start_message(plan: RunPlan, ports: dict[str, int]) -> bytes:
         return b""
     ports = ports if plan.work.profile_sha256 is None else emulated_ports(plan)
     return BuiltinStart(server=server_name(plan), ports=ports).model_dump_json().encode()
+
+
+def _limits(program: Program, duration_s: float, policy: HostPolicy) -> Limits:
+    limits = Limits(duration_s=duration_s, up_bps=policy.rate, down_bps=policy.rate)
+    if program.builtin is None:
+        return limits
+    builtin = BUILTINS[program.builtin]
+    return limits.replace(memory_bytes=builtin.memory_bytes, pids=builtin.pids, scratch_bytes=builtin.scratch_bytes)
 
 
 def emulated_ports(plan: RunPlan) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 ================  =============================================================
 ``run.json`` …    a measured Run, if the program wrote one (built-in experiments)
-``terminal/``     a measured Run of the terminal's telemetry
+``terminal/``     a measured Run of the terminal's telemetry; of the built-in ``dish`` it is the result's own
+``emulation/``    the emulator's Run, of a run on an emulated path
+``capture/``      the run's packets, if the experiment asks for them
 ``logs/``         output of the program
 ``testbed.json``  `RunRecord`
 ================  =============================================================
@@ -84,15 +86,26 @@ def gather(work_folder: Path, record: RunRecord) -> Path:
         output.rename(results)
     else:
         results.mkdir()
-    for name in ("logs", "terminal", "emulation"):
+    for name in ("logs", "terminal", "emulation", "capture"):
         part = work_folder / name
         target = results / name
         if part.is_dir() and any(part.iterdir()):
             if target.is_symlink() or target.exists():  # the program wrote something of that name
                 target = results / f"{name}-of-testbed"
             part.rename(target)
+    if record.work.program.builtin == "dish" and record.end == "client":
+        _lift(results / "terminal", results)
     target = results / "testbed.json"
     if target.is_symlink() or target.is_dir():
         target.rename(results / "testbed-of-program") if not target.is_symlink() else target.unlink()
     write_private(target, record.model_dump_json(indent=1, by_alias=True).encode())
     return results
+
+
+def _lift(run: Path, results: Path) -> None:
+    """Make the terminal's Run the result's own."""
+    for file in sorted(run.iterdir()) if run.is_dir() else ():
+        if not (results / file.name).exists():
+            file.rename(results / file.name)
+    if run.is_dir() and not any(run.iterdir()):
+        run.rmdir()

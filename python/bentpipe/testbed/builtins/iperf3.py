@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
+from bentpipe.testbed.builtins.outcome import NetworkFailureError
 from bentpipe.testbed.builtins.tools import measured, run_tool
 from bentpipe.testbed.schemas.builtins import Iperf3Arguments
 
@@ -16,10 +18,8 @@ PORTS = ("iperf3",)
 
 def client(arguments: Iperf3Arguments, context: Context) -> None:
     """Transfer."""
-    request = context.request
-    if request.server is None:
-        raise UserError("no server", where="iperf3", expected="a server node")
-    command = ["iperf3", "-J", "-c", request.server, "-p", str(request.ports.get("iperf3", 5201))]
+    host, port = context.server("iperf3")
+    command = ["iperf3", "-J", "-c", host, "-p", str(port)]
     command += ["-t", f"{arguments.seconds:g}", "-i", f"{arguments.interval:g}", "-P", str(arguments.streams)]
     command += ["--connect-timeout", "5000"]
     if arguments.direction == "down":
@@ -33,10 +33,15 @@ def client(arguments: Iperf3Arguments, context: Context) -> None:
     if arguments.omit:
         command += ["-O", f"{arguments.omit:g}"]
     output = context.raw / "iperf3.json"
-    code = run_tool(command, output)
-    if code != 0 and output.stat().st_size == 0:
-        raise UserError(f"iperf3 ended with {code} and wrote nothing", where="iperf3")
-    measured(context, [output])
+    code, message = run_tool(command, output)
+    try:
+        document = json.loads(output.read_bytes())
+    except ValueError:
+        raise UserError(f"iperf3 ended with {code} and wrote no JSON: {message}", where="iperf3") from None
+    if document.get("intervals"):
+        measured(context, [output])
+    if "error" in document:
+        raise NetworkFailureError(f"iperf3: {document['error']}")
 
 
 def server(_: Iperf3Arguments, ports: dict[str, int]) -> list[str]:

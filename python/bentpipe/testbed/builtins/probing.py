@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
+from bentpipe.testbed.builtins.outcome import NetworkFailureError
 from bentpipe.testbed.builtins.tools import keep
 from bentpipe.testbed.schemas.builtins import PingArguments, TcpPingArguments, TracerouteArguments
 
@@ -44,10 +45,14 @@ def _probe(
     from bentpipe.measurements.probing.session import Session
     from bentpipe.measurements.probing.spec import Spec, look_up
 
-    spec = Spec(method, look_up(targets, method, port, None), round(every_s * 1e9), round(for_s * 1e9))
+    try:
+        resolved = look_up(targets, method, port, None)
+    except UserError as error:  # no such name, or no route
+        raise NetworkFailureError(str(error)) from None
+    spec = Spec(method, resolved, round(every_s * 1e9), round(for_s * 1e9))
     with tempfile.TemporaryDirectory() as folder:
         request = ProbeRequest(context.request.site, spec, synchronised=False)
         run = Session(request, folder, lambda line: print(line, file=sys.stderr)).run()
         if run is None:
-            raise UserError("ended before its first probe", where=method)
+            raise NetworkFailureError("ended before its first probe")
         keep(run, context.output)

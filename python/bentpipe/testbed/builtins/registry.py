@@ -6,9 +6,11 @@ import importlib
 import shutil
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.testbed.builtins import iperf3, irtt, probing
+from bentpipe.apps.browser.chromium import NAMES as BROWSERS
+from bentpipe.testbed.builtins import call, http3, iperf3, irtt, probing, video, web
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +25,15 @@ class Builtin:
 
     Attributes:
         client: Runs it.
-        modules: What it imports beside, before the gate.
         server: Command of the server with these ports; None: no server.
         ports: Names of the server's ports.
-        programs: Programs that it needs.
+        programs: Programs that it needs; of names with ``|`` between them, one.
         protocols: Protocols of its ports.
+        packages: Python packages that it needs beside those of bentpipe.
+        modules: What it imports beside, before the gate.
+        memory_bytes: Most memory of its programs [bytes].
+        pids: Most processes and threads.
+        scratch_bytes: Size of its /tmp [bytes].
     """
 
     client: Callable[[Any, Context], None]
@@ -35,7 +41,11 @@ class Builtin:
     ports: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ("tcp", "udp")
+    packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    memory_bytes: int = 512 << 20
+    pids: int = 256
+    scratch_bytes: int = 64 << 20
 
     def load(self) -> None:
         """Import what the client uses, so that no time passes between the gate and the first packet."""
@@ -43,16 +53,24 @@ class Builtin:
             importlib.import_module(name)
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """Programs and Python packages that this machine lacks."""
+        programs = [name for name in self.programs if not any(shutil.which(each) for each in name.split("|"))]
+        return (*programs, *(name for name in self.packages if find_spec(name) is None))
+
+    @property
     def is_here(self) -> bool:
-        """Whether this machine has its programs."""
-        return all(shutil.which(name) is not None for name in self.programs)
+        """Whether this machine has all that it needs."""
+        return not self.missing
 
 
 def _dish(arguments: DishArguments, _: Context) -> None:
-    time.sleep(arguments.seconds)  # the agent stores the terminal's telemetry beside each run
+    time.sleep(arguments.seconds)  # the agent makes the Run of the terminal's telemetry
 
 
 PROBING = ("bentpipe.measurements.probing.session", "bentpipe.measurements.runs.store", "numpy", "polars")
+QUIC = ("aioquic.asyncio.client", "aioquic.h3.connection", "ssl")
+PLAYER = ("bentpipe.apps.video.description", "bentpipe.execution.video_choices", "bentpipe.experiments.videos")
 
 BUILTINS = {
     "ping": Builtin(probing.ping, modules=PROBING),
@@ -60,6 +78,18 @@ BUILTINS = {
     "traceroute": Builtin(probing.traceroute, modules=PROBING),
     "iperf3": Builtin(iperf3.client, iperf3.server, iperf3.PORTS, ("iperf3",)),
     "irtt": Builtin(irtt.client, irtt.server, irtt.PORTS, ("irtt",), ("udp",)),
+    "http3": Builtin(http3.client, http3.server, http3.PORTS, (), ("udp",), ("aioquic",), QUIC),
+    "web": Builtin(
+        web.client,
+        programs=("|".join(BROWSERS),),
+        packages=("playwright",),
+        modules=("playwright.sync_api",),
+        memory_bytes=2 << 30,
+        pids=1024,
+        scratch_bytes=512 << 20,
+    ),
+    "video": Builtin(video.client, video.server, video.PORTS, (), ("tcp",), (), PLAYER),
+    "call": Builtin(call.client, irtt.server, irtt.PORTS, ("irtt",), ("udp",)),
     "dish": Builtin(_dish),
 }
 """Built-in experiments."""

@@ -47,6 +47,7 @@ class Context:
         request: The request.
         output: Folder of the result.
         raw: Folder for output of tools.
+        figures: Figures of ``builtin.json``.
     """
 
     def __init__(self, request: BuiltinRequest, output: Path) -> None:
@@ -54,6 +55,7 @@ class Context:
         self.request, self.output = request, output
         self.raw = output / "raw"
         self.raw.mkdir(exist_ok=True)
+        self.figures: dict[str, Any] = {}
 
     @classmethod
     def of_environment(cls) -> Context:
@@ -75,3 +77,10 @@ class Context:
         except ValidationError:
             raise UserError("closed", where="gate", expected="the agent's start") from None
         self.request = self.request.replace(server=start.server, ports=start.ports)
+
+    def server(self, port: str) -> tuple[str, int]:
+        """Return the server's host and a port of it. Raises `UserError`: there is none."""
+        request = self.request
+        if request.server is None or port not in request.ports:
+            raise UserError("no server", where=request.builtin, expected="a server node with its ports")
+        return request.server, request.ports[port]

@@ -185,8 +185,8 @@ class VideoArguments(Arguments):
     needs_server: ClassVar[bool] = True
     seconds: float = Field(default=120.0, ge=10, le=3600)
     """Length of what is played [s]."""
-    policy: str = "robust-mpc"
-    """Policy of `bentpipe video race`."""
+    policy: Literal["robust-mpc", "mpc", "buffer", "bola"] = "robust-mpc"
+    """Policy of `bentpipe video race`, of those that see no rates to come."""
 
     def longest_s(self) -> float:
         """See `Arguments`."""
@@ -201,10 +201,10 @@ class CallArguments(Arguments):
     """A call with the server node: paced packets both ways with their one-way delays."""
 
     needs_server: ClassVar[bool] = True
-    seconds: float = Field(default=60.0, ge=5, le=3600)
+    seconds: float = Field(default=60.0, ge=1, le=300)
     """Length [s]."""
-    bitrate: BitRate = 1_500_000
-    """Rate in each direction."""
+    bitrate: BitRate = Field(default=1_500_000, ge=40_000, le=9_000_000)
+    """Rate in each direction, with the headers of IP and UDP."""
 
     def longest_s(self) -> float:
         """See `Arguments`."""
