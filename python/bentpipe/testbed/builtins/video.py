@@ -16,8 +16,8 @@ from bentpipe.testbed.builtins.outcome import NetworkFailureError
 from bentpipe.testbed.builtins.tools import keep_samples, module
 
 if TYPE_CHECKING:
-    from bentpipe._native import VideoChoices
     from bentpipe.apps.video.description import VideoDescription
+    from bentpipe.execution.video_choices import VideoChoices
     from bentpipe.testbed.builtins.request import Context
     from bentpipe.testbed.schemas.builtins import VideoArguments
 
@@ -93,9 +93,9 @@ class Player:
 
 def client(arguments: VideoArguments, context: Context) -> None:
     """Play."""
-    from bentpipe._native import VideoChoices
     from bentpipe.apps.video.description import generated_sizes, pensieve
     from bentpipe.apps.video.qoe import experience, play
+    from bentpipe.execution.video_choices import new_choices
     from bentpipe.experiments.videos import check_policy, player
 
     host, port = context.server("video")
@@ -104,7 +104,7 @@ def client(arguments: VideoArguments, context: Context) -> None:
     video = replace(video, chunk_bytes=generated_sizes(video.rates_bps, chunks, video.chunk_s))
     record = player(video, check_policy(arguments.policy), round(BUFFER_S * 1e9)).video
     connection = HTTPConnection(host, port, timeout=SILENCE_S)
-    run = Player(video, VideoChoices(record.model_dump_json()), connection)
+    run = Player(video, new_choices(record), connection)
     failure: str | None = None
     try:
         run.play()
