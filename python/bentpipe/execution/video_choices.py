@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe._native import VideoChoices as VideoChoices
+from bentpipe._native import VideoChoices
 
 if TYPE_CHECKING:
     from bentpipe.experiments.videos import VideoApp
+
+
+__all__ = ["VideoChoices", "new_choices"]
 
 
 def new_choices(app: VideoApp) -> VideoChoices:
