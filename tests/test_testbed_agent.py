@@ -98,6 +98,7 @@ async def test_a_run_goes_through_its_states_and_its_result_arrives(orchestrator
     async with running(orchestrator, folder / "n"):
         await orchestrator.until(lambda: f"{run}-client" in orchestrator.commits)
         assert orchestrator.states(run) == ["preparing", "ready", "running", "uploading"]
+        assert orchestrator.reports == 1
         commit = orchestrator.commits[f"{run}-client"]
         assert commit.state == "done"
         assert [file.path for file in commit.files] == ["greeting", "testbed.json"]

@@ -15,6 +15,7 @@ from testbed_records import desired
 
 from bentpipe.testbed.runners.base import ExitReport, Traffic
 from bentpipe.testbed.schemas.agent_protocol import CommitRequest, EventBatch, Heartbeat
+from bentpipe.testbed.schemas.node import NodeReport
 
 if TYPE_CHECKING:
     from bentpipe.testbed.runners.request import RunRequest
@@ -33,6 +34,7 @@ class Orchestrator:
         self.stale: tuple[str, ...] = ()
         self.streams: set[asyncio.Queue[int]] = set()
         self.ahead_ms = 0.0
+        self.reports = 0
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -40,7 +42,7 @@ class Orchestrator:
         app = web.Application()
         add = app.router.add_route
         add("POST", "/agent/v1/heartbeat", self._heartbeat)
-        add("POST", "/agent/v1/report", self._nothing)
+        add("POST", "/agent/v1/report", self._report)
         add("POST", "/agent/v1/telemetry", self._nothing)
         add("GET", "/agent/v1/stream", self._stream)
         add("GET", "/agent/v1/desired", self._desired)
@@ -78,6 +80,11 @@ class Orchestrator:
         async with asyncio.timeout(timeout_s):
             while not condition():
                 await asyncio.sleep(0.01)
+
+    async def _report(self, request: web.Request) -> web.Response:
+        NodeReport.check(await request.json(), "report")
+        self.reports += 1
+        return web.Response(status=204)
 
     async def _nothing(self, _: web.Request) -> web.Response:
         return web.Response(status=204)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("bentpipe.agent")
 RENEW_EVERY_S = 3600.0
 """Time between two looks at the certificate [s]."""
+TROUBLE_S = 600.0
+"""How long a trouble is reported [s]."""
 POLICY_EVERY_S = 2.0
 """Time between two looks at the policy's file [s]."""
 
@@ -73,10 +75,10 @@ class Agent:
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
         self.policy_file = PolicyFile(settings)
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[str, tuple[float, str]] = {}
         self._events_changed = asyncio.Event()
         self._version_seen = asyncio.Event()
-        self._newest_version = -1
+        self._is_reported = False
         self.spool = Spool(folder / "spool", lambda text: self.note("disk", text))
         self.profiles = ProfileFiles(folder / "profiles", self.orchestrator)
         self._runners = dict(runners)
@@ -148,7 +150,8 @@ class Agent:
         wanted, offset = self.executor.wanted, self.clock.offset()
         now_ms = self.clock.now_ms()
         policy = self.policy_file.policy
-        notes = [*self._troubles.values()]
+        since_s = self.clock.steady_s() - TROUBLE_S
+        notes = [line for at_s, line in self._troubles.values() if at_s > since_s]
         if self.policy_file.trouble is not None:
             notes.append(f"policy: {self.policy_file.trouble}")
         return NodeStatus(
@@ -207,7 +210,7 @@ class Agent:
             self.store.close()
 
     def _trouble(self, name: str, line: str) -> None:
-        self._troubles[name] = line
+        self._troubles[name] = (self.clock.steady_s(), line)
 
     async def _listen(self) -> None:
         address = self.settings.control or ""
@@ -236,7 +239,6 @@ class Agent:
         await wait_at_most(self._beat_now, HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))
 
     def _see(self, version: int) -> None:
-        self._newest_version = version
         wanted = self.executor.wanted
         if wanted is None or wanted.version != version:
             self._version_seen.set()
@@ -323,16 +325,17 @@ class Agent:
             self.identity.keep(answer.certificate_pem)
             await self.orchestrator.reconnect()
             LOG.info("the certificate is renewed")
+        self.store.tidy(self.clock.now_ms())
         await asyncio.sleep(RENEW_EVERY_S)
 
     async def _watch_policy(self) -> None:
-        if self.policy_file.look() or self._newest_version == -1:
-            report = self._report.replace(policy=self.policy_file.policy)
-            await self.orchestrator.report(report)
-            self.note("policy", "the host's policy changed" if self._newest_version != -1 else "the agent began")
-            paused = self.policy_file.policy.paused
-            for end in self.executor.clients:
-                if paused:
+        if self.policy_file.look():
+            self._is_reported = False
+            self.note("policy", self.policy_file.trouble or "the host's policy changed")
+            if self.policy_file.policy.paused:
+                for end in self.executor.clients:
                     end.cancel("the host has paused the node")
-            self._newest_version = max(self._newest_version, 0)
+        if not self._is_reported:
+            await self.orchestrator.report(self._report.replace(policy=self.policy_file.policy))
+            self._is_reported = True
         await asyncio.sleep(POLICY_EVERY_S)
