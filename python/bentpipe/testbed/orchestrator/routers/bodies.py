@@ -37,9 +37,20 @@ async def read_json(request: Request, largest: int = LARGEST_BODY) -> Any:  # no
     """Return the body as plain data. Raises `UserError` or `TooLargeError`."""
     body = await read_body(request, largest)
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        if b"\\u" in body:
+            _check_characters(data)
     except (ValueError, RecursionError) as error:
         raise UserError(f"no JSON: {' '.join(str(error).split())[:100]}", where="body", code="not_json") from None
+    return data
+
+
+def _check_characters(data: Any) -> None:  # noqa: ANN401 - plain data
+    """Refuse what no database stores: NUL, and halves of surrogate pairs. Raises `ValueError`."""
+    text = json.dumps(data, ensure_ascii=False)
+    text.encode("utf-8")
+    if "\\u0000" in text:
+        raise ValueError("a NUL character")
 
 
 async def read_record(request: Request, record: type[R], largest: int = LARGEST_BODY) -> R:

@@ -42,6 +42,8 @@ class HostGuard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            return problem(400, "http", "Bad request", "a NUL character in the address")
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1:
             return problem(400, "host", "Bad request", f"{len(hosts)} headers Host; expected one")
