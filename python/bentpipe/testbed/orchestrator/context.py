@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.orchestrator.database.engines import Database
     from bentpipe.testbed.orchestrator.security.authority import Authority
+    from bentpipe.testbed.orchestrator.security.sessions import Sessions
     from bentpipe.testbed.orchestrator.storage import Storage
 
 
@@ -129,6 +131,13 @@ class Orchestrator:
     agents_url: str = ""
     _acts: list[tuple[Act, asyncio.Future[Any]]] = field(default_factory=list)
     _group: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Sessions of the dashboard."""
+        from bentpipe.testbed.orchestrator.security.sessions import Sessions
+
+        return Sessions.open(self.authority.folder, self.clock)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.client import save_credentials
+from bentpipe.testbed.client import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import defaults
 from bentpipe.testbed.orchestrator.context import Orchestrator, wall_clock_ms
 from bentpipe.testbed.orchestrator.database.engines import Database
@@ -22,6 +22,7 @@ from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import users
 from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.services.refusals import UnauthenticatedError
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
 from bentpipe.testbed.orchestrator.storage import Storage
@@ -105,18 +106,24 @@ class Running:
         url: Address for users.
         agents_url: Address for agents.
         first_token: Token of the first admin, at the first start; None: later.
+        telemetry: Newest samples of nodes.
+        login_url: Address that logs a browser in as the first admin, once, within ten minutes; None: its token is gone.
     """
 
     orchestrator: Orchestrator
     url: str
     agents_url: str
     first_token: str | None
+    telemetry: Telemetry
+    login_url: str | None
 
     def lines(self) -> list[str]:
         """Return what the operator should see."""
         lines = [f"testbed on {self.url} for users, on {self.agents_url} for nodes"]
         if self.first_token is not None:
             lines.append(f"token of the user admin, shown once: {self.first_token}")
+        if self.login_url is not None:
+            lines.append(f"dashboard, once within ten minutes: {self.login_url}")
         return lines
 
 
@@ -160,7 +167,8 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
                         task.result()
             if first_token is not None:
                 save_credentials(url, first_token, defaults.admin_file(settings.home))
-            yield Running(orchestrator, url, orchestrator.agents_url, first_token)
+            login_url = await _login_url(orchestrator, url, first_token, settings)
+            yield Running(orchestrator, url, orchestrator.agents_url, first_token, telemetry, login_url)
         finally:
             for server in servers:
                 server.should_exit = True
@@ -169,6 +177,16 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await heartbeats.flush()
+
+
+async def _login_url(orchestrator: Orchestrator, url: str, first_token: str | None, settings: Settings) -> str | None:
+    """Return an address with a one-time code of the first admin's token, which is in no address itself."""
+    try:
+        token = first_token or read_credentials(defaults.admin_file(settings.home))[1]
+        caller = None if token is None else await users.authenticate(orchestrator, token)
+    except (UserError, UnauthenticatedError):
+        return None
+    return None if caller is None else f"{url}/login?code={orchestrator.sessions.new_code(caller.token)}"
 
 
 def _in_url(host: str) -> str:

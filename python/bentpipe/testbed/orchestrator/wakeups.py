@@ -77,7 +77,9 @@ class Wakeups:
     async def planner_turn(self, timeout_s: float) -> None:
         """Wait until the planner has work, or the time is over; the wake-up is cleared."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._planner.wait(), timeout_s)
+            # Not wait_for: in Python 3.11 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout(timeout_s):
+                await self._planner.wait()
         self._planner.clear()
 
     def streams(self) -> int:

@@ -253,7 +253,7 @@ class Shortcut:
 
 
 class WithHeaders:
-    """Adds the headers of every answer."""
+    """Adds the headers of every answer that it does not have itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Wrap an application."""
@@ -267,7 +267,9 @@ class WithHeaders:
 
         async def send_with_headers(message: Any) -> None:  # noqa: ANN401 - a message of ASGI
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *answers.SECURITY_HEADERS]
+                own = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in own}
+                message["headers"] = own + [each for each in answers.SECURITY_HEADERS if each[0] not in names]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,12 @@ def problem_of(error: Exception) -> Response:
         return problem(500, error.code, "Fault of the testbed", str(error))
     log.error("fault", exc_info=error)
     return problem(500, "fault", "Fault of the testbed", "a fault of the testbed; its operator finds it in the log")
+
+
+def status_and_text(error: Exception) -> tuple[int, str]:
+    """Return the status of an error of a service and its line, for a page."""
+    answer = problem_of(error)
+    return answer.status_code, str(json.loads(bytes(answer.body))["detail"])
 
 
 async def on_error(_: Request, error: Exception) -> Response:

@@ -14,7 +14,20 @@ from starlette.responses import JSONResponse, Response
 from bentpipe.errors import BentpipeError, UserError, shown
 from bentpipe.testbed.orchestrator import metrics
 from bentpipe.testbed.orchestrator.logs import redact
-from bentpipe.testbed.orchestrator.routers import answers, calendar, experiments, files, nodes, runs, tokens
+from bentpipe.testbed.orchestrator.routers import (
+    answers,
+    calendar,
+    experiments,
+    files,
+    html,
+    nodes,
+    page_actions,
+    page_streams,
+    pages,
+    runs,
+    sessions,
+    tokens,
+)
 from bentpipe.testbed.orchestrator.routers.access import Needs
 from bentpipe.testbed.orchestrator.routers.agents import WithHeaders
 from bentpipe.testbed.orchestrator.routers.documents import add_schemas
@@ -37,6 +50,8 @@ ROUTERS = (
     files.router,
     tokens.router,
 )
+PAGE_ROUTERS = (sessions.router, page_streams.router, page_actions.router, pages.router)
+"""The dashboard; sessions instead of bearer tokens."""
 
 
 def users_app(orchestrator: Orchestrator, telemetry: Telemetry, host: str, public: str | None = None) -> ASGIApp:
@@ -64,12 +79,12 @@ def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
         exception_handlers={
             BentpipeError: answers.on_error,
             RequestValidationError: _on_validation,
-            HTTPException: answers.on_http_error,
+            HTTPException: _on_http_error,
             Exception: answers.on_error,
         },
     )
     app.state.orchestrator, app.state.telemetry = orchestrator, telemetry
-    for router in ROUTERS:
+    for router in (*ROUTERS, *PAGE_ROUTERS):
         app.include_router(router)
 
     @app.get("/healthz", include_in_schema=False)
@@ -86,6 +101,13 @@ def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
         return JSONResponse(add_schemas(app))
 
     return app
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """Answer an unknown address: with a page to a browser, else with a problem."""
+    if html.wants_page(request):
+        return html.error_page(request, error)
+    return await answers.on_http_error(request, error)
 
 
 async def _on_validation(_: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
@@ -17,6 +17,9 @@ from bentpipe.testbed.orchestrator.services import listings
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.schemas.experiment_views import RunDetail, RunPage
 from bentpipe.testbed.schemas.states import RunState
+
+if TYPE_CHECKING:
+    from bentpipe.testbed.orchestrator.context import Orchestrator
 
 router = APIRouter(tags=["runs"])
 Reader = Annotated[Caller, Depends(Needs("read"))]
@@ -58,7 +61,11 @@ async def show_run(run: str, request: Request, _: Reader) -> Response:
 @router.get("/v1/runs/{run}/files/{end}/{path:path}", response_class=Response)
 async def result_file(run: str, end: str, path: str, request: Request, _: Reader) -> Response:
     """Return a file of a result."""
-    orchestrator = orchestrator_of(request)
+    return await file_answer(orchestrator_of(request), run, end, path)
+
+
+async def file_answer(orchestrator: Orchestrator, run: str, end: str, path: str) -> Response:
+    """Return a file of a result as a download. Raises `NotFoundError`."""
     detail = await listings.show_run(orchestrator, run)
     committed = next((each for each in detail.ends if each.end == end and path in each.files), None)
     if committed is None or detail.location is None:

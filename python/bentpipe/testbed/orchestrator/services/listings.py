@@ -157,9 +157,16 @@ async def list_runs(
     state: str | None = None,
     from_at_ms: int | None = None,
     to_at_ms: int | None = None,
+    newest: bool = False,
 ) -> RunPage:
-    """List runs by start. `after` is ``<start>-<id>`` of the run before. Raises `NotFoundError`."""
+    """List runs by start. `after` is ``<start>-<id>`` of the run before. Raises `NotFoundError`.
+
+    With `newest` the last ones come first, and `after` has no effect.
+    """
     statement = _RUNS.order_by(RunRow.start_at_ms, RunRow.id).limit(limit + 1)
+    if newest:
+        statement = _RUNS.order_by(RunRow.start_at_ms.desc(), RunRow.id.desc()).limit(limit + 1)
+        after = ""
     begin, _, last = after.partition("-")
     if after:
         at_ms = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 16 else 0

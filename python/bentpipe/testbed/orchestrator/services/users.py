@@ -18,6 +18,8 @@ from bentpipe.testbed.schemas.identifiers import new_id
 from bentpipe.testbed.schemas.views import TokenPage, TokenView, UserPage, UserView
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}\Z")
@@ -76,10 +78,19 @@ async def issue(
 
 async def authenticate(orchestrator: Orchestrator, token: str) -> Caller:
     """Return who has a token. Raises `UnauthenticatedError`: nobody, or it is expired or revoked."""
+    return await _caller(orchestrator, TokenRow.hash == hash_of(token))
+
+
+async def authenticate_id(orchestrator: Orchestrator, token_id: str) -> Caller:
+    """Return who has a token, by the id in a session. Raises as `authenticate`."""
+    return await _caller(orchestrator, TokenRow.id == token_id)
+
+
+async def _caller(orchestrator: Orchestrator, condition: ColumnElement[bool]) -> Caller:
     statement = (
         select(TokenRow.id, TokenRow.role, TokenRow.expires_at_ms, UserRow.id.label("user"), UserRow.name)
         .join(UserRow, UserRow.id == TokenRow.user_id)
-        .where(TokenRow.hash == hash_of(token), TokenRow.revoked.is_(False), UserRow.disabled.is_(False))
+        .where(condition, TokenRow.revoked.is_(False), UserRow.disabled.is_(False))
     )
     async with orchestrator.read() as transaction:
         row = await transaction.first(statement)

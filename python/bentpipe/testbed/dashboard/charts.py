@@ -1,0 +1,73 @@
+"""Charts: what the charts' script draws, and the same numbers as a table for those who do not see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.testbed.schemas.experiment_views import RunView
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart over time.
+
+    Attributes:
+        title: Title.
+        unit: Unit of its values.
+        at_ms: Times [ms since 1970].
+        series: Label and values of each line; None: no value at that time.
+    """
+
+    title: str
+    unit: str
+    at_ms: tuple[int, ...]
+    series: tuple[tuple[str, tuple[float | None, ...]], ...]
+
+    def data(self) -> dict[str, Any]:
+        """Return what the script needs."""
+        labels = [label for label, _ in self.series]
+        values = [list(each) for _, each in self.series]
+        times = [at_ms / 1000 for at_ms in self.at_ms]
+        return {"title": self.title, "unit": self.unit, "labels": labels, "values": [times, *values]}
+
+    def latest(self) -> list[tuple[str, float | None]]:
+        """Return the newest value of each line."""
+        return [
+            (label, next((each for each in reversed(values) if each is not None), None))
+            for label, values in self.series
+        ]
+
+
+def result_charts(runs: Sequence[RunView], durations_s: dict[str, float]) -> list[Chart]:
+    """Return the figures of an experiment's results over time: bytes, mean rate, duration, preemptions.
+
+    Args:
+        runs: Runs, oldest first.
+        durations_s: Id of a run → how long it ran [s].
+    """
+    ended = [run for run in runs if run.state in ("done", "failed", "preempted")]
+    if not ended:
+        return []
+    at_ms = tuple(run.start_at_ms for run in ended)
+    lasted = tuple(durations_s.get(run.id) for run in ended)
+
+    def rates(values: Sequence[int]) -> tuple[float | None, ...]:
+        return tuple(size * 8 / time_s if time_s else None for size, time_s in zip(values, lasted, strict=True))
+
+    down, up = [run.down_bytes for run in ended], [run.up_bytes for run in ended]
+    count, preempted = 0, []
+    for run in ended:
+        count += run.state == "preempted"
+        preempted.append(float(count))
+    charts = [
+        Chart("Bytes of each run", "B", at_ms, (("received", tuple(map(float, down))), ("sent", tuple(map(float, up)))))
+    ]
+    if any(lasted):
+        charts.append(Chart("Mean rate of each run", "bit/s", at_ms, (("received", rates(down)), ("sent", rates(up)))))
+        charts.append(Chart("Duration of each run", "s", at_ms, (("duration", lasted),)))
+    charts.append(Chart("Preemptions so far", "", at_ms, (("preempted runs", tuple(preempted)),)))
+    return charts
