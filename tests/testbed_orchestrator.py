@@ -30,6 +30,7 @@ class Orchestrator:
         self.heartbeats: list[Heartbeat] = []
         self.events: dict[str, list[Any]] = defaultdict(list)
         self.files: dict[str, bytes] = {}
+        self.profiles: dict[str, bytes] = {}
         self.commits: dict[str, CommitRequest] = {}
         self.stale: tuple[str, ...] = ()
         self.streams: set[asyncio.Queue[int]] = set()
@@ -47,6 +48,7 @@ class Orchestrator:
         add("GET", "/agent/v1/stream", self._stream)
         add("GET", "/agent/v1/desired", self._desired)
         add("POST", "/agent/v1/events", self._events)
+        add("GET", "/agent/v1/files/{sha256}", self._profile)
         add("HEAD", "/agent/v1/runs/{run}/{end}/files/{path:.*}", self._offset)
         add("PUT", "/agent/v1/runs/{run}/{end}/files/{path:.*}", self._put)
         add("POST", "/agent/v1/runs/{run}/{end}/commit", self._commit)
@@ -119,6 +121,9 @@ class Orchestrator:
             return web.Response(status=204)
         return web.Response(text=self.wanted.model_dump_json(by_alias=True), content_type="application/json")
 
+    async def _profile(self, request: web.Request) -> web.Response:
+        return web.Response(body=self.profiles[request.match_info["sha256"]])
+
     async def _events(self, request: web.Request) -> web.Response:
         batch = EventBatch.check(await request.json(), "events")
         kept = self.events[batch.boot_id]
@@ -149,6 +154,7 @@ class PlainRun:
     def __init__(self, request: RunRequest) -> None:
         self.request, self.run_id, self.pid = request, request.run_id, 0
         self.settings: list[dict[str, object]] = []
+        self.interface: str | None = None
         self.log: list[str] = []
         self.used = 0
         self._process: asyncio.subprocess.Process | None = None

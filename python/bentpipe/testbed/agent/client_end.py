@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import BentpipeError
 from bentpipe.testbed.agent.admission import refusal, runner_for
+from bentpipe.testbed.agent.capture import MOST_BYTES, Capture, is_wanted
 from bentpipe.testbed.agent.program import make_request, start_message
 from bentpipe.testbed.agent.results import RunRecord, gather
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.agent.waiting import wait_at_most
+from bentpipe.testbed.runners.inside.usage import folder_bytes
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class ClientEnd:
         self._session: ClientSession | None = None
         self._began_at_ms: float | None = None
         self._exit: ExitReport | None = None
+        self._capture: Capture | None = None
         self._traffic: Traffic | None = None
         self._counted_bytes = 0
         self._began_wall_s: float | None = None
@@ -244,6 +247,10 @@ class ClientEnd:
         canceled = asyncio.create_task(self._canceled.wait())
         self._around.household.begin(self.plan)
         try:
+            rule = self.plan.work.capture
+            if rule is not None and is_wanted(rule, "client") and prepared.interface is not None:
+                folder = self._folder / "capture"
+                self._capture = await Capture.begin(prepared.interface, folder, rule.snap_bytes)
             self._began_wall_s = self._around.wall_s()
             await prepared.start(start_message(self.plan, self._ports))
             self._began_at_ms = self._around.clock.now_ms()
@@ -260,6 +267,7 @@ class ClientEnd:
                 looks += 1
                 if looks % LOOKS == 0:
                     self._count()
+                    await self._check_disk(prepared)
                 await self._check(prepared)
         finally:
             canceled.cancel()
@@ -285,6 +293,16 @@ class ClientEnd:
         if used > self.plan.work.bytes_per_run:
             await prepared.stop(GRACE_S)
             raise OverError("failed", f"byte limit: {used} bytes of {self.plan.work.bytes_per_run}")
+
+    async def _check_disk(self, prepared: PreparedRun) -> None:
+        """End the run if its output and its capture together are too large; the runner counts the output alone."""
+        if self._capture is None:
+            return
+        captured = self._capture.size_bytes
+        size = captured + await asyncio.to_thread(folder_bytes, str(self._folder / "out"), MOST_BYTES)
+        if size > MOST_BYTES:
+            await prepared.stop(GRACE_S)
+            raise OverError("failed", f"disk limit: output and capture have more than {MOST_BYTES} bytes")
 
     def _count(self) -> None:
         if self._traffic is None:
@@ -320,6 +338,8 @@ class ClientEnd:
         """Clean up, make the result, put it into the spool. Whatever fails, the run ends in a state with a reason."""
         if self._session is not None:
             await self._session.close(over.reason[:300])
+        if self._capture is not None:
+            await self._capture.end()
         if self._prepared is not None:
             with contextlib.suppress(BentpipeError, OSError):
                 await self._prepared.remove()

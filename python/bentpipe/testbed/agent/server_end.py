@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import BentpipeError
 from bentpipe.testbed.agent.admission import refusal, runner_for
+from bentpipe.testbed.agent.capture import Capture, is_wanted
 from bentpipe.testbed.agent.listening import listening_ports
 from bentpipe.testbed.agent.program import make_server_request, server_port_names
 from bentpipe.testbed.agent.results import RunRecord, gather
@@ -39,6 +40,7 @@ class ServerEnd:
         self.state: RunState = "assigned"
         self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
         self._prepared: PreparedRun | None = None
+        self._capture: Capture | None = None
         self._ports: dict[str, int] = {}
         self._runner: str | None = None
         self._began_at_ms: float | None = None
@@ -68,6 +70,9 @@ class ServerEnd:
             self._ports = self._pool.take(server_port_names(plan))
             request = make_server_request(plan, around, self._folder, self._ports)
             self._prepared = await around.runners[self._runner or ""].prepare(request)
+            rule, interface = plan.work.capture, self._prepared.interface
+            if rule is not None and is_wanted(rule, "server") and interface is not None:
+                self._capture = await Capture.begin(interface, self._folder / "capture", rule.snap_bytes)
             await self._prepared.start()
             self._watch = asyncio.create_task(self._until_exit(self._prepared))
             await self._until_listening(self._prepared)
@@ -115,6 +120,8 @@ class ServerEnd:
         if self._prepared is not None:
             with contextlib.suppress(BentpipeError, OSError):
                 await self._prepared.stop(GRACE_S)
+            if self._capture is not None:
+                await self._capture.end()
             with contextlib.suppress(BentpipeError, OSError):
                 traffic = self._prepared.traffic()
                 await self._prepared.remove()

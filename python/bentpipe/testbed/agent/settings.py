@@ -9,7 +9,7 @@ from typing import Self
 from bentpipe.errors import UserError
 from bentpipe.records import Items, Record
 from bentpipe.testbed.agent.identity import write_private
-from bentpipe.testbed.schemas.identifiers import Label
+from bentpipe.testbed.schemas.identifiers import ImageReference, Label
 from bentpipe.testbed.schemas.node import NodeRole, Place
 from bentpipe.testbed.schemas.policy import SCHEMA, HostPolicy
 
@@ -50,6 +50,8 @@ class AgentSettings(Record):
     router: str | None = None
     """Interface with the counters of the household's router, as INTERFACE or INTERFACE@URL of its node_exporter; null:
     the terminal's rates alone."""
+    pause_image: ImageReference | None = None
+    """Image of containers that hold a run's network, by digest; null: the node runs no containers."""
     weather: str | None = None
     """File or URL of the weather; null: none."""
 

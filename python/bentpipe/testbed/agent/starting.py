@@ -44,10 +44,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 async def find_runners(
-    folder: Path, settings: KernelServiceClient | None, on_note: Callable[[str], object] = lambda _: None
+    folder: Path,
+    settings: KernelServiceClient | None,
+    on_note: Callable[[str], object] = lambda _: None,
+    *,
+    pause_image: str | None = None,
 ) -> dict[str, Runner]:
     """Return the runners that work on this machine; why others do not is noted."""
     from bentpipe.testbed.runners.bubblewrap import BubblewrapRunner
+    from bentpipe.testbed.runners.docker import DockerRunner
     from bentpipe.testbed.runners.process import ProcessRunner
 
     state = folder / "runs"
@@ -55,6 +60,7 @@ async def find_runners(
     candidates: list[Runner] = [
         BubblewrapRunner(state / "bubblewrap", settings=settings, hidden=[folder], readable=list(python_folders())),
         ProcessRunner(state / "process", settings=settings, hidden=[folder], readable=list(python_folders())),
+        DockerRunner(state / "docker", pause_image=pause_image, settings=settings),
     ]
     for runner in candidates:
         reason = await runner.available()
@@ -159,7 +165,7 @@ async def _run(
     on_note: Callable[[str], object],
 ) -> None:
     policy = settings.read_policy()
-    runners = await find_runners(folder, client, on_note)
+    runners = await find_runners(folder, client, on_note, pause_image=settings.pause_image)
     feeds = make_feeds(settings, policy) if settings.role == "client" else []
     signals = sorted(name for feed in feeds for name in feed.signals)
     report = describe(settings, policy, runners=tuple(runners), kernel=await abilities(client), signals=signals)

@@ -61,6 +61,10 @@ class PreparedRun(Protocol):
     settings: list[dict[str, object]]
     """Outcome of each kernel setting, in the order of the request."""
 
+    @property
+    def interface(self) -> str | None:
+        """Interface of this machine that has the run's packets alone; None: an emulated path, which has its own."""
+
     async def start(self, message: bytes = b"") -> None:
         """Open the gate; `message` is for the program of a request with a `gate`. Limits of time count from here."""
 

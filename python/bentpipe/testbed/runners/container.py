@@ -37,6 +37,7 @@ class ContainerRun:
         self.settings: list[dict[str, object]] = []
         self.network: int | None = None
         self.link: Link | None = None
+        self.pid = 0
         self.pause: Any = None
         self.container: Any = None
         self._request, self._service = request, settings
@@ -48,6 +49,11 @@ class ContainerRun:
         self._began = asyncio.Event()
         self._removed = False
         self._lock = asyncio.Lock()
+
+    @property
+    def interface(self) -> str:
+        """Interface of this machine that has the run's packets alone."""
+        return self.name
 
     async def start(self, message: bytes = b"") -> None:
         """Start the container. Raises `RunnerError` if the daemon cannot, for example for want of the program."""

@@ -104,6 +104,11 @@ class SandboxedRun:
         return self._report(end)
 
     @property
+    def interface(self) -> str | None:
+        """Interface of this machine that has the run's packets alone; None: an emulated path."""
+        return self.name if self._is_uplink else None
+
+    @property
     def _is_uplink(self) -> bool:
         return self._request.network.kind == "uplink"
 

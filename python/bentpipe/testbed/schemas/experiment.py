@@ -275,7 +275,7 @@ class TestbedExperiment(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.run.needs_server and self.server is None:
+        if self.needs_server_node and self.server is None:
             raise UserError("key 'server' is missing", expected="a server node, as {near: node}")
         arguments = self.run.arguments
         if self.booking_class == "background":
@@ -285,6 +285,11 @@ class TestbedExperiment(Record):
             if rate_bps > LIGHT_BPS:
                 raise UserError(f"class background with {rate_bps:.0f} bit/s", expected=f"at most {LIGHT_BPS}")
         return self
+
+    @property
+    def needs_server_node(self) -> bool:
+        """Whether a server node takes part: an emulated path has its own other end."""
+        return self.run.needs_server and self.path.profile is None
 
     @classmethod
     def from_yaml(cls, text: str, where: str) -> Self:

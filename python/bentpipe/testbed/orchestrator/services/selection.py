@@ -223,7 +223,7 @@ def trigger_signals(experiment: TestbedExperiment) -> Collection[str]:
 async def _servers(
     transaction: Transaction, experiment: TestbedExperiment, clients: Sequence[Candidate], is_approved: bool
 ) -> dict[str, Candidate]:
-    if not experiment.run.needs_server or experiment.server is None:
+    if not experiment.needs_server_node or experiment.server is None:
         return {}
     wish = experiment.server
     considered = await _candidates(
