@@ -108,7 +108,7 @@ class RunRow(Table):
         Index(
             "ix_runs_wants_retry",
             "node_id",
-            sqlite_where=sql("wants_retry"),
+            sqlite_where=sql("wants_retry = 1"),
             postgresql_where=sql("wants_retry"),
         ),
     )
@@ -154,7 +154,7 @@ class BookingRow(Table):
             "ix_bookings_live",
             "node_id",
             "from_at_ms",
-            sqlite_where=sql("live"),
+            sqlite_where=sql("live = 1"),
             postgresql_where=sql("live"),
         ),
     )

@@ -18,7 +18,7 @@ LONGEST_BOOKING_MS = 25 * 3600 * 1000
 _OVERLAP = f"""
     SELECT RAISE(ABORT, 'no_overlap') WHERE NEW.live AND EXISTS (
         SELECT 1 FROM bookings AS other
-        WHERE other.node_id = NEW.node_id AND other.live AND other.id <> NEW.id
+        WHERE other.node_id = NEW.node_id AND other.live = 1 AND other.id <> NEW.id
           AND other.from_at_ms < NEW.to_at_ms AND other.from_at_ms > NEW.from_at_ms - {LONGEST_BOOKING_MS}
           AND other.to_at_ms > NEW.from_at_ms
           AND other.first_lane < NEW.end_lane AND NEW.first_lane < other.end_lane

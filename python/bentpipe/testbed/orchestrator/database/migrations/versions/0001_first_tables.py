@@ -45,7 +45,7 @@ def upgrade() -> None:
             "ix_bookings_live",
             ["node_id", "from_at_ms"],
             unique=False,
-            sqlite_where=sa.text("live"),
+            sqlite_where=sa.text("live = 1"),
             postgresql_where=sa.text("live"),
         )
         batch_op.create_index(batch_op.f("ix_bookings_run_id"), ["run_id"], unique=False)
@@ -265,7 +265,7 @@ def upgrade() -> None:
             "ix_runs_wants_retry",
             ["node_id"],
             unique=False,
-            sqlite_where=sa.text("wants_retry"),
+            sqlite_where=sa.text("wants_retry = 1"),
             postgresql_where=sa.text("wants_retry"),
         )
 
