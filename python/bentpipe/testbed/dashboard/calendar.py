@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH, LEFT, TOP, ROW, LANE = 1200.0, 150.0, 28.0, 12.0, 22.0
 """Of the drawing: width, space for names, space for times, space between nodes, height of a lane."""
-LEAST_WIDTH = 6.0
-"""Least width of a booking, so that it can be pointed at."""
+LEAST_WIDTH = 14.0
+"""Least width of a booking, for its letter, and so that it can be pointed at."""
 HOURS = (1, 3, 12, 48, 168)
 """Lengths of time that one can choose [h]."""
 

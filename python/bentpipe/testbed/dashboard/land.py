@@ -59,7 +59,9 @@ def _unwrapped(ring: Ring) -> Ring:
     if first != last:
         pole = -90.0 if ring[0][1] < 0 else 90.0
         points += [(last, pole), (first, pole), points[0]]
-    return points
+    # The middle of the ring is within 180°, as are its holes.
+    shift = -360.0 * round(sum(longitude for longitude, _ in points) / len(points) / 360)
+    return [(round(longitude + shift, 2), latitude) for longitude, latitude in points]
 
 
 def land_geojson() -> bytes:

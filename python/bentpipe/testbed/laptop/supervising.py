@@ -97,7 +97,10 @@ async def _first_lines(process: asyncio.subprocess.Process, log: Path) -> list[s
                 if "for nodes" in lines[-1]:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(0.3):
-                            lines.append((await process.stdout.readline()).decode().strip())
+                            while line := await process.stdout.readline():
+                                lines.append(line.decode().strip())
+                                if lines[-1].startswith("dashboard"):
+                                    break
                     return lines
     last = log.read_text(errors="replace").splitlines()[-1:]
     raise UserError(f"did not start: {' '.join(last) or 'no message'}", where="orchestrator", hint=f"see {log}")
