@@ -37,6 +37,10 @@ from bentpipe.scenarios.shells import ConstellationFile  # noqa: E402
 from bentpipe.scenarios.sites import SitesFile  # noqa: E402
 from bentpipe.scenarios.traffic import TrafficFile  # noqa: E402
 from bentpipe.studies.files import FILES as STUDY_FILES  # noqa: E402
+from bentpipe.testbed.agent.results import RunRecord as TestbedRunRecord  # noqa: E402
+from bentpipe.testbed.builtins.outcome import Outcome  # noqa: E402
+from bentpipe.testbed.schemas.experiment import TestbedExperiment  # noqa: E402
+from bentpipe.testbed.schemas.policy import HostPolicy  # noqa: E402
 
 
 def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer brings its own Click
@@ -107,6 +111,10 @@ SCHEMAS: dict[str, tuple[type[Record], str]] = {
     "traffic": (TrafficFile, "`traffic.toml`"),
     "loss": (LossFile, "`loss.toml`"),
     "load-tests": (LoadTestsFile, "`load_tests.toml`"),
+    "testbed-experiment": (TestbedExperiment, "an experiment of the testbed (YAML)"),
+    "testbed-policy": (HostPolicy, "the policy of a testbed's host (YAML)"),
+    "testbed-builtin": (Outcome, "`builtin.json` of a result"),
+    "testbed-run": (TestbedRunRecord, "`testbed.json` of a result"),
     **{f"study-{name}": (kind, f"`{kind.FILE}`") for name, kind in STUDY_FILES.items()},
 }
 """The records of files by the names of their schemas, with what they describe."""
