@@ -87,6 +87,8 @@ def test_every_page_states_what_it_needs_and_without_a_session_leads_to_the_logi
                 answer = client.request(method, re.sub(r"\{[^}]+\}", "none", route.path))
                 assert answer.status_code == 303, route.path
                 assert answer.headers["location"].startswith("/login"), route.path
+        part = client.get("/", headers={"HX-Request": "true"})
+        assert (part.status_code, part.headers["hx-refresh"]) == (401, "true")
         then = client.get("/calendar?hours=12").headers["location"]
         assert then == "/login?then=%2Fcalendar%3Fhours%3D12"
         for elsewhere in ("//evil.example", "https://evil.example", "/\\evil.example"):
@@ -299,6 +301,25 @@ def test_live_values_arrive_and_a_change_shows_by_itself(tab, testbed):
     tab.get_by_role("button", name="End draining").click()
     other.wait_for_selector("#node [role=status]:not(:has-text('draining'))")
     other.close()
+
+
+def test_a_page_whose_session_ends_goes_to_the_login_and_keeps_its_parts_through_errors(browser, testbed):
+    context = browser.new_context(base_url=testbed.url)
+    context.set_default_timeout(8000)
+    page = context.new_page()
+    page.goto("/login")
+    page.fill("#token", testbed.tokens["viewer"])
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#fleet")
+    page.route("**/", lambda route: route.fulfill(status=500, headers={"HX-Reswap": "none"}, body="<p>no</p>"))
+    with page.expect_response("**/"):
+        page.evaluate("document.body.dispatchEvent(new CustomEvent('changed'))")
+    page.unroute("**/")
+    assert page.locator("#fleet table").count() == 1
+    context.clear_cookies()
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('changed'))")
+    page.wait_for_url("**/login")
+    context.close()
 
 
 async def _settings(testbed):

@@ -49,7 +49,9 @@ class PageRoute(APIRoute):
             try:
                 return await handle(request)
             except UnauthenticatedError:
-                return RedirectResponse(login_address(request), 303, headers={"HX-Refresh": "true"})
+                if "hx-request" in request.headers:  # part of a page: the whole page goes to the login
+                    return Response(status_code=401, headers={"HX-Refresh": "true"})
+                return RedirectResponse(login_address(request), 303)
             except (BentpipeError, RequestValidationError, HTTPException) as error:
                 return error_page(request, error)
 
@@ -66,7 +68,9 @@ def error_page(request: Request, error: Exception) -> Response:
     else:
         status, text = answers.status_and_text(error)
     title = "Not there" if status == 404 else HTTPStatus(status).phrase
-    return page("error.html", request, status, title=title, text=text)
+    answer = page("error.html", request, status, title=title, text=text)
+    answer.headers["HX-Reswap"] = "none"  # a part of a page stays as it is
+    return answer
 
 
 def wants_page(request: Request) -> bool:
