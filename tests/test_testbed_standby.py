@@ -15,10 +15,13 @@ from testbed_records import desired
 from bentpipe.testbed.agent import session_client
 from bentpipe.testbed.agent.agent import Agent
 from bentpipe.testbed.agent.client_end import ClientEnd
+from bentpipe.testbed.agent.household import ScavengerMode
 from bentpipe.testbed.agent.server_end import Ports, ServerEnd
 from bentpipe.testbed.agent.surroundings import RunPlan
+from bentpipe.testbed.runners.request import RunRequest
 from bentpipe.testbed.schemas.desired import Desired, NodeSettings
 from bentpipe.testbed.schemas.identifiers import derived_id
+from bentpipe.testbed.schemas.policy import ScavengerLevels
 
 
 async def until(condition: Any, timeout_s: float = 10.0) -> None:
@@ -392,3 +395,50 @@ def test_a_session_that_fell_silent_sends_no_start() -> None:
         return sent
 
     assert asyncio.run(test()) == []
+
+
+class Calls:
+    """An executor without runs that notes the attempts it is asked for."""
+
+    def __init__(self) -> None:
+        self.retried: list[str] = []
+        self.clients: list[ClientEnd] = []
+
+    def client(self, _: str) -> None:
+        return None
+
+    def retry(self, plan: RunPlan) -> None:
+        self.retried.append(plan.run)
+
+
+@pytest.mark.parametrize(("attempt", "quiet_s", "is_retried"), [(1, 60.0, True), (1, 0.0, True), (5, 0.0, False)])
+def test_a_preempted_run_is_kept_whenever_the_quiet_comes_and_attempts_count(
+    attempt: int, quiet_s: float, is_retried: bool
+) -> None:
+    async def test() -> list[str]:
+        calls = Calls()
+        mode = ScavengerMode(ScavengerLevels(quiet=quiet_s), lambda: calls, lambda _: None)  # type: ignore[arg-type,return-value]
+        plan = preempted_plan(attempt=attempt)
+        mode.begin(plan)
+        for rate_bps in (9e6, 9e6, 0.0):
+            await mode.dish_sample({"downlink_bps": rate_bps, "uplink_bps": 0.0})
+        await mode.ended(plan)
+        return calls.retried
+
+    assert bool(asyncio.run(test())) == is_retried
+
+
+@pytest.mark.parametrize(("reason", "log"), [("no beat", ["link_down", "stop 1"]), ("", ["stop 1"])])
+def test_a_server_without_its_client_sends_nothing_while_its_program_ends(
+    reason: str, log: list[str], tmp_path: Path
+) -> None:
+    @scenario
+    async def test(orchestrator: Orchestrator, folder: Path) -> None:
+        agent, _ = make(orchestrator, folder / "n")
+        end = ServerEnd(preempted_plan(end="server"), agent.around, Ports(range(9000, 9001)), lambda _: None)
+        request = RunRequest(run_id="r", label="n", command=("true",), output=folder / "out")
+        run = end._prepared = PlainRun(request)
+        await end.end(reason)
+        assert run.log[: len(log)] == log
+
+    test(tmp_path)

@@ -50,6 +50,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "scavenger",
         "the household's traffic is detected within 3 s in recorded telemetry, and idle telemetry is not taken for it",
     ),
+    "testbed-latency": (
+        "testbed_latency",
+        "a node of the testbed starts a triggered run and silences a preempted one within 1 s, the orchestrator down",
+    ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
         "sim_vs_kernel.reference",
@@ -59,7 +63,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 }
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
-BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel"})
+BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel", "testbed-latency"})
 
 #: Claims with a quick version and a folder for what they measure in real time.
 MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel"})
@@ -77,6 +81,7 @@ NEEDS: Mapping[str, str] = {
     "emulator-faults": "emu",
     "applications": "emu",
     "nodes": "emu",
+    "testbed-latency": "emu",
     "calls": "emu",
 }
 

@@ -256,7 +256,8 @@ class Executor:
     def retry(self, preempted: RunPlan) -> None:
         """Keep the next attempt of a preempted run: the node starts it if it is alone, in the first free slot."""
         wanted = self.wanted
-        if wanted is None or preempted.work.booking_class == "exclusive":
+        is_known = (derived_id("retry", preempted.run), "client") in self._known
+        if wanted is None or is_known or preempted.work.booking_class == "exclusive":
             return
         until = [each.until_at_ms for each in wanted.triggers if each.plan == preempted.plan]
         self.retries.keep(preempted, min([wanted.until_at_ms, *until]))

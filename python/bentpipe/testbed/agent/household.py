@@ -132,7 +132,9 @@ class ScavengerMode:
 
     async def reschedule(self, run: ScavengedRun) -> None:
         """Let it run once more: the orchestrator books it, or the node does without the orchestrator."""
-        self._plans.pop(run.id, None)
+        plan = self._plans.pop(run.id, None)
+        if plan is not None:  # one that ended after the quiet never waited
+            self._executor().retry(plan)
         self._on_change(f"run {run.id[:12]} may run again: the link is quiet")
 
     async def report(self, run: ScavengedRun, reason: str) -> None:

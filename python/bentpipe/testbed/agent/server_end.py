@@ -119,6 +119,8 @@ class ServerEnd:
         traffic = None
         if self._prepared is not None:
             with contextlib.suppress(BentpipeError, OSError):
+                if reason:  # the client is gone: nothing more is sent, however long the program takes to end
+                    await self._prepared.link_down()
                 await self._prepared.stop(GRACE_S)
             if self._capture is not None:
                 await self._capture.end()

@@ -66,11 +66,13 @@ class SandboxedRun:
             )
         accept = asyncio.create_task(self.channel.accept())
         ended = asyncio.create_task(self._process.wait())
-        await asyncio.wait({accept, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not accept.done():
+        try:
+            await asyncio.wait({accept, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not accept.done():
+                raise RunnerError(f"{self.run_id}: the sandbox did not start: {self._log()}")
+        finally:  # also when preparing is canceled
             accept.cancel()
-            raise RunnerError(f"{self.run_id}: the sandbox did not start: {self._log()}")
-        ended.cancel()
+            ended.cancel()
         self.pid = accept.result()
         message = await self.channel.receive()
         if message is None or message["type"] != "ready":

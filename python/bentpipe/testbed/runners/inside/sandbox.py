@@ -47,9 +47,9 @@ def enter_view(order: Order) -> None:
     closed = {} if order.user is None else {path: _closed_parent(path) for path in order.readable}
     readable = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path, parent in closed.items() if parent}
     covered = [*COVERED, *order.hidden, *sorted({parent for parent in closed.values() if parent})]
+    covered = [folder for folder in covered if Path(folder).is_dir()]  # one below /tmp is gone already
     for folder in covered:
-        if Path(folder).is_dir():
-            _cover(folder, "mode=755,size=65536,nr_inodes=256")
+        _cover(folder, "mode=755,size=65536,nr_inodes=256")
     for path, descriptor in readable.items():
         Path(path).mkdir(parents=True, exist_ok=True)
         linux.mount(f"/proc/self/fd/{descriptor}", path, "", linux.MS_BIND)
@@ -68,8 +68,7 @@ def enter_view(order: Order) -> None:
         Path(OUTPUT).mkdir()
         linux.mount(order.output, OUTPUT, "", linux.MS_BIND)
     for folder in covered:
-        if Path(folder).is_dir():
-            linux.set_read_only(folder, True, recursive=False)
+        linux.set_read_only(folder, True, recursive=False)
     for descriptor in (output, *inputs.values(), *([names] if names else ())):
         os.close(descriptor)
 
