@@ -139,7 +139,7 @@ class Node:
         """Let the household use its link; return the times until the run's last packets [ms].
 
         Args:
-            loses_bye: Whether the client's last message does not arrive: the server only hears no more beats.
+            loses_bye: Whether the client's last message does not arrive: only the beats end.
         """
         (end,) = self.agent.executor.clients
         run = end.plan.run
@@ -196,12 +196,12 @@ def _lose_bye(end: ClientEnd) -> None:
         session._send = lambda kind, reason="": None if kind == "bye" else send(kind, reason)  # type: ignore[method-assign]
 
 
-async def until(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], bool], event: str, seconds: float = 15.0) -> None:
     """Wait until a condition holds. Raises `TimeoutError`."""
     end_s = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end_s:
-            raise TimeoutError(f"no {what} within {seconds:g} s")
+            raise TimeoutError(f"no {event} within {seconds:g} s")
         await asyncio.sleep(0.005)
 
 
