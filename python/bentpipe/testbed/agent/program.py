@@ -176,11 +176,12 @@ def _write_request(folder: Path, request: BuiltinRequest) -> Path:
 
 
 def python_folders() -> tuple[Path, ...]:
-    """Return the folders that this Python and bentpipe are in, for a sandbox that shows no more."""
+    """Return the folders that this Python, bentpipe and a browser need, for a sandbox that shows no more."""
     import bentpipe
 
     paths = {Path(sys.prefix), Path(sys.base_prefix), Path(bentpipe.__file__).parent.parent}
     paths |= {Path(path) for name, path in sysconfig.get_paths().items() if name in ("stdlib", "purelib", "platlib")}
+    paths |= {Path("/etc/chromium.d"), Path("/etc/fonts")}  # Debian's Chromium does not start without the first
     usual = (Path("/usr"), Path("/lib"), Path("/bin"))
     return tuple(
         sorted(path for path in paths if path.is_dir() and not any(path.is_relative_to(each) for each in usual))
