@@ -32,7 +32,7 @@ def dry_run(
         ),
     ],
     window: Annotated[str, typer.Option(help="Length of a window.")] = "1s",
-    for_windows: Annotated[int, typer.Option("--for", help="Windows in sequence that it must hold for.")] = 1,
+    for_windows: Annotated[int, typer.Option("--for-windows", help="Windows in sequence that it must hold for.")] = 1,
     cooldown: Annotated[str, typer.Option(help="Least time between two firings.")] = "5m",
     run_bytes: Annotated[
         str | None,

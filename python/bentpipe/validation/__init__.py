@@ -54,6 +54,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "testbed_latency",
         "a node of the testbed starts a triggered run and silences a preempted one within 1 s, the orchestrator down",
     ),
+    "testbed-faults": (
+        "testbed_faults",
+        "a testbed's agent and orchestrator are killed a hundred times each: no result lost or doubled; 12 minutes",
+    ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
         "sim_vs_kernel.reference",
@@ -63,7 +67,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 }
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
-BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel", "testbed-latency"})
+BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel", "testbed-faults", "testbed-latency"})
 
 #: Claims with a quick version and a folder for what they measure in real time.
 MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel"})
@@ -83,6 +87,7 @@ NEEDS: Mapping[str, str] = {
     "nodes": "emu",
     "testbed-latency": "emu",
     "calls": "emu",
+    "testbed-faults": "emu",
 }
 
 
