@@ -337,7 +337,7 @@ class ClientEnd:
     async def _finish(self, over: OverError) -> tuple[FinalState, str]:
         """Clean up, make the result, put it into the spool. Whatever fails, the run ends in a state with a reason."""
         if self._session is not None:
-            await self._session.close(over.reason[:300])
+            await self._session.close("" if over.state == "done" else f"{over.state}: {over.reason}"[:300])
         if self._capture is not None:
             await self._capture.end()
         if self._prepared is not None:

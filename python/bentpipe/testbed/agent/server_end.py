@@ -109,11 +109,13 @@ class ServerEnd:
             self._on_end(self.plan.run)
 
     async def _end(self, reason: str) -> None:
-        state: Literal["done", "failed", "preempted", "missed"] = "done"
+        state: Literal["done", "failed", "preempted", "canceled", "missed"] = "done"
         if self._began_at_ms is None:
             state = "missed"
-        elif reason.startswith("no beat"):
+        elif reason.startswith(("no beat", "preempted")):
             state = "preempted"
+        elif reason.startswith("canceled"):
+            state = "canceled"
         elif reason:
             state = "failed"
         traffic = None

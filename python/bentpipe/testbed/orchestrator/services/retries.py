@@ -77,7 +77,7 @@ async def retry(transaction: Transaction, run: str) -> bool:
 def _why_not(row: Any, experiment: TestbedExperiment, now_ms: int) -> str | None:  # noqa: ANN401 - a row
     if experiment.scavenger.mode == "end":
         return "the experiment says scavenger: end"
-    if row.attempt > experiment.scavenger.max_preemptions:
+    if row.attempt >= experiment.scavenger.max_preemptions:
         return f"preempted {row.attempt} times (max_preemptions {experiment.scavenger.max_preemptions})"
     if row.plan_state != "active" or row.until_at_ms <= now_ms:
         return "the experiment is over"
