@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 from emulation import cannot
 
 from bentpipe.testbed.namespaces import linux
@@ -14,3 +16,5 @@ def test_kills_lose_and_double_nothing() -> None:
     counts = run_apart(3, 5, quiet_s=5.0)
     assert {name: counts[name] for name in FAULTS} == {name: [] for name in FAULTS}
     assert counts["kills"] == [3, 3]
+    left = subprocess.run(["pgrep", "-fa", "[.]testbed-faults-"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""

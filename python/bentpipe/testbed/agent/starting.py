@@ -83,7 +83,7 @@ async def kernel_service(folder: Path) -> AsyncIterator[KernelServiceClient | No
     path = folder / "kernel.sock"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "bentpipe.testbed.kernel_service", str(path)),
-        *("--audit", str(folder / "kernel.log")),
+        *("--audit", str(folder / "kernel.log"), "--parent", str(os.getpid())),
     )
     try:
         for _ in range(100):
