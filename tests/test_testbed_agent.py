@@ -355,3 +355,23 @@ async def test_a_server_that_does_not_answer_is_a_missed_run(orchestrator: Orche
     commit = orchestrator.commits[f"{run}-client"]
     assert commit.state == "missed"
     assert "did not answer" in commit.reason
+
+
+@scenario
+async def test_links_of_a_hostile_program_lead_nowhere(orchestrator: Orchestrator, folder: Path) -> None:
+    secret, victim = folder / "secret", folder / "victim"
+    secret.write_text("the host's secret")
+    victim.write_text("as it was")
+    run = derived_id("a")
+    script = (
+        f"cd $BENTPIPE_OUTPUT; ln -s {secret} stderr.txt; ln -s {victim} .testbed.json.tmp;"
+        f" ln -s {victim} testbed.json; exit 3"
+    )
+    orchestrator.want(wanted([soon("a", 0)], shell_work(script)))
+    async with running(orchestrator, folder / "n"):
+        await orchestrator.until(lambda: f"{run}-client" in orchestrator.commits)
+    commit = orchestrator.commits[f"{run}-client"]
+    assert commit.state == "failed"
+    assert "secret" not in commit.reason + orchestrator.reason(run)
+    assert commit.files == ()
+    assert victim.read_text() == "as it was"

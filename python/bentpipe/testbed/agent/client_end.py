@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import shutil
+import stat
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.errors import BentpipeError
@@ -326,7 +328,11 @@ class ClientEnd:
     def _last_line(self) -> str:
         """Return the last line of the program's errors, as it may be shown."""
         try:
-            with (self._folder / "out" / "stderr.txt").open("rb") as file:
+            # The program may have put a link in its place, and the agent may read more than the program.
+            path = self._folder / "out" / "stderr.txt"
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return ""
                 file.seek(max(0, file.seek(0, 2) - 400))
                 lines = file.read().decode(errors="replace").strip().splitlines()
         except OSError:

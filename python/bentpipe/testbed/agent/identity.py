@@ -97,10 +97,11 @@ def fingerprint(authority_pem: str) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone reads, completely or not at all."""
+    """Write a file that its owner alone reads, completely or not at all; links in its place are not followed."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
