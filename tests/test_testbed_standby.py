@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -194,9 +195,10 @@ async def test_an_attempt_waits_until_the_node_is_free_and_survives_a_kill(
     assert [each.plan.attempt for each in agent.executor.retries.waiting] == [2]
     stopped = asyncio.Event()
     task = asyncio.create_task(agent.run(stopped))
-    await ended(agent, derived_id("x"))
-    assert agent.store.run(retry, "client") is None  # the booking came first
     await ended(agent, retry)
+    records = [json.loads(record)["body"] for (record,) in agent.store._db.execute("SELECT record FROM events")]
+    states = [(body["run"], body["state"]) for body in records if body["kind"] == "state"]
+    assert states.index((derived_id("x"), "uploading")) < states.index((retry, "preparing"))  # the booking came first
     assert agent.store.retries() == []
     stopped.set()
     await task
