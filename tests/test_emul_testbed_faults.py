@@ -13,8 +13,8 @@ from bentpipe.validation.testbed_faults import FAULTS, run_apart
 def test_kills_lose_and_double_nothing() -> None:
     if not linux.has_capability(linux.CAP_SYS_ADMIN):
         cannot("needs root")
-    counts = run_apart(3, 5, quiet_s=5.0)
+    counts = run_apart(2, 5, quiet_s=2.0)
     assert {name: counts[name] for name in FAULTS} == {name: [] for name in FAULTS}
-    assert counts["kills"] == [3, 3]
+    assert counts["kills"] == [2, 2]
     left = subprocess.run(["pgrep", "-fa", "[.]testbed-faults-"], capture_output=True, text=True, check=False)
     assert left.stdout == ""

@@ -24,7 +24,7 @@ POLICY = """\
 schema: bentpipe.policy/1
 runners: [bubblewrap, process]
 bytes: [2GB/day]
-scavenger: {quiet: 8s}
+scavenger: {quiet: 6s}
 """
 """Policy of a home; quiet is short here, so that a newcomer sees a run come again."""
 

@@ -23,7 +23,7 @@ PROGRAMS = (8800, 8820)
 """Ports of the server node's programs: first, and last but one."""
 HOUSEHOLD_PORT = 8799
 """Port that sends to households."""
-VIDEO_S = 20.0
+VIDEO_S = 10.0
 """How long a household uses its link [s]."""
 DISH = "192.168.100.1"
 """Address of a terminal, as real ones have it."""

@@ -29,7 +29,7 @@ name: {prefix}-download
 description: A slow download, during which the household begins to watch a video.
 nodes: {{names: [attic]}}
 server: {{name: server}}
-run: {{builtin: iperf3, args: {{seconds: 25, direction: down, bitrate: 3mbit}}}}
+run: {{builtin: iperf3, args: {{seconds: 15, direction: down, bitrate: 3mbit}}}}
 when: now
 limits: {{bytes_per_run: 60MB, slip: 10m, until: {until}}}
 scavenger: {{mode: reschedule, max_preemptions: 3}}
