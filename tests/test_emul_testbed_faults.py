@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 from emulation import cannot
@@ -16,5 +17,7 @@ def test_kills_lose_and_double_nothing() -> None:
     counts = run_apart(2, 5, quiet_s=2.0)
     assert {name: counts[name] for name in FAULTS} == {name: [] for name in FAULTS}
     assert counts["kills"] == [2, 2]
-    left = subprocess.run(["pgrep", "-fa", "[.]testbed-faults-"], capture_output=True, text=True, check=False)
+    left = subprocess.run(
+        ["pgrep", "-fa", f"[.]testbed-faults-{os.getpid()}-"], capture_output=True, text=True, check=False
+    )
     assert left.stdout == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ FAULTS = {
 def run_apart(kills: int, seed: int, quiet_s: float = 30.0) -> dict[str, Any]:
     """Return the counts of `world.run_world`, made in a process of its own. Raises `RuntimeError`: its last line."""
     # Not below /tmp or /var/tmp: those of a run are its own.
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".testbed-faults-") as folder:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=f".testbed-faults-{os.getpid()}-") as folder:
         command = [sys.executable, "-P", "-m", "bentpipe.validation.testbed_faults.world", folder]
         command += [str(kills), str(seed), str(quiet_s)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
