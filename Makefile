@@ -22,7 +22,7 @@ REALTIME := $(wildcard tests/test_emul*.py) tests/test_recipes.py tests/test_pro
 
 test: native ## every test
 	cargo test --workspace --locked --quiet
-	pytest --quiet --numprocesses 2 --dist worksteal $(REALTIME:%=--ignore=%)
+	pytest --quiet --numprocesses 3 --dist worksteal $(REALTIME:%=--ignore=%)
 	pytest --quiet $(REALTIME)
 
 # A macro makes modules of these files, so cargo fmt does not find them (crates/cc/src/registry.rs).

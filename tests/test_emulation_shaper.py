@@ -80,7 +80,7 @@ def test_an_upload_through_it_delays_pings_less(tmp_path):
     write_profile(preset_profile("dumbbell:rate=8mbit,rtt=40ms,queue=400ms", 60.0), path)
     figures = {}
     for name in ("none", "adaptive"):
-        upload = [sys.executable, FOLDER / "upload.py", "--for", "12", "--shaper", name]
+        upload = [sys.executable, FOLDER / "upload.py", "--for", "8", "--shaper", name]
         done = bentpipe("run", path, "--server", "iperf3 -s -1", "--", *upload)
         assert done.returncode == 0, done.stderr
         figures[name] = json.loads(done.stdout)
