@@ -29,7 +29,7 @@ NOT_RUN = {
     "check_kernel": "the result is this machine's",
     "finish_probe": "needs a prober that was killed",
     "run_demo": "takes half a minute; tests/test_race_cli.py runs it",
-    "serve_laptop_testbed": "runs until Ctrl-C; tests/test_emul_testbed_laptop.py runs it",
+    "serve_laptop_testbed": "runs until Ctrl-C; tests/test_testbed_laptop.py runs it",
     "serving": "needs a dish recording and elements of the day",
 }
 """Names with examples that are marked `+SKIP`, and the reason."""

@@ -15,7 +15,7 @@ from bentpipe import TestbedClient
 from bentpipe.errors import UserError
 from bentpipe.testbed.laptop.supervising import check_machine
 
-LIMIT_S = 240
+LIMIT_S = 420
 
 
 def test_a_newcomer_sees_a_run_a_trigger_and_a_preemption(tmp_path: Path) -> None:
