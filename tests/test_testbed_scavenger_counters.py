@@ -9,11 +9,11 @@ from fuzzing import damaged
 from test_testbed_signals_feeds import web_server
 
 from bentpipe.errors import UserError
+from bentpipe.net_dev import parse_net_dev
 from bentpipe.testbed.agent.counters import (
     ByteCounts,
     InterfaceCounters,
     NodeExporterCounters,
-    parse_net_dev,
     parse_node_exporter,
     rates,
 )

@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
+
+from bentpipe.net_dev import interface_bytes
 
 PORT = 5262
 #: `IPPROTO_MPTCP` (Linux 5.6); Python knows it from 3.13 on.
@@ -135,9 +136,7 @@ def _writes(connection: socket.socket, request: dict[str, Any], start_ns: int) -
 
 
 def _received_bytes() -> list[int]:
-    lines = Path("/proc/self/net/dev").read_text(encoding="ascii").splitlines()
-    counters = {line.split(":")[0].strip(): line.split(":")[1].split() for line in lines if ":" in line}
-    return [int(counters[device][0]) for device in DEVICES]
+    return [interface_bytes(device)[0] for device in DEVICES]
 
 
 if __name__ == "__main__":

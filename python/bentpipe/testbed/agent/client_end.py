@@ -14,7 +14,7 @@ from bentpipe.errors import BentpipeError
 from bentpipe.testbed.agent.admission import refusal, runner_for
 from bentpipe.testbed.agent.capture import MOST_BYTES, Capture, is_wanted
 from bentpipe.testbed.agent.program import make_request, start_message
-from bentpipe.testbed.agent.results import RunRecord, gather
+from bentpipe.testbed.agent.results import gather, record_of
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.store import StoredRun
@@ -374,28 +374,15 @@ class ClientEnd:
         around, plan = self._around, self.plan
         if around.terminal is not None and self._began_wall_s is not None and around.policy().share.telemetry:
             around.terminal.slice(self._began_wall_s - 15, around.wall_s() + 1, self._folder / "terminal")
-        offset = around.clock.offset()
-        up, down = self.rates_bytes
-        record = RunRecord(
-            run=plan.run,
-            plan=plan.plan,
-            end=plan.end,
-            node=around.node,
-            peer=None if plan.peer is None else plan.peer.node,
-            attempt=plan.attempt,
-            cause=plan.cause,
-            work=plan.work,
-            due_at_ms=plan.due_at_ms,
+        record = record_of(
+            plan,
+            around,
             began_at_ms=self._began_at_ms,
-            ended_at_ms=around.clock.now_ms(),
-            clock_offset_ms=None if offset is None else offset.offset_ms,
-            clock_error_ms=None if offset is None else offset.error_ms,
             state=state,
             reason=reason,
             runner=self._runner,
+            prepared=self._prepared,
+            used_bytes=self.rates_bytes,
             exit_code=None if self._exit is None else self._exit.code,
-            up_bytes=up,
-            down_bytes=down,
-            settings=() if self._prepared is None else tuple(self._prepared.settings),
         )
         return gather(self._folder, record)

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.errors import UserError, shown
+from bentpipe.net_dev import MOST_BYTES, NET_DEV, parse_net_dev
 from bentpipe.testbed.agent.fetching import check_allowed, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROC_NET_DEV = Path("/proc/net/dev")
-MOST_BYTES = 1 << 64
-"""Counters are below this."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.@:-]{1,64}\Z")
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"'
@@ -63,7 +61,7 @@ class CounterReader(Protocol):
 
 
 class InterfaceCounters:
-    """Counters of an interface of this machine, from ``/proc/net/dev``.
+    """Counters of an interface of this machine, from `bentpipe.net_dev`.
 
     Args:
         interface: Its name.
@@ -71,7 +69,7 @@ class InterfaceCounters:
         path: The file.
     """
 
-    def __init__(self, interface: str, *, faces_run: bool = False, path: Path = PROC_NET_DEV) -> None:
+    def __init__(self, interface: str, *, faces_run: bool = False, path: Path = NET_DEV) -> None:
         """Store the parameters; nothing is read yet."""
         self._interface, self._faces_run, self._path = _checked_name(interface), faces_run, path
 
@@ -109,30 +107,6 @@ class NodeExporterCounters:
         data = await fetch(self._url, self._allowed, timeout_s=3.0)
         received, sent = parse_node_exporter(data, self._device)
         return ByteCounts((before_s + time.monotonic()) / 2, received, sent)
-
-
-def parse_net_dev(text: bytes, interface: str) -> tuple[int, int]:
-    """Return the received and sent bytes of an interface.
-
-    Raises:
-        UserError: There is no such interface, or its line is malformed.
-
-    Example:
-        >>> parse_net_dev(b"eth0: 100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0", "eth0")
-        (100, 200)
-    """
-    names = []
-    for line in text.decode("ascii", "replace").splitlines():
-        name, colon, numbers = line.strip().rpartition(": ")
-        if not colon:
-            name, colon, numbers = line.strip().partition(":")
-        names.append(name.strip())
-        if colon and name.strip() == interface:
-            cells = numbers.split()
-            if len(cells) < 9:
-                raise UserError(f"has {len(cells)} numbers", where=interface, expected="16")
-            return _count(cells[0], interface), _count(cells[8], interface)
-    raise UserError(f"no interface {shown(interface)}", where="router", expected="one of this machine")
 
 
 def parse_node_exporter(data: bytes, device: str) -> tuple[int, int]:

@@ -27,6 +27,9 @@ from bentpipe.testbed.schemas.identifiers import Id
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
+    from bentpipe.testbed.runners.base import PreparedRun
+
 
 class RunRecord(Record):
     """``testbed.json``: what the testbed knows of an end of a run."""
@@ -75,6 +78,44 @@ class RunRecord(Record):
     """Outcome of each kernel setting."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Versions."""
+
+
+def record_of(
+    plan: RunPlan,
+    around: Surroundings,
+    *,
+    began_at_ms: float | None,
+    state: str,
+    reason: str,
+    runner: str | None,
+    prepared: PreparedRun | None,
+    used_bytes: tuple[int, int],
+    exit_code: int | None = None,
+) -> RunRecord:
+    """Return the record of an end of a run that ends now; `used_bytes`: sent and received."""
+    offset = around.clock.offset()
+    return RunRecord(
+        run=plan.run,
+        plan=plan.plan,
+        end=plan.end,
+        node=around.node,
+        peer=None if plan.peer is None else plan.peer.node,
+        attempt=plan.attempt,
+        cause=plan.cause,
+        work=plan.work,
+        due_at_ms=plan.due_at_ms,
+        began_at_ms=began_at_ms,
+        ended_at_ms=around.clock.now_ms(),
+        clock_offset_ms=None if offset is None else offset.offset_ms,
+        clock_error_ms=None if offset is None else offset.error_ms,
+        state=state,
+        reason=reason,
+        runner=runner,
+        exit_code=exit_code,
+        up_bytes=used_bytes[0],
+        down_bytes=used_bytes[1],
+        settings=() if prepared is None else tuple(prepared.settings),
+    )
 
 
 def gather(work_folder: Path, record: RunRecord) -> Path:

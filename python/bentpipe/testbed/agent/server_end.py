@@ -12,7 +12,7 @@ from bentpipe.testbed.agent.admission import refusal, runner_for
 from bentpipe.testbed.agent.capture import Capture, is_wanted
 from bentpipe.testbed.agent.listening import listening_ports
 from bentpipe.testbed.agent.program import make_server_request, server_port_names
-from bentpipe.testbed.agent.results import RunRecord, gather
+from bentpipe.testbed.agent.results import gather, record_of
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
@@ -145,29 +145,15 @@ class ServerEnd:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _results(self, state: str, reason: str, used: tuple[int, int]) -> Path:
-        around, plan = self._around, self.plan
-        offset = around.clock.offset()
-        record = RunRecord(
-            run=plan.run,
-            plan=plan.plan,
-            end="server",
-            node=around.node,
-            peer=None if plan.peer is None else plan.peer.node,
-            attempt=plan.attempt,
-            cause=plan.cause,
-            work=plan.work,
-            due_at_ms=plan.due_at_ms,
+        record = record_of(
+            self.plan,
+            self._around,
             began_at_ms=self._began_at_ms,
-            ended_at_ms=around.clock.now_ms(),
-            clock_offset_ms=None if offset is None else offset.offset_ms,
-            clock_error_ms=None if offset is None else offset.error_ms,
             state=state,
             reason=reason,
             runner=self._runner,
-            exit_code=None,
-            up_bytes=used[0],
-            down_bytes=used[1],
-            settings=() if self._prepared is None else tuple(self._prepared.settings),
+            prepared=self._prepared,
+            used_bytes=used,
         )
         return gather(self._folder, record)
 

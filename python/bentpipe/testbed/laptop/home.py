@@ -7,8 +7,6 @@ interface; a node's agent; a household.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.testbed.laptop.household import live
 from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOMES, PATH_INTERFACE, PATH_SERVER, change_settings
+from bentpipe.testbed.laptop.until_signal import run_until_signal
 
 if TYPE_CHECKING:
     from bentpipe.testbed.laptop.plan import Home
@@ -80,15 +79,7 @@ def main() -> int:
     """Serve until SIGTERM."""
     folder, name, token = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     home = next(each for each in HOMES if each.name == name)
-
-    async def serve() -> None:
-        task = asyncio.create_task(serve_home(home, folder, token))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    asyncio.run(serve())
+    run_until_signal(serve_home(home, folder, token))
     return 0
 
 

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -30,6 +29,7 @@ from bentpipe.testbed.laptop.plan import (
     Home,
     change_settings,
 )
+from bentpipe.testbed.laptop.until_signal import run_until_signal
 from bentpipe.testbed.namespaces import linux
 from bentpipe.testbed.namespaces.network import in_network
 
@@ -163,15 +163,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     linux.die_with_parent(os.getppid())
     linux.unshare(linux.CLONE_NEWNET)
-
-    async def serve() -> None:
-        task = asyncio.create_task(serve_internet(folder))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    asyncio.run(serve())
+    run_until_signal(serve_internet(folder))
     return 0
 
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from bentpipe.testbed.laptop.forwarding import forwarder
 from bentpipe.testbed.laptop.household import request_file
 from bentpipe.testbed.laptop.plan import HOMES
 from bentpipe.testbed.laptop.tour import tour
+from bentpipe.testbed.laptop.until_signal import run_until_signal
 from bentpipe.testbed.schemas.quantities import at_text
 
 if TYPE_CHECKING:
@@ -216,13 +216,4 @@ def serve_laptop_testbed(
         >>> import bentpipe as bp
         >>> bp.serve_laptop_testbed(Path("out/testbed"))  # doctest: +SKIP
     """
-
-    async def serve() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        await run_laptop(folder.absolute(), listen, agents, say, with_tour=with_tour)
-
-    with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(serve())
+    run_until_signal(run_laptop(folder.absolute(), listen, agents, say, with_tour=with_tour))

@@ -5,6 +5,7 @@ The programs are in `bentpipe.testbed.builtins`; orchestrator and agent plan wit
 
 from __future__ import annotations
 
+import abc
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -17,7 +18,7 @@ Host = str
 """A host's name or address on the Internet."""
 
 
-class Arguments(Record):
+class Arguments(Record, abc.ABC):
     """Base of all arguments."""
 
     needs_server: ClassVar[bool] = False
@@ -25,13 +26,13 @@ class Arguments(Record):
     capabilities: ClassVar[tuple[str, ...]] = ()
     """Capabilities of the program inside of its run."""
 
+    @abc.abstractmethod
     def longest_s(self) -> float:
         """Return the longest time that a run takes [s]."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def expected_bytes(self) -> int:
         """Return the bytes that a run is expected to use, both directions; 0: hardly any."""
-        raise NotImplementedError
 
 
 class PingArguments(Arguments):

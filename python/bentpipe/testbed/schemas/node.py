@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from bentpipe.records import Items, Record, Text
-from bentpipe.testbed.schemas.identifiers import Label
 from bentpipe.testbed.schemas.policy import HostPolicy
 
 NodeRole = Literal["client", "server"]
@@ -97,12 +96,3 @@ class NodeStatus(Record):
     """Runs under way."""
     notes: Items[str] = ()
     """Troubles: one line each."""
-
-
-class NodeName(Record):
-    """A node's name and tags."""
-
-    name: Label
-    """Its name."""
-    tags: Items[Label] = ()
-    """Its tags."""

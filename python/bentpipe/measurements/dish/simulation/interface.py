@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.errors import UserError, shown
+from bentpipe.errors import UserError
+from bentpipe.net_dev import interface_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 KEPT = 1000
 """Seconds that are kept: more than a terminal's history has."""
-
-
-def read_bytes(interface: str, path: Path = Path("/proc/self/net/dev")) -> tuple[int, int]:
-    """Return the bytes received and sent of an interface. Raises `UserError`: there is none of that name."""
-    for line in path.read_text().splitlines()[2:]:
-        name, _, numbers = line.partition(":")
-        if name.strip() == interface:
-            cells = numbers.split()
-            return int(cells[0]), int(cells[8])
-    raise UserError(f"no interface {shown(interface)}", where="interface", expected="one of this machine")
 
 
 class InterfaceRates:
@@ -45,18 +35,18 @@ class InterfaceRates:
         """Begin to follow it."""
         self._interface, self._second = interface, second
         self._rates: dict[int, tuple[float, float]] = {}
-        read_bytes(interface)
+        interface_bytes(interface)
         threading.Thread(target=self._follow, name="interface", daemon=True).start()
 
     def _follow(self) -> None:
-        before, second, at_s = read_bytes(self._interface), self._second(), time.monotonic()
+        before, second, at_s = interface_bytes(self._interface), self._second(), time.monotonic()
         while True:
             time.sleep(0.02)
             now = self._second()
             if now == second:
                 continue
             try:
-                counts = read_bytes(self._interface)
+                counts = interface_bytes(self._interface)
             except UserError:
                 continue
             time_s = time.monotonic()

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from bentpipe.errors import BentpipeError, UserError
+from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -186,12 +186,6 @@ def _prepare_sqlite(
     @event.listens_for(engine.sync_engine, "begin")
     def start(connection: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
         connection.exec_driver_sql(begin)
-
-
-class OverlapError(BentpipeError):
-    """A booking overlaps another one: the database refused it."""
-
-    code = "overlap"
 
 
 def is_overlap(error: DBAPIError) -> bool:

@@ -43,10 +43,6 @@ class Booking:
     priority: int = 0
     may_move: bool = False
 
-    def overlaps(self, from_at_ms: int, to_at_ms: int) -> bool:
-        """Return whether it overlaps a time."""
-        return self.from_at_ms < to_at_ms and from_at_ms < self.to_at_ms
-
     @property
     def is_exclusive(self) -> bool:
         """Whether it has all lanes."""
