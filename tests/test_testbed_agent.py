@@ -103,8 +103,7 @@ async def test_a_run_goes_through_its_states_and_its_result_arrives(orchestrator
         assert commit.state == "done"
         assert [file.path for file in commit.files] == ["greeting", "testbed.json"]
         assert orchestrator.files[f"/agent/v1/runs/{run}/client/files/greeting"] == b"hello\n"
-    assert not list((folder / "n" / "spool").iterdir())
-    assert not list((folder / "n" / "work").iterdir())
+        await orchestrator.until(lambda: not [*(folder / "n" / "spool").iterdir(), *(folder / "n" / "work").iterdir()])
 
 
 @scenario

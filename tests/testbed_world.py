@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 import tempfile
 import time
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.runners.run import SandboxedRun
 
-LABEL = "node-under-test"
+LABEL = os.environ.setdefault("BENTPIPE_TEST_LABEL", f"node-{secrets.token_hex(8)}")
+"""Of this process and its children alone: control groups are the machine's, and tests sweep beside each other."""
+
 PUBLIC, ROUTER, DISH, MACHINE = "203.0.113.10", "192.168.1.1", "192.168.100.1", "192.168.1.2"
 RUNNERS = {"process": ProcessRunner, "bubblewrap": BubblewrapRunner}
 
