@@ -74,7 +74,10 @@ def test_the_commands_read_it_as_it_is_downloaded(served, tmp_path):
             done = CliRunner().invoke(app, ["profile", "from", str(place), "-o", str(tmp_path / "P.parquet")])
             assert done.exit_code == 0, done.output
         with pytest.raises(UserError, match=r"holds measured Runs only.*bentpipe analyze"):
-            find_runs(place if place != run.parent else run)
+            find_runs(place)
+    done = CliRunner().invoke(app, ["report", str(run)])
+    assert done.exit_code == 0, done.output
+    assert outcome.builtin in (run / "report.html").read_text()
 
 
 def test_the_terminals_run_lies_beside(served, tmp_path):

@@ -9,7 +9,14 @@ import typer
 
 
 def report(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a race.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="Folder of a race, or of measured Runs: of `bentpipe read`, `probe`, or the testbed.",
+            show_default=False,
+        ),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the path of the page as JSON.")] = False,
 ) -> None:
     """Write OUT/report.html, one self-contained page, with its figures beside it.

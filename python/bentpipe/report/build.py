@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import StoppedError
 from bentpipe.files import atomic_write, replace_file
+from bentpipe.measurements.runs.store import find_measured
 from bentpipe.report import charts, content, latency, world
 from bentpipe.report.drawing import Artist
+from bentpipe.report.measured import write_measured_report
 from bentpipe.report.place import Place
 from bentpipe.report.render import environment
 from bentpipe.report.repeat import repeat_commands
@@ -22,7 +24,7 @@ from bentpipe.runs.commands import by_command
 from bentpipe.runs.failed import read_failed
 from bentpipe.runs.memory import MemoryRun
 from bentpipe.runs.record import results_table
-from bentpipe.runs.store import find_runs, run_folders, storing
+from bentpipe.runs.store import MeasuredOnlyError, find_runs, run_folders, storing
 
 if TYPE_CHECKING:
     import os
@@ -45,6 +47,8 @@ class ReportInterruptedError(StoppedError):
 def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], None] | None = None) -> Path:
     """Write report.html, figures/*.png and results.csv from the Runs in `out`, into it; return the page's path.
 
+    A folder with measured Runs only gets the page of `bentpipe.report.measured`.
+
     The same Runs give the same page: it has no timestamp. `on_progress` receives the share done (0 … 1).
 
     Raises:
@@ -53,12 +57,19 @@ def write_report(out: str | os.PathLike[str], on_progress: Callable[[float], Non
         ReportInterruptedError: Ctrl-C. An earlier page, if there was one, is unchanged.
     """
     out = Path(out)
-    runs = sorted_runs(distinguish(by_command(find_runs(out))))
+    runs: list[Run] = []
     try:
+        runs = sorted_runs(distinguish(by_command(find_runs(out))))
+    except MeasuredOnlyError:
+        measured = find_measured(out)
+    try:
+        if not runs:
+            return write_measured_report(Place.in_folder(out), measured, on_progress)
         return _write(Place.in_folder(out), runs, partial(content.parts, failed=read_failed(out)), on_progress)
     except KeyboardInterrupt as stop:
+        count = len(runs) or len(measured)
         raise ReportInterruptedError(
-            f"interrupted: the page is not written; {text.plural(len(runs), 'Run')} stored in {out}; "
+            f"interrupted: the page is not written; {text.plural(count, 'Run')} stored in {out}; "
             f"bentpipe report {shlex.quote(str(out))} writes it"
         ) from stop
 

@@ -191,12 +191,19 @@ class Artist:
         self, figure: Figure, subject: str, kind: str, caption: str, drawn: Sequence[Chart] = (), *, void: bool
     ) -> rows.Figure:
         if void:
-            style.stamp(figure, "not valid")
             caption = f"Runs that are not valid. {caption}"
         file = self.folder / f"{safe_name(subject)}-{kind}.png"
-        style.save(figure, file)
+        uri = save_figure(figure, file, stamp="not valid" if void else "")
         link = quote(f"{self.folder.name}/{file.name}", safe=SAFE)
-        return rows.Figure(link, _embedded(file), caption, tuple(drawn))
+        return rows.Figure(link, uri, caption, tuple(drawn))
+
+
+def save_figure(figure: Figure, file: Path, *, stamp: str = "") -> str:
+    """Save a figure, with the text `stamp` across it if there is one; return it as a data URI for the page."""
+    if stamp:
+        style.stamp(figure, stamp)
+    style.save(figure, file)
+    return _embedded(file)
 
 
 def _embedded(file: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import re
 import shutil
@@ -301,6 +302,10 @@ class DamagedRunError(UserError):
     code = "damaged"
 
 
+class MeasuredOnlyError(UserError):
+    """A folder has measured Runs, and none of a race or a program."""
+
+
 class DamagedRunWarning(UserWarning):
     """A damaged Run is left out or replaced."""
 
@@ -366,6 +371,7 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
     """Return every simulated or emulated Run below `root`, sorted by path; damaged ones are left out with a warning.
 
     Raises:
+        MeasuredOnlyError: There are measured Runs, and no other.
         UserError: There is none, or one has a newer format.
     """
     root = Path(root)
@@ -383,8 +389,8 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
         except DamagedRunError as error:
             warnings.warn(f"a damaged Run is left out: {error}", DamagedRunWarning, stacklevel=2)
     if not runs:
-        if any(next(root.glob(each), None) for each in ("run.json", "*/*/run.json", "*/*/*/*/testbed.json")):
-            raise UserError(
+        if _has_measured(root):
+            raise MeasuredOnlyError(
                 "holds measured Runs only",
                 where=str(root),
                 expected="Runs of a race",
@@ -392,6 +398,18 @@ def find_runs(root: str | os.PathLike[str]) -> list[Run]:
             )
         raise UserError("no Run in it (looked for <experiment>/<node>/<start time>/<run>/run.json)", where=str(root))
     return runs
+
+
+def _has_measured(root: Path) -> bool:
+    """Return whether one of the records where `bentpipe.measurements.runs` looks for them says that it is measured."""
+    plain = (file.parent for depth in ("", "*/", "*/*/") for file in root.glob(f"{depth}run.json"))
+    results = (file.parent for depth in ("*/*/*/", "*/*/*/*/") for file in root.glob(f"{depth}testbed.json"))
+    for folder in itertools.chain(plain, results):
+        for place in (folder, folder / "terminal"):
+            with contextlib.suppress(UserError):
+                if read_record(place, RUN_AGAIN).get("world") == MEASURED:
+                    return True
+    return False
 
 
 def run_folders(root: Path) -> set[Path]:
