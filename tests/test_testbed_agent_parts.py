@@ -280,6 +280,25 @@ def test_an_upload_goes_on_where_it_was_cut_off(tmp_path_factory: Any, failing: 
     assert not list((folder / "spool").iterdir())
 
 
+def test_a_result_that_is_committed_already_is_removed(tmp_path: Path) -> None:
+    class Committed(Uploads):
+        async def put(self, run: str, end: str, path: str, offset: int, part: bytes) -> int:
+            raise RefusedRequestError(409, "committed", "the result is committed")
+
+    async def scenario() -> list[str]:
+        notes: list[str] = []
+        (tmp_path / "results").mkdir()
+        (tmp_path / "results/a").write_bytes(b"0123")
+        spool = Spool(tmp_path / "spool", notes.append)
+        spool.add("1" * 32, "client", 1, "done", "", tmp_path / "results")
+        (result,) = spool.waiting()
+        await spool.send(Committed(), result)  # type: ignore[arg-type]
+        return notes
+
+    assert asyncio.run(scenario()) == []
+    assert not list((tmp_path / "spool").iterdir())
+
+
 def test_results_of_a_hostile_program_are_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         spool = Spool(tmp_path / "spool")

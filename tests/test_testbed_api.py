@@ -16,6 +16,7 @@ from bentpipe.testbed.orchestrator.security.roles import ROLES, SCOPES
 from bentpipe.testbed.orchestrator.services import users
 from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.services.refusals import ConflictError
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
 
@@ -99,6 +100,50 @@ async def test_no_call_without_a_certificate_reaches_an_agents_route(tmp_path, d
                         method, route.path.replace("{", "").replace("}", ""), headers={"Client-Cert": ":AAAA:"}
                     )
                     assert forged.status_code == 401, route.path
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+async def test_a_kill_doubles_no_submission(tmp_path, database_url, monkeypatch):
+    from bentpipe.testbed.orchestrator.services import experiments, idempotency, listings
+
+    clock = Clock()
+
+    def killed(*_):
+        raise Killed
+
+    async with orchestrator(tmp_path, database_url, clock) as testbed:
+        await join(testbed, "attic")
+        caller = await user(testbed)
+
+        async def show(key):
+            return 201, (await listings.show_experiment(testbed, key)).id
+
+        def submit(name, dies_before=False, dies_after=False):
+            async def act(note):
+                if dies_before:
+                    raise Killed
+                key = await experiments.submit(testbed, caller, yaml_of(name=name), note)
+                if dies_after:
+                    raise Killed
+                return await show(key)
+
+            return idempotency.once(testbed, caller.user, name, name.encode(), act, show)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(idempotency, "delete", killed)  # a killed process tidies nothing up
+            for name, when in (("early", "dies_before"), ("late", "dies_after")):
+                with pytest.raises(Killed):
+                    await submit(name, **{when: True})
+        assert (await submit("late"))[0] == 201
+        with pytest.raises(ConflictError, match="under way"):
+            await submit("early")
+        clock.now_ms += idempotency.STUCK_MS + 1
+        first = await submit("early")
+        assert first == await submit("early")
+        assert len((await listings.list_experiments(testbed, "", 10, None, None)).items) == 2
 
 
 async def test_an_experiment_over_http(tmp_path, database_url):
@@ -203,3 +248,24 @@ async def test_the_document_describes_every_route(tmp_path, database_url):
         assert references <= document["components"]["schemas"].keys()
         assert "$defs" not in text
     assert report().role == "client"
+
+
+async def test_a_full_disk_and_a_lost_database_are_no_faults(tmp_path, monkeypatch):
+    from sqlalchemy.exc import OperationalError
+
+    from bentpipe.testbed.orchestrator.services import listings
+
+    async with orchestrator(tmp_path, None) as testbed, client_of(testbed, await token_of(testbed, "viewer")) as client:
+        for error, text in (
+            (OperationalError("", {}, Exception("database or disk is full")), "disk"),
+            (ConnectionRefusedError(111, "refused"), "database"),
+            (OSError(28, "No space left on device"), "disk"),
+        ):
+
+            async def fails(*_, error=error):
+                raise error
+
+            monkeypatch.setattr(listings, "list_experiments", fails)
+            answer = await client.get("/v1/experiments")
+            assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+            assert text in answer.json()["detail"]

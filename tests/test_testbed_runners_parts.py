@@ -8,6 +8,7 @@ import pytest
 
 from bentpipe.testbed.runners.cgroups import own_folders
 from bentpipe.testbed.runners.firewall import guard_rules, run_rules
+from bentpipe.testbed.runners.inside.sandbox import outermost
 from bentpipe.testbed.runners.inside.seccomp import seccomp_filter
 from bentpipe.testbed.runners.inside.spec import Order
 from bentpipe.testbed.runners.inside.usage import ENTRY_BYTES, MAX_DEPTH, folder_bytes
@@ -105,3 +106,8 @@ def test_rules_name_only_what_was_asked():
     assert "over 100000 bytes/second" in rules
     assert 'iifname { "a", "b" } oifname != "bp*" drop' in guard_rules("bpxguard", ["b", "a"])
     assert "dnat to" not in run_rules("b", "198.18.0.2", ["eth0"], Uplink(), ())
+
+
+def test_a_folder_below_a_hidden_one_is_not_hidden_again():
+    folders = ["/run", "/var/node", "/var/node/runs/process", "/var/node-2"]
+    assert outermost(folders) == ["/run", "/var/node", "/var/node-2"]

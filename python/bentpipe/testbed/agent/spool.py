@@ -110,8 +110,12 @@ class Spool:
         """
         folder = self.folder / f"{result.run}-{result.end}"
         try:
-            for file in result.request.files:
-                await _send_file(orchestrator, result, folder / FILES / file.path, file)
+            try:
+                for file in result.request.files:
+                    await _send_file(orchestrator, result, folder / FILES / file.path, file)
+            except RefusedRequestError as error:
+                if error.code != "committed":  # a kill came between the commit and the removal here
+                    raise
             location = (await orchestrator.commit(result.run, result.end, result.request)).location
         except RefusedRequestError as error:
             if error.code == "incomplete":  # the orchestrator lost parts: send what it misses
@@ -120,7 +124,9 @@ class Spool:
             self._on_note(f"the result of run {result.run} ({result.end}) was refused: {error}")
             await asyncio.to_thread(_set_aside, folder)
             return location
-        await asyncio.to_thread(shutil.rmtree, folder)
+        gone = folder.with_name(f".{folder.name}")  # at once: half a folder would be a damaged one
+        folder.rename(gone)
+        await asyncio.to_thread(shutil.rmtree, gone)
         return location
 
 

@@ -22,6 +22,7 @@ from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import users
 from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
+from bentpipe.testbed.orchestrator.services.idempotency import forget_unfinished
 from bentpipe.testbed.orchestrator.services.refusals import UnauthenticatedError
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
@@ -92,6 +93,8 @@ async def opened(settings: Settings) -> AsyncIterator[Orchestrator]:
         orchestrator = Orchestrator(database, storage, authority, home, settings.clock)
         async with database.read() as connection:
             await orchestrator.nodes.load(connection)
+        if database.is_sqlite:
+            await forget_unfinished(orchestrator)
         yield orchestrator
     finally:
         await database.close()

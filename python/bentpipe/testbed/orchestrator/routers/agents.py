@@ -222,7 +222,7 @@ def agents_app(routes: AgentRoutes) -> ASGIApp:
     """Return the application of the agents' port."""
     app = Starlette(
         routes=routes.routes(),
-        exception_handlers={HTTPException: answers.on_http_error, Exception: answers.on_error},
+        exception_handlers={HTTPException: answers.on_http_error, **answers.HANDLERS},
     )
     often = {
         f"{PREFIX}/heartbeat": routes.guarded(routes.heartbeat),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.exc import DBAPIError
 from starlette.responses import Response
 
 from bentpipe.errors import BentpipeError, UserError
@@ -13,8 +16,6 @@ from bentpipe.testbed.orchestrator.services.refusals import RefusedError
 from bentpipe.testbed.schemas.problem import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
     from bentpipe.records import Record
@@ -81,6 +82,10 @@ def problem_of(error: Exception) -> Response:
     if isinstance(error, BentpipeError):
         log.error("%s", error)
         return problem(500, error.code, "Fault of the testbed", str(error))
+    trouble = trouble_of(error)
+    if trouble is not None:
+        log.error("%s: %s", trouble, " ".join(str(error).split())[:200])
+        return problem(503, "unavailable", "Not available now", f"{trouble}; try again later")
     log.error("fault", exc_info=error)
     return problem(500, "fault", "Fault of the testbed", "a fault of the testbed; its operator finds it in the log")
 
@@ -89,6 +94,25 @@ def status_and_text(error: Exception) -> tuple[int, str]:
     """Return the status of an error of a service and its line, for a page."""
     answer = problem_of(error)
     return answer.status_code, str(json.loads(bytes(answer.body))["detail"])
+
+
+def trouble_of(error: BaseException) -> str | None:
+    """Return what the testbed lacks at the moment, if that is the reason of an error.
+
+    Example:
+        >>> trouble_of(OSError(28, "No space left on device")), trouble_of(ValueError())
+        ('the disk of the orchestrator is full', None)
+    """
+    cause = getattr(error, "orig", None) or error
+    text = str(cause)
+    if getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in text or "No space left" in text:
+        return "the disk of the orchestrator is full"
+    if getattr(error, "connection_invalidated", False) or isinstance(cause, ConnectionError):
+        return "the database of the orchestrator does not answer"
+    state = str(getattr(cause, "sqlstate", None) or "")
+    if state.startswith(("08", "57P")) or "the database system is" in text:  # PostgreSQL's classes of errors
+        return "the database of the orchestrator does not answer"
+    return None
 
 
 async def on_error(_: Request, error: Exception) -> Response:
@@ -104,3 +128,7 @@ async def on_http_error(_: Request, error: Exception) -> Response:
     title = titles.get(status, "Bad request")
     headers = getattr(error, "headers", None)
     return problem(status, codes.get(status, "http"), title, str(getattr(error, "detail", title)), None, headers)
+
+
+HANDLERS: Mapping[Any, Any] = {Exception: on_error, OSError: on_error, DBAPIError: on_error}
+"""Handlers of an application. Starlette raises once more what is handled as `Exception`, and not the others."""

@@ -80,7 +80,7 @@ def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:
             BentpipeError: answers.on_error,
             RequestValidationError: _on_validation,
             HTTPException: _on_http_error,
-            Exception: answers.on_error,
+            **answers.HANDLERS,
         },
     )
     app.state.orchestrator, app.state.telemetry = orchestrator, telemetry

@@ -16,7 +16,7 @@ from bentpipe.testbed.orchestrator.routers.documents import body
 from bentpipe.testbed.orchestrator.routers.parameters import After, Limit, Word
 from bentpipe.testbed.orchestrator.security.roles import Caller
 from bentpipe.testbed.orchestrator.services import dry_runs, experiments, listings
-from bentpipe.testbed.orchestrator.services.idempotency import once
+from bentpipe.testbed.orchestrator.services.idempotency import Note, once
 from bentpipe.testbed.schemas.experiment_views import (
     DryRun,
     ExperimentDetail,
@@ -31,12 +31,16 @@ Reader = Annotated[Caller, Depends(Needs("read"))]
 
 
 async def _once(
-    request: Request, caller: Caller, content: object, act: Callable[[], Awaitable[tuple[int, str]]]
+    request: Request,
+    caller: Caller,
+    content: object,
+    act: Callable[[Note], Awaitable[tuple[int, str]]],
+    show: Callable[[str], Awaitable[tuple[int, str]]] | None = None,
 ) -> Response:
     """Act once for the request's ``Idempotency-Key``."""
     fingerprint = f"{request.method} {request.url.path} {content}".encode()
     key = request.headers.get("idempotency-key")
-    status, text = await once(orchestrator_of(request), caller.user, key, fingerprint, act)
+    status, text = await once(orchestrator_of(request), caller.user, key, fingerprint, act, show)
     return Response(text, status, media_type="application/json")
 
 
@@ -48,11 +52,13 @@ async def submit(request: Request, caller: Submitter) -> Response:
     submission = await read_record(request, ExperimentSubmission)
     orchestrator = orchestrator_of(request)
 
-    async def act() -> tuple[int, str]:
-        key = await experiments.submit(orchestrator, caller, submission.text)
+    async def show(key: str) -> tuple[int, str]:
         return 201, (await listings.show_experiment(orchestrator, key)).model_dump_json()
 
-    return await _once(request, caller, submission, act)
+    async def act(note: Note) -> tuple[int, str]:
+        return await show(await experiments.submit(orchestrator, caller, submission.text, note))
+
+    return await _once(request, caller, submission, act, show)
 
 
 @router.post("/v1/experiments/dry-run", response_model=DryRun, openapi_extra=body(ExperimentSubmission))
@@ -87,7 +93,7 @@ async def cancel(experiment: str, request: Request, caller: Submitter) -> Respon
     orchestrator = orchestrator_of(request)
     await read_body(request, 1024)
 
-    async def act() -> tuple[int, str]:
+    async def act(_: Note) -> tuple[int, str]:
         key = await experiments.cancel(orchestrator, caller, experiment)
         return 200, (await listings.show_experiment(orchestrator, key)).model_dump_json()
 
@@ -100,7 +106,7 @@ async def extend(experiment: str, request: Request, caller: Submitter) -> Respon
     extension = await read_record(request, Extension)
     orchestrator = orchestrator_of(request)
 
-    async def act() -> tuple[int, str]:
+    async def act(_: Note) -> tuple[int, str]:
         key = await experiments.extend(orchestrator, caller, experiment, extension)
         return 200, (await listings.show_experiment(orchestrator, key)).model_dump_json()
 

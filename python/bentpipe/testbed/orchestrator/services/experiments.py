@@ -20,6 +20,7 @@ from bentpipe.testbed.orchestrator.database.tables import (
 from bentpipe.testbed.orchestrator.services import audit
 from bentpipe.testbed.orchestrator.services.calendars import release
 from bentpipe.testbed.orchestrator.services.due_times import next_due
+from bentpipe.testbed.orchestrator.services.idempotency import note_nothing
 from bentpipe.testbed.orchestrator.services.placing import LEAD_MS
 from bentpipe.testbed.orchestrator.services.refusals import ConflictError, ForbiddenError, NotFoundError
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
     from bentpipe.testbed.orchestrator.security.roles import Caller
+    from bentpipe.testbed.orchestrator.services.idempotency import Note
     from bentpipe.testbed.schemas.experiment_views import Extension
 
 DEFAULT_MS = 30 * 86_400_000
@@ -63,8 +65,8 @@ def until_of(experiment: TestbedExperiment, now_ms: int) -> int:
     return max(now_ms, experiment.when.at or 0) + DEFAULT_MS
 
 
-async def submit(orchestrator: Orchestrator, caller: Caller, text: str) -> str:
-    """Accept an experiment; its first runs are planned at once. Return its id.
+async def submit(orchestrator: Orchestrator, caller: Caller, text: str, note: Note = note_nothing) -> str:
+    """Accept an experiment; its first runs are planned at once. Return its id, which `note` gets before the commit.
 
     Raises:
         UserError: A mistake in the file, or no node fits.
@@ -113,6 +115,7 @@ async def submit(orchestrator: Orchestrator, caller: Caller, text: str) -> str:
                 "created_at_ms": now_ms,
             },
         )
+        await note(transaction, experiment_id)
         for client in selection.clients:
             server = selection.servers.get(client.node)
             plan = new_id(now_ms)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from bentpipe.testbed.namespaces import linux
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bentpipe.testbed.runners.inside.spec import Order
 
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
@@ -47,7 +49,7 @@ def enter_view(order: Order) -> None:
     closed = {} if order.user is None else {path: _closed_parent(path) for path in order.readable}
     readable = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path, parent in closed.items() if parent}
     covered = [*COVERED, *order.hidden, *sorted({parent for parent in closed.values() if parent})]
-    covered = [folder for folder in covered if Path(folder).is_dir()]  # one below /tmp is gone already
+    covered = [folder for folder in outermost(covered) if Path(folder).is_dir()]  # one below /tmp is gone already
     for folder in covered:
         _cover(folder, "mode=755,size=65536,nr_inodes=256")
     for path, descriptor in readable.items():
@@ -71,6 +73,17 @@ def enter_view(order: Order) -> None:
         linux.set_read_only(folder, True, recursive=False)
     for descriptor in (output, *inputs.values(), *([names] if names else ())):
         os.close(descriptor)
+
+
+def outermost(folders: Sequence[str]) -> list[str]:
+    """Return the folders that are below none of the others: those are gone when the others are covered.
+
+    Example:
+        >>> outermost(["/var/node", "/var/node/runs", "/var/node-2"])
+        ['/var/node', '/var/node-2']
+    """
+    paths = [Path(folder) for folder in dict.fromkeys(folders)]
+    return [str(path) for path in paths if not any(parent in paths for parent in path.parents)]
 
 
 def _closed_parent(path: str) -> str:
