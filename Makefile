@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo testbed test check fmt native docs wheel wheel-check bench fuzz validate proto lock clean
+.PHONY: help demo testbed test check check-rust check-python fmt native docs wheel wheel-check bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -29,9 +29,14 @@ test: native ## every test
 CONTROLLERS := $(wildcard crates/cc/src/*.rs crates/cc/src/*/mod.rs)
 
 check: native ## lints, formats, types, arrows: what CI refuses
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-python
+
+check-rust:
 	cargo fmt --all --check
 	rustfmt --edition 2024 --check $(CONTROLLERS)
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+
+check-python:
 	ruff check .
 	ruff format --check .
 	mypy
@@ -63,11 +68,12 @@ validate: native ## every claim against its reference: slow
 native: .venv/deps.stamp
 	@maturin develop --skip-install --release --locked --quiet
 
-.venv/deps.stamp: requirements/dev.txt pyproject.toml tools/preflight
+.venv/deps.stamp: requirements/uv.txt requirements/dev.txt pyproject.toml tools/preflight
 	@tools/preflight $(PYTHON)
 	@[ -x .venv/bin/python ] || $(PYTHON) -m venv .venv
 	@echo "bentpipe: installing Python requirements into .venv"
-	@python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@uv pip install --quiet --require-hashes -r requirements/dev.txt
 	@echo "bentpipe: compiling the native half (Rust): some minutes the first time"
 	@python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -81,8 +87,10 @@ wheel-check: native ## a wheel installs into an empty environment and runs the d
 proto: .venv/deps.stamp ## compile the dish's messages into the descriptor set that is kept
 	cd python && python -m grpc_tools.protoc -I. --include_imports --descriptor_set_out=bentpipe/measurements/dish/proto/terminal.binpb bentpipe/measurements/dish/proto/terminal.proto
 
-lock: ## write requirements/dev.txt anew (needs uv: pip install uv)
-	$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: .venv/deps.stamp ## write requirements/*.txt anew: uv, and what uv installs
+	echo uv | $(LOCK) --no-annotate - -o requirements/uv.txt
+	$(LOCK) --group dev pyproject.toml -o requirements/dev.txt
 
 clean: ## everything that was built
 	rm -rf .venv target out python/bentpipe/_native*.so

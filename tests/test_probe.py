@@ -250,6 +250,15 @@ def reflector():
         it.terminate()
 
 
+def has_stored(folder):
+    """Wait until a prober has stored probes, and one more flush."""
+    deadline = time.monotonic() + 20
+    while not list(folder.glob("*/*.recording/probes/*.parquet")):
+        assert time.monotonic() < deadline, "nothing was stored"
+        time.sleep(0.02)
+    time.sleep(1)
+
+
 def finished(process):
     out, err = process.communicate(timeout=20)
     assert "Traceback" not in out + err
@@ -296,7 +305,7 @@ def test_ctrl_c_ends_probing_and_stores_everything(tmp_path, how):
             "home",
         ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2)
+        has_stored(tmp_path)
         process.send_signal(how)
         out, err = finished(process)
     assert process.returncode == 0, err
@@ -312,7 +321,8 @@ def test_a_killed_prober_loses_at_most_a_second(tmp_path, round_):
     with reflector() as port:
         command = [*OURS, "owd", "127.0.0.1", "--port", port, "--every", "0.01", "-o", tmp_path]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            time.sleep(2.0 + 0.37 * round_)
+            has_stored(tmp_path)
+            time.sleep(0.37 * round_)
             engine, killed_ns = engine_of(process), time.time_ns()
             process.kill()
     assert ends(engine)  # its reader is gone
@@ -340,7 +350,7 @@ def ends(pid, within_s=10):
 def test_a_killed_engine_is_reported_and_earlier_probes_are_stored(tmp_path):
     command = [*OURS, "tcp", "127.0.0.1", "--port", str(closed_port()), "--every", "0.01", "-o", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
+    has_stored(tmp_path)
     os.kill(engine_of(process), signal.SIGKILL)
     _, err = finished(process)
     assert process.returncode == 1
