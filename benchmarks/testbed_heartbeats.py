@@ -1,8 +1,9 @@
 """Heartbeats of many agents at one orchestrator on SQLite: latency, memory, processor time.
 
 Agents speak the real protocol: connections that stay open, a heartbeat every 15 s each, a batch of events with every
-fourth; every agent has its stream open. A sample of the agents uses mutual TLS; the others go through a proxy's header,
-because the load generator shares the processors.
+fourth; every agent has its stream open. They come as through a proxy that ends TLS, because the load generator shares
+the processors. Where the machine allows too few open files for two connections of each agent, the first agents connect
+anew for each heartbeat (`reconnecting`); their streams stay open too. `streams` is the fewest that were open at once.
 
     python benchmarks/testbed_heartbeats.py --agents 10000 --seconds 60
 """
@@ -22,6 +23,10 @@ import time
 from pathlib import Path
 
 BOOT = "b" * 32
+SPARE_FILES = 500
+"""Open files of a process besides connections of agents that stay open."""
+RECONNECTING_AT_ONCE = 100
+"""Agents that are connected for one heartbeat, at most."""
 
 
 def orchestrate(home: str, agents: int, pipe) -> None:
@@ -34,7 +39,7 @@ async def _orchestrate(home: Path, agents: int, pipe) -> None:
     from sqlalchemy import insert
 
     from bentpipe.testbed.orchestrator.database.tables import NodeRow
-    from bentpipe.testbed.orchestrator.running import Settings, serving, settle_garbage_collector
+    from bentpipe.testbed.orchestrator.running import Settings, serving, settle_interpreter
     from bentpipe.testbed.schemas.desired import NodeSettings
     from bentpipe.testbed.schemas.identifiers import new_id
     from bentpipe.testbed.schemas.node import NodeReport
@@ -76,19 +81,31 @@ async def _orchestrate(home: Path, agents: int, pipe) -> None:
         async with testbed.database.read() as connection:
             await testbed.nodes.load(connection)
         certificates = [testbed.authority.sign_node(key, row["id"], 30).pem for row in rows]
-        settle_garbage_collector()
+        settle_interpreter()
         pipe.send((running.agents_url, certificates))
+        await _until_told(pipe)
+        fewest, longest_s = agents, 0.0
         while not pipe.poll():
-            await asyncio.sleep(0.2)
+            begin = time.monotonic()
+            await asyncio.sleep(0.02)
+            longest_s = max(longest_s, time.monotonic() - begin - 0.02)
+            fewest = min(fewest, testbed.wakeups.streams())
         pipe.recv()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         pipe.send(
             {
                 "orchestrator_cpu_s": usage.ru_utime + usage.ru_stime,
                 "orchestrator_peak_mb": usage.ru_maxrss / 1024,
-                "streams": testbed.wakeups.streams(),
+                "orchestrator_longest_stall_ms": 1000 * longest_s,
+                "streams": fewest,
             }
         )
+
+
+async def _until_told(pipe) -> None:
+    while not pipe.poll():
+        await asyncio.sleep(0.2)
+    pipe.recv()
 
 
 def _raise_limit() -> int:
@@ -111,36 +128,54 @@ def _key() -> str:
 class Agent:
     """An agent: raw HTTP/1.1, so that the generator leaves the processors to the orchestrator."""
 
-    def __init__(self, host: str, port: int, number: int, pem: str, latencies: dict[str, list[float]]) -> None:
+    def __init__(self, host: str, port: int, number: int, pem: str, latencies: dict[str, list[float]], ended) -> None:
         body = "".join(line for line in pem.splitlines() if "CERTIFICATE" not in line)
         assert base64.b64decode(body)
         self.head = f"Host: {host}:{port}\r\nClient-Cert: :{body}:\r\n"
         self.host, self.port, self.latencies, self.seq = host, port, latencies, 0
-        self.number = number
+        self.number, self.writer, self.reader, self.beats = number, None, None, 0
+        self.ended, self.all_ended = ended
 
     async def live(
-        self, offset_s: float, period_s: float, end: float, until_open: asyncio.Semaphore, *, has_stream: bool
+        self,
+        offset_s: float,
+        period_s: float,
+        end: float,
+        until_open: asyncio.Semaphore,
+        turns: asyncio.Semaphore | None,
     ) -> None:
+        """Live until `end`; with `turns`, connect for each heartbeat when it is one's turn."""
         await asyncio.sleep(offset_s)
         async with until_open:
-            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
-            if has_stream:
-                stream_reader, stream = await asyncio.open_connection(self.host, self.port)
-        if has_stream:
-            stream.write(f"GET /agent/v1/stream HTTP/1.1\r\n{self.head}\r\n".encode())
-            drain = asyncio.create_task(self._drain(stream_reader))
-        beats = 0
+            stream_reader, stream = await asyncio.open_connection(self.host, self.port)
+        stream.write(f"GET /agent/v1/stream HTTP/1.1\r\n{self.head}\r\n".encode())
+        drain = asyncio.create_task(self._drain(stream_reader))
         while time.monotonic() < end:
             begin = time.monotonic()
-            await self._post("heartbeat", self._heartbeat(), "heartbeat")
-            beats += 1
-            if beats % 4 == self.number % 4:
-                await self._post("events", self._events(), "events")
+            if turns is None:
+                await self._beat(until_open)
+            else:
+                async with turns:
+                    await self._beat(until_open)
+                    self.writer.close()
+                    await self.writer.wait_closed()
+                    self.writer = None
             await asyncio.sleep(max(0.0, period_s - (time.monotonic() - begin)))
-        if has_stream:
-            drain.cancel()
-            stream.close()
-        self.writer.close()
+        self.ended.release()
+        await self.all_ended.wait()  # streams are counted until the last heartbeat
+        drain.cancel()
+        stream.close()
+        if self.writer is not None:
+            self.writer.close()
+
+    async def _beat(self, until_open: asyncio.Semaphore) -> None:
+        if self.writer is None:
+            async with until_open:
+                self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+        await self._post("heartbeat", self._heartbeat(), "heartbeat")
+        self.beats += 1
+        if self.beats % 4 == self.number % 4:
+            await self._post("events", self._events(), "events")
 
     async def _drain(self, reader: asyncio.StreamReader) -> None:
         while await reader.read(4096):
@@ -176,23 +211,32 @@ class Agent:
 
 
 async def load(
-    url: str, certificates: list[str], seconds: float, streams: int, period_s: float
+    url: str, certificates: list[str], seconds: float, reconnecting: int, period_s: float, pipe
 ) -> dict[str, list[float]]:
     """Let all agents live for a while; return latencies after a first period, in which they all boot."""
     host, _, port = url.removeprefix("http://").rpartition(":")
     latencies: dict[str, list[float]] = {"heartbeat": [], "events": []}
     end = time.monotonic() + period_s + seconds
-    gate = asyncio.Semaphore(200)
+    gate, turns = asyncio.Semaphore(200), asyncio.Semaphore(RECONNECTING_AT_ONCE)
     count = len(certificates)
-    agents = [Agent(host, int(port), number, pem, latencies) for number, pem in enumerate(certificates)]
+    ended = asyncio.Semaphore(0), asyncio.Event()
+    agents = [Agent(host, int(port), number, pem, latencies, ended) for number, pem in enumerate(certificates)]
     tasks = [
-        asyncio.create_task(agent.live(period_s * number / count, period_s, end, gate, has_stream=number < streams))
+        asyncio.create_task(
+            agent.live(period_s * number / count, period_s, end, gate, turns if number < reconnecting else None)
+        )
         for number, agent in enumerate(agents)
     ]
     await asyncio.sleep(period_s + 2)
     booting = {kind: sorted(entries) for kind, entries in latencies.items()}
     for entries in latencies.values():
         entries.clear()
+    pipe.send("all have booted")
+    await asyncio.sleep(max(0.0, end - time.monotonic()))
+    pipe.send("end")
+    for _ in tasks:
+        await ended[0].acquire()
+    ended[1].set()
     await asyncio.gather(*tasks)
     return {**latencies, "booting": booting["heartbeat"]}
 
@@ -211,11 +255,9 @@ def main() -> int:
         process = context.Process(target=orchestrate, args=(home, arguments.agents, theirs))
         process.start()
         url, certificates = ours.recv()
-        latencies = asyncio.run(
-            load(url, certificates, arguments.seconds, files - arguments.agents - 200, arguments.period)
-        )
-        ours.send("end")
-        figures = ours.recv()
+        reconnecting = max(0, 2 * arguments.agents + SPARE_FILES - files)
+        latencies = asyncio.run(load(url, certificates, arguments.seconds, reconnecting, arguments.period, ours))
+        figures = {**ours.recv(), "reconnecting": reconnecting}
         process.join()
     for kind, entries in latencies.items():
         ordered = sorted(entries)

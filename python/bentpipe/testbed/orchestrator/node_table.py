@@ -10,7 +10,7 @@ from sqlalchemy import select
 from bentpipe.testbed.orchestrator.database.tables import BootRow, NodeRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -56,6 +56,28 @@ _COLUMNS = (
 _NEWEST = (BootRow.node_id == NodeRow.id) & (BootRow.boot_id == NodeRow.boot_id)
 
 
+ROWS_AT_ONCE = 500
+"""Rows of one query: requests are answered between two."""
+
+
+async def _rows(connection: AsyncConnection, nodes: Sequence[str] | None) -> AsyncIterator[Any]:
+    """Yield the rows of nodes, or of all."""
+    statement = select(*_COLUMNS).outerjoin(BootRow, _NEWEST)
+    if nodes is not None:
+        for first in range(0, len(nodes), ROWS_AT_ONCE):
+            some = statement.where(NodeRow.id.in_(nodes[first : first + ROWS_AT_ONCE]))
+            for row in (await connection.execute(some)).all():
+                yield row
+        return
+    last = ""
+    while rows := (
+        await connection.execute(statement.where(NodeRow.id > last).order_by(NodeRow.id).limit(ROWS_AT_ONCE))
+    ).all():
+        for row in rows:
+            yield row
+        last = rows[-1].id
+
+
 @dataclass
 class NodeTable:
     """All nodes, by id."""
@@ -72,19 +94,15 @@ class NodeTable:
 
     async def load(self, connection: AsyncConnection, nodes: Collection[str] | None = None) -> set[str]:
         """Read nodes from the database; None: all. Return those whose version is another than in memory."""
-        statement = select(*_COLUMNS).outerjoin(BootRow, _NEWEST)
-        if nodes is not None:
-            statement = statement.where(NodeRow.id.in_(nodes))
-        rows = (await connection.execute(statement)).all()
-        present, changed = set(), set()
-        for row in rows:
+        before, present, changed = set(self._nodes), set(), set()
+        async for row in _rows(connection, None if nodes is None else sorted(nodes)):
             present.add(row.id)
             known = self._nodes.get(row.id)
             if known is not None and known.version < row.version:
                 changed.add(row.id)
             self._set(row)
         if nodes is None:
-            for gone in self._nodes.keys() - present:
+            for gone in before - present:
                 del self._nodes[gone]
         return changed
 
@@ -113,14 +131,7 @@ class NodeTable:
 
     async def read_versions(self, connection: AsyncConnection, nodes: Collection[str]) -> Mapping[str, Any]:
         """Return the rows of nodes that a transaction changed, before its commit."""
-        if not nodes:
-            return {}
-        result = {}
-        names = sorted(nodes)
-        for first in range(0, len(names), 500):
-            statement = select(*_COLUMNS).outerjoin(BootRow, _NEWEST).where(NodeRow.id.in_(names[first : first + 500]))
-            result.update({row.id: row for row in (await connection.execute(statement)).all()})
-        return result
+        return {row.id: row async for row in _rows(connection, sorted(nodes))}
 
     def set_versions(self, rows: Mapping[str, Any]) -> None:
         """Take these rows, after the commit."""

@@ -39,6 +39,13 @@ class Wakeups:
     _followers: set[asyncio.Event] = field(default_factory=set)
     number: int = 0
     """Grows with each wake-up."""
+    ended: bool = False
+    """Whether streams end."""
+
+    def end(self) -> None:
+        """End all streams, as the program ends."""
+        self.ended = True
+        self.wake(list(self._nodes))
 
     def wake(self, nodes: Iterable[str], *, planner: bool = False) -> None:
         """Wake the streams of nodes, all followers, and the planner."""

@@ -33,7 +33,6 @@ def workers(
     """Return all workers; each runs until it is cancelled."""
     tasks = [
         every(FLUSH_S, heartbeats.flush),
-        every(POLL_S, lambda: reread(orchestrator)),
         plan(orchestrator),
         every(POLL_S, lambda: silence_turn(orchestrator)),
         every(POLL_S, lambda: end_those_done(orchestrator)),
@@ -42,7 +41,7 @@ def workers(
         every(3600.0, Uploads(orchestrator).forget_old),
     ]
     if not orchestrator.database.is_sqlite:
-        tasks.append(hear_others(orchestrator))
+        tasks += [hear_others(orchestrator), every(POLL_S, lambda: reread(orchestrator))]
     return tasks
 
 

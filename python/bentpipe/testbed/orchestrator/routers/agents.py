@@ -129,7 +129,8 @@ class AgentRoutes:
 
         def version() -> str | None:
             present = known.get(node.node)
-            return None if present is None or not present.active else str(present.version)
+            over = self.orchestrator.wakeups.ended or present is None or not present.active
+            return None if over or present is None else str(present.version)
 
         return EventStream(lambda: self.orchestrator.wakeups.of_node(node.node), version, "version")
 

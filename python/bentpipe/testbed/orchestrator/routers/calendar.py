@@ -56,7 +56,7 @@ async def list_firings(
 async def events(request: Request, _: Reader) -> Response:
     """Stream ``changed`` with a number that grows whenever something changed (server-sent events)."""
     wakeups = orchestrator_of(request).wakeups
-    return EventStream(wakeups.of_all, lambda: str(wakeups.number), "changed")
+    return EventStream(wakeups.of_all, lambda: None if wakeups.ended else str(wakeups.number), "changed")
 
 
 @router.get("/v1/audit", response_model=AuditPage)

@@ -35,7 +35,7 @@ class CertificateProtocol(H11Protocol):
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         der = tls.getpeercert(binary_form=True) if tls is not None else None
-        application = self.app
+        application = self._application = self.app
 
         async def with_certificate(scope: Scope, receive: Receive, send: Send) -> None:
             scope[SCOPE_KEY] = der
@@ -57,6 +57,7 @@ class CertificateProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the stream of the connection."""
         super().connection_lost(exc)
+        self.app = self._application  # else the connection would be part of a cycle
         if self.on_lost is not None:
             self.on_lost()
 
