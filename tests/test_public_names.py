@@ -66,6 +66,7 @@ COMMANDS = {
     "node drain": "TestbedClient.change_node",
     "node ls": "TestbedClient.nodes",
     "node pause": "TestbedClient.change_node",
+    "node profile": "TestbedClient.node_profile",
     "node resume": "TestbedClient.change_node",
     "node scavenger": "TestbedClient.change_node",
     "node show": "TestbedClient.node",

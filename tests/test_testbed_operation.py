@@ -15,7 +15,8 @@ from test_testbed_api import client_of, token_of
 from testbed_orchestrators import Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.client import TestbedClient, read_credentials, save_credentials
+from bentpipe.testbed.client import TestbedClient
+from bentpipe.testbed.credentials import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import logs
 from bentpipe.testbed.orchestrator.backup import back_up, restore
 from bentpipe.testbed.orchestrator.database.engines import Database

@@ -24,7 +24,8 @@ FORMATS = ("table", "json", "ids")
 
 def client_of(url: str | None, token: str | None) -> TestbedClient:
     """Return a client; commands on the orchestrator's own host use the first admin's token. Raises `UserError`."""
-    from bentpipe.testbed.client import TestbedClient, credentials_file
+    from bentpipe.testbed.client import TestbedClient
+    from bentpipe.testbed.credentials import credentials_file
     from bentpipe.testbed.orchestrator.defaults import admin_file
 
     own = credentials_file()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -51,6 +52,68 @@ def show_node(node: Node, url: Url = None, token: Token = None) -> None:
     from bentpipe.cli.console import print_json
 
     print_json(client_of(url, token).node(node).to_dict())
+
+
+@app.command()
+def profile(
+    node: Node,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="The file to write, or the prefix of several.", show_default=False)
+    ],
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Start of the window: ISO-8601, UTC unless it has an offset. [default: an hour before its end]",
+            show_default=False,
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="TIME", help="End of the window, at most 24 hours. [default: now]", show_default=False
+        ),
+    ] = None,
+    latency: Annotated[
+        Literal["auto", "dish", "probes"],
+        typer.Option(help="Delays: the terminal's, probes of experiments, or those that cover more seconds."),
+    ] = "auto",
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Write it as `profile convert` does: csv, hypatia, leoreplayer, mahimahi, netem or starrynet. "
+            "[default: a Profile]",
+            show_default=False,
+        ),
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Make the Profile of a node's link in a time window from the results of its experiments.
+
+    Example: bentpipe node profile attic --from 2026-11-28T09:00Z --to 2026-11-28T10:00Z -o attic.parquet
+    """
+    import tempfile
+
+    from bentpipe.cli.console import note
+    from bentpipe.profiles.convert import ending, write_as
+    from bentpipe.profiles.parquet import read_profile
+    from bentpipe.profiles.show import describe
+
+    client = client_of(url, token)
+    if form is None:
+        client.node_profile(node, out, begin=begin, end=end, latency=latency)
+        note(describe(read_profile(out)))
+        return
+    ending(form)  # an unknown format is refused before anything is made
+    with tempfile.TemporaryDirectory() as folder:
+        made = client.node_profile(node, Path(folder) / "made.parquet", begin=begin, end=end, latency=latency)
+        written = write_as(form, read_profile(made), out)
+    for line in (*written.notes, *(f"wrote {file}" for file in written.files)):
+        note(line)
 
 
 @app.command()

@@ -7,13 +7,13 @@ import json
 import os
 import secrets
 import ssl
-import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from bentpipe.errors import UserError, shown
+from bentpipe.testbed.credentials import credentials_file, read_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,43 +31,8 @@ URL = "http://127.0.0.1:8791"
 URL_VARIABLE, TOKEN_VARIABLE = "BENTPIPE_TESTBED", "BENTPIPE_TESTBED_TOKEN"
 REQUEST_S = 60.0
 """Timeout of a request [s]."""
-
-
-def credentials_file() -> Path:
-    """Return the file with a user's address and token: ``$XDG_CONFIG_HOME/bentpipe/testbed.json``."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
-    return Path(base) / "bentpipe" / "testbed.json"
-
-
-def save_credentials(url: str, token: str, path: Path | None = None) -> Path:
-    """Store an address and a token so that their owner alone reads them; return the file."""
-    path = path or credentials_file()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"url": url, "token": token}, file)
-    temporary.replace(path)
-    return path
-
-
-def read_credentials(path: Path) -> tuple[str | None, str | None]:
-    """Return address and token of a file; None, None: there is none. Raises `UserError`: others may read it."""
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None, None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError("cannot be read", where=str(path), expected="JSON with url and token") from error
-    if stat.S_IMODE(mode) & 0o077:
-        raise UserError(f"mode {stat.S_IMODE(mode):o}", where=str(path), expected="600", hint=f"chmod 600 {path}")
-    try:
-        data = json.loads(text)
-        return str(data["url"]), str(data["token"])
-    except (ValueError, KeyError, TypeError):
-        raise UserError("is damaged", where=str(path), expected="JSON with url and token") from None
+PROFILE_S = 150.0
+"""Timeout of a request for a node's Profile [s]."""
 
 
 class TestbedClient:
@@ -130,12 +95,13 @@ class TestbedClient:
         query: Mapping[str, object] | None = None,
         body: object = None,
         headers: Mapping[str, str] | None = None,
+        wait_s: float = REQUEST_S,
     ) -> bytes:
         """Return the body of an answer. Raises `UserError` with the orchestrator's one line."""
         given = {key: value for key, value in (query or {}).items() if value is not None}
         address = self._base + path + (f"?{urlencode(given)}" if given else "")
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        connection = self._connect(REQUEST_S)
+        connection = self._connect(wait_s)
         try:
             connection.request(method, address, data, {**self._headers, **(headers or {})})
             response = connection.getresponse()
@@ -427,6 +393,47 @@ class TestbedClient:
         from bentpipe.testbed.schemas.views import NodeView
 
         return self._ask(NodeView, "GET", f"/v1/nodes/{_part(name)}")
+
+    def node_profile(
+        self,
+        name: str,
+        file: str | os.PathLike[str],
+        *,
+        begin: str | None = None,
+        end: str | None = None,
+        latency: Literal["auto", "dish", "probes"] = "auto",
+    ) -> Path:
+        """Store the Profile of a node's link in a time window, made of results of its experiments; return the file.
+
+        Args:
+            name: Name of the node.
+            file: The Profile's file (Parquet).
+            begin: Start of the window, ISO-8601; None: an hour before its end.
+            end: End of the window; None: now.
+            latency: Delays: of the terminal (``dish``), of probes, or those that cover more seconds (``auto``).
+
+        Raises:
+            UserError: No such node, no delays in the window, or a window above 24 hours.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.TestbedClient("http://127.0.0.1:1", "a token").node_profile("attic", "attic.parquet")
+            Traceback (most recent call last):
+            ...
+            bentpipe.errors.UserError: http://127.0.0.1:1: Connection refused; try `bentpipe testbed up`
+        """
+        from bentpipe.files import atomic_write
+        from bentpipe.times import parse_utc
+
+        query = {
+            "from_at_ms": None if begin is None else parse_utc(begin, "begin") // 10**6,
+            "to_at_ms": None if end is None else parse_utc(end, "end") // 10**6,
+            "latency": latency,
+        }
+        content = self._request("GET", f"/v1/nodes/{_part(name)}/profile", query=query, wait_s=PROFILE_S)
+        with atomic_write(Path(file)) as opened:
+            opened.write(content)
+        return Path(file)
 
     def change_node(
         self,

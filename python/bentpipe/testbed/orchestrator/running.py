@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.client import read_credentials, save_credentials
+from bentpipe.testbed.credentials import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import defaults
 from bentpipe.testbed.orchestrator.context import Orchestrator, wall_clock_ms
 from bentpipe.testbed.orchestrator.database.engines import Database

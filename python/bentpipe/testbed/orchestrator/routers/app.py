@@ -20,6 +20,7 @@ from bentpipe.testbed.orchestrator.routers import (
     experiments,
     files,
     html,
+    node_profiles,
     nodes,
     page_actions,
     page_streams,
@@ -46,11 +47,12 @@ ROUTERS = (
     experiments.router,
     runs.router,
     nodes.router,
+    node_profiles.router,
     calendar.router,
     files.router,
     tokens.router,
 )
-PAGE_ROUTERS = (sessions.router, page_streams.router, page_actions.router, pages.router)
+PAGE_ROUTERS = (sessions.router, page_streams.router, page_actions.router, node_profiles.page_router, pages.router)
 """The dashboard; sessions instead of bearer tokens."""
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import resource
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bentpipe.testbed.orchestrator.services.limited import limit_process, run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +17,6 @@ AT_ONCE = 2
 """Checks at the same time."""
 CHECK_S = 60.0
 """Longest time of a check [s]."""
-MEMORY_BYTES = 4 * 10**9
-"""Address space of a check [bytes]."""
 _turns: dict[int, asyncio.Semaphore] = {}
 
 
@@ -53,43 +50,12 @@ def _lay(folder: Path, files: Mapping[str, Path]) -> None:
 
 
 async def _check_apart(folder: Path) -> str | None:
-    environment = {
-        "PATH": os.environ.get("PATH", ""),
-        "POLARS_MAX_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(sys.path[1:]),
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bentpipe.testbed.orchestrator.services.result_checks",
-        str(folder),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), CHECK_S)
-    except TimeoutError:
+    code, text = await run_limited(f"{__package__}.result_checks", str(folder), seconds=CHECK_S)
+    if code is None:
         return f"it could not be read within {CHECK_S:.0f} s"
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    text = output.decode(errors="replace").strip()
-    if process.returncode == 0 and text == "ok":
+    if code == 0 and text == "ok":
         return None
-    return " ".join(text.split())[:300] or f"the program that read it ended with {process.returncode}"
-
-
-def limit_process() -> None:
-    """Limit memory, time, files and processes of this process."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (round(CHECK_S), round(CHECK_S)))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return " ".join(text.split())[:300] or f"the program that read it ended with {code}"
 
 
 def read_result(folder: Path) -> None:
@@ -110,7 +76,7 @@ def read_result(folder: Path) -> None:
 
 def main() -> int:
     """Check the folder of the first argument; print ``ok`` or the problem."""
-    limit_process()
+    limit_process(CHECK_S)
     try:
         read_result(Path(sys.argv[1]))
     except Exception as error:  # noqa: BLE001 - whatever a damaged file raises is its problem
