@@ -16,12 +16,15 @@ def validate(
     quick: Annotated[
         bool,
         typer.Option(
-            help="Shorter: fewer and shorter measurements (sim-vs-kernel, calls, applications, access-model)."
+            help="Shorter: fewer and shorter measurements (sim-vs-kernel, calls, applications, access-model,"
+            " testbed-latency)."
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="sim-vs-kernel, calls, applications: folder. [default: out/NAME]"),
+        typer.Option(
+            "-o", "--out", help="sim-vs-kernel, calls, applications, testbed-latency: folder. [default: out/NAME]"
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import json
 import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from bentpipe.validation import Outcome, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from bentpipe.runs.made_on import made_on
+from bentpipe.validation import OnProgress, Outcome, Row
+from bentpipe.validation.measured import measured
 
 LIMIT_MS = 1000.0
 """Longest 99th percentile, for a start and for silence [ms] (issue 20)."""
@@ -24,59 +24,100 @@ LIMIT_MS = 1000.0
 SERVER_LIMIT_MS = 600.0
 """Longest 99th percentile of a server's data after its client's last beat [ms]: 500, and a tenth for two processors."""
 
-COUNTS = {"bubblewrap": 200, "process": 50}
-"""Repetitions for each runner."""
-
-WORLDS = 2
-"""Worlds in which a case is measured at once."""
-
+RUNNERS = ("bubblewrap", "process")
 PROGRAMS = ("alone", "with a server")
 
+COUNT, COUNT_QUICK = 200, 10
+"""Repetitions of each program with each runner (issue 20)."""
+
+PART = 50
+"""Repetitions that are measured and stored together, in a world of their own."""
+
+CYCLE_S, WORLD_S = 4.0, 20.0
+"""About how long a repetition takes, and making a world and preempting a run twice [s]."""
+
 LONGEST_S = 1800.0
-"""Time after which a measurement is given up [s]."""
+"""Time after which a part is given up [s]."""
 
-Case = tuple[str, str]
+OUT = Path("out") / "testbed-latency"
+"""Default folder for what was measured; ``--quick`` has its own beside it."""
 
 
-def check(data: Path | None, on_progress: Callable[[float], None]) -> Outcome:
-    """Measure firings and preemptions in namespaces of this machine; twelve minutes."""
+def real_time_s(*, quick: bool) -> float:
+    """Return about how long the measurement takes [s]."""
+    count = COUNT_QUICK if quick else COUNT
+    return len(RUNNERS) * len(PROGRAMS) * (count * CYCLE_S + -(-count // PART) * WORLD_S)
+
+
+def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
+    """Measure firings and preemptions in namespaces of this machine, one world at a time; needs no data."""
+    del data
     missing = [name for name in ("unshare", "nft", "bwrap", "setpriv", "iperf3") if _path(name) is None]
     if missing or os.geteuid() != 0:
         return Outcome("testbed-latency", skipped=f"needs root and {', '.join(missing) or 'nothing more'}")
-    rows: list[Row] = []
+    folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
+    count = COUNT_QUICK if quick else COUNT
+    parts = [(runner, program, first) for runner in RUNNERS for program in PROGRAMS for first in range(0, count, PART)]
+    commit = made_on()["commit"]
+    worlds: dict[str, list[dict[str, Any]]] = {}
     cells: list[dict[str, Any]] = []
-    for number, (runner, count) in enumerate(COUNTS.items()):
-        results = measure_cases([(runner, program) for program in PROGRAMS], count // WORLDS, WORLDS)
-        for (_, program), worlds in results.items():
-            rows += rows_of(f"{runner}, {program}", worlds)
-            cells += [{"runner": runner, "program": program, **cycle} for each in worlds for cycle in each["cycles"]]
-        on_progress((number + 1) / len(COUNTS))
-    return Outcome("testbed-latency", rows, cells=cells)
+    for number, (runner, program, first) in enumerate(parts):
+        least = min(PART, count - first)
+        settings = {"runner": runner, "program": program, "count": least, "commit": commit}
+        file = folder / f"{runner}-{program.replace(' ', '-')}-{first}.json"
+        progress = partial(_part_done, on_progress, number, len(parts))
+        (world,) = measured(file, settings, partial(_one, runner, program, least, progress))
+        worlds.setdefault(f"{runner}, {program}", []).append(world)
+        cells += [{"runner": runner, "program": program, **cycle} for cycle in world["cycles"]]
+        progress(1.0)
+    rows = [row for name, each in worlds.items() for row in rows_of(name, each)]
+    loads = [load for each in worlds.values() for world in each for load in world["load"]]
+    notes = [f"load average of a minute at start and end of each world: {min(loads):.1f} to {max(loads):.1f}"]
+    return Outcome("testbed-latency", rows, notes, cells=cells)
 
 
-def measure_cases(cases: list[Case], count: int, worlds: int = 1) -> dict[Case, list[dict[str, Any]]]:
-    """Measure cases at once, each in some worlds.
+def _part_done(on_progress: OnProgress, number: int, parts: int, share: float) -> None:
+    on_progress((number + share) / parts)
 
-    Raises:
-        RuntimeError: A measurement failed.
-    """
-    with concurrent.futures.ThreadPoolExecutor(len(cases) * worlds) as pool:
-        futures = {case: [pool.submit(_measure, *case, count) for _ in range(worlds)] for case in cases}
-        return {case: [future.result() for future in each] for case, each in futures.items()}
+
+def _one(runner: str, program: str, count: int, on_progress: OnProgress) -> list[dict[str, Any]]:
+    return [measure_part(runner, program, count, on_progress)]
 
 
 def _path(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
-def _measure(runner: str, program: str, count: int) -> dict[str, Any]:
+def measure_part(runner: str, program: str, count: int, on_progress: OnProgress = lambda _: None) -> dict[str, Any]:
+    """Measure in one world, a process of its own; return its repetitions, its end, and the machine's load.
+
+    Raises:
+        RuntimeError: It failed: its last line.
+    """
     line = ["unshare", "-n", sys.executable, "-P", "-m", f"{__name__}.measure", runner, program, str(count)]
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=LONGEST_S, env=environment)
-    if done.returncode != 0:
-        raise RuntimeError(f"{runner}, {program}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    before = os.getloadavg()[0]
+    last = "no message"
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        limit = threading.Timer(LONGEST_S, process.kill)
+        limit.start()
+        try:
+            for text in process.stderr:
+                last = text.strip() or last
+                if (words := text.split(maxsplit=1)) and words[0].isdigit():
+                    on_progress((int(words[0]) + 1) / count)
+            output = process.stdout.read()
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            limit.cancel()
+    if process.returncode != 0:
+        raise RuntimeError(f"{runner}, {program}: {last}")
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return {**result, "load": [before, os.getloadavg()[0]]}
 
 
 def rows_of(name: str, worlds: list[dict[str, Any]]) -> list[Row]:

@@ -128,11 +128,12 @@ class Node:
         await until(lambda: self.is_ready, "a standby and a quiet link")
         await asyncio.sleep(random.uniform(0.2, 0.3))
         self.world.packets.clear()
-        self.latency_ms, held_s, self.run_id = SLOW_MS, time.time(), None
+        self.latency_ms, held_s, self.run_id, self.fired_s = SLOW_MS, time.time(), None, 0.0
         self.sample()
-        await until(lambda: bool(self.of_run(held_s)), "the run's first packet")
+        # After the firing: no late packet of the run before is taken for it.
+        await until(lambda: self.fired_s > 0 and bool(self.of_run(self.fired_s)), "the run's first packet")
         self.latency_ms = QUICK_MS
-        first_s = self.of_run(held_s)[0].t_s
+        first_s = self.of_run(self.fired_s)[0].t_s
         return {"fired_ms": 1e3 * (self.fired_s - held_s), "packet_ms": 1e3 * (first_s - held_s)}
 
     async def preempt(self, *, loses_bye: bool = False) -> dict[str, float]:
