@@ -356,9 +356,20 @@ async def test_both_ends_are_booked_and_know_each_other(tmp_path, database_url):
         assert (mine.run, mine.end, theirs.end) == (theirs.run, "client", "server")
         assert mine.peer.address == "192.0.2.7:8793"
         assert (theirs.peer.node, theirs.peer.key) == ("attic", mine.peer.key)
-        assert (await server.desired()).grants[0].plan == mine.plan
+        grant = (await server.desired()).grants[0]
+        assert (grant.plan, grant.is_armed) == (mine.plan, False)
         await server.state(theirs, "failed", reason="no port is free")
         assert (await runs_of(testbed))[0].reason == "at the server: no port is free"
+
+
+async def test_a_server_knows_whose_trigger_is_armed(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url, Clock()) as testbed:
+        client = Agent(testbed, await join(testbed, "attic", signals=("latency_ms",)))
+        server = Agent(testbed, await join(testbed, "pop", "server"))
+        fields = {"run": "{builtin: iperf3, args: {seconds: 10}}", "server": "{near: node}"}
+        await submitted(testbed, await user(testbed), when="{trigger: latency_ms > 100, cooldown: 5m}", **fields)
+        (armed,), (grant,) = (await client.desired()).triggers, (await server.desired()).grants
+        assert (grant.plan, grant.work, grant.is_armed) == (armed.plan, armed.work, True)
 
 
 async def test_budgets_hold_and_are_named(tmp_path, database_url):

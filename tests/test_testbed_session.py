@@ -35,6 +35,9 @@ class Server:
             raise RefusedError(self._refused)
         return {"iperf3": 8800}
 
+    def answered(self) -> None:
+        self.log.append("answered")
+
     def began(self) -> None:
         self.log.append("began")
 
@@ -79,7 +82,7 @@ def test_both_ends_go_through_a_run() -> None:
         await sessions.close()
         return server.log
 
-    assert asyncio.run(scenario()) == ["prepare", "began", "end: "]
+    assert asyncio.run(scenario()) == ["prepare", "answered", "began", "end: "]
 
 
 def test_a_client_that_falls_silent_ends_the_server_within_its_bound() -> None:
@@ -156,7 +159,7 @@ def test_an_old_message_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         await sessions.close()
         return server.log
 
-    assert asyncio.run(scenario()) == ["prepare", "end: the client did not start"]
+    assert asyncio.run(scenario()) == ["prepare", "answered", "end: the client did not start"]
 
 
 @given(st.binary(max_size=1300), st.binary(max_size=64))

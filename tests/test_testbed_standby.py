@@ -17,7 +17,8 @@ from bentpipe.testbed.agent import session_client
 from bentpipe.testbed.agent.agent import Agent
 from bentpipe.testbed.agent.client_end import ClientEnd
 from bentpipe.testbed.agent.household import ScavengerMode
-from bentpipe.testbed.agent.server_end import Ports, ServerEnd
+from bentpipe.testbed.agent.ports import Ports
+from bentpipe.testbed.agent.server_end import ServerEnd
 from bentpipe.testbed.agent.surroundings import RunPlan
 from bentpipe.testbed.runners.request import RunRequest
 from bentpipe.testbed.schemas.desired import Desired, NodeSettings

@@ -4,7 +4,8 @@
 - `clock`, `store`: the orchestrator's time, and what survives a kill: calendar, events, runs, bytes used.
 - `admission`, `agenda`: whether the host's policy allows a run, and which run starts when (pure functions).
 - `session`: between the two ends of a run. `client_end`, `server_end`: one end from preparation to result.
-- `standby`: runs of armed triggers, prepared in advance. `retries`: preempted runs of a node that is alone.
+- `standby`: one end of an armed trigger's run, prepared in advance; `client_standbys`, `server_standbys`: which.
+- `ports`: the ports of a server node's programs. `retries`: preempted runs of a node that is alone.
 - `spool`: results that wait for their upload. `executor`: the runs under way.
 - `agent`: the loops. `starting`: makes all of it, and runs it until a signal.
 - `signals`, `scavenger`: feeds and triggers; the household's traffic.

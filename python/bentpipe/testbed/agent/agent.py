@@ -189,6 +189,7 @@ class Agent:
             "results": self._send_results,
             "calendar": self.executor.run,
             "standbys": self.executor.standbys.run,
+            "server standbys": self.executor.server_standbys.run,
             "certificate": self._renew,
             "policy": self._watch_policy,
             "signals": self._watch_signals,

@@ -61,8 +61,8 @@ class OverError(Exception):
 class ClientEnd:
     """One client's end of a run. `run` returns when its result is in the spool."""
 
-    def __init__(self, plan: RunPlan, around: Surroundings, standby: Standby | None = None) -> None:
-        """Nothing happens before `run`. A standby is taken over, and removed at the end."""
+    def __init__(self, plan: RunPlan, around: Surroundings) -> None:
+        """Nothing happens before `run`."""
         self.plan, self._around = plan, around
         self.state: RunState = "assigned"
         self._canceled = asyncio.Event()
@@ -78,11 +78,9 @@ class ClientEnd:
         self._traffic: Traffic | None = None
         self._counted_bytes = 0
         self._began_wall_s: float | None = None
-        self._standby = standby
+        self._standby: Standby | None = None
         self._ports: dict[str, int] = {}
         self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
-        if standby is not None:
-            self._folder = standby.folder
 
     def cancel(self, reason: str) -> None:
         """End it."""
@@ -98,9 +96,9 @@ class ClientEnd:
             await self._prepared.link_down()
 
     def silence(self) -> None:
-        """Let the server's end notice: the session has no more beats."""
+        """Tell the server's end, which also notices by itself: the session has no more beats."""
         if self._session is not None:
-            self._session.silence()
+            self._session.silence(f"preempted: {self._why_preempted}"[:300])
 
     async def freeze(self) -> None:
         """Freeze its processes."""
@@ -123,25 +121,33 @@ class ClientEnd:
         """Bytes sent and received so far."""
         return (0, 0) if self._traffic is None else (self._traffic.up_bytes, self._traffic.down_bytes)
 
+    def begin(self) -> None:
+        """Note that it is prepared from now on; `run` does, if nobody has."""
+        if self.state == "assigned":
+            self._enter("preparing")
+
+    def use(self, standby: Standby) -> None:
+        """Take a standby over; it is removed at the end."""
+        self._standby, self._folder = standby, standby.folder
+
     def _enter(self, state: RunState, reason: str = "") -> None:
         self.state = state
         plan, around = self.plan, self._around
         up, down = self.rates_bytes
         stored = StoredRun(plan.run, plan.plan, plan.end, plan.fence, state, plan.due_at_ms)
-        around.store.set_run(stored, around.clock.now_ms())
-        if state == "done":
-            return  # the commit says it, with the result
-        around.report(
-            StateEvent(
-                run=plan.run,
-                end=plan.end,
-                fence=plan.fence,
-                state=state,
-                reason=reason[:500],
-                up_bytes=up or None,
-                down_bytes=down or None,
-            )
+        event = StateEvent(
+            run=plan.run,
+            end=plan.end,
+            fence=plan.fence,
+            state=state,
+            reason=reason[:500],
+            up_bytes=up or None,
+            down_bytes=down or None,
         )
+        with around.store.together():
+            around.store.set_run(stored, around.clock.now_ms())
+            if state != "done":  # the commit says that, with the result
+                around.report(event)
 
     async def run(self) -> tuple[FinalState, str]:
         """Run it; return its final state and the reason."""
@@ -169,7 +175,7 @@ class ClientEnd:
 
     async def _prepare(self) -> None:
         plan, around = self.plan, self._around
-        self._enter("preparing")
+        self.begin()
         policy, host = around.policy(), around.host()
         has_peer = plan.peer is not None and plan.work.path.profile is None
         reason = refusal(plan.work, policy, host, has_peer=has_peer)
@@ -186,7 +192,9 @@ class ClientEnd:
             await self._make_ready(policy)
         if has_peer and learns_late:
             await self._say_hello()
-        self._enter("ready")
+        if plan.start_at_ms:
+            self._enter("ready")
+        self.state = "ready"  # of one that starts at once it is noted after the start: the disk may take long
 
     async def _make_ready(self, policy: HostPolicy) -> None:
         plan, around = self.plan, self._around
@@ -258,7 +266,10 @@ class ClientEnd:
             self._began_at_ms = self._around.clock.now_ms()
             if self._session is not None:
                 await self._session.begin()
-            self._enter("running")
+            with self._around.store.together():
+                if not self.plan.start_at_ms:
+                    self._enter("ready")
+                self._enter("running")
             if self._why_preempted:  # before there was anything to stop
                 await self.terminate()
             looks = 0

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.testbed.agent.agenda import Occupant, blocker, decide, hold, next_change_ms
 from bentpipe.testbed.agent.client_end import ClientEnd
+from bentpipe.testbed.agent.client_standbys import ClientStandbys
+from bentpipe.testbed.agent.ports import Ports
 from bentpipe.testbed.agent.retries import Retries
-from bentpipe.testbed.agent.server_end import Ports, ServerEnd
+from bentpipe.testbed.agent.server_end import ServerEnd
+from bentpipe.testbed.agent.server_standbys import ServerStandbys
 from bentpipe.testbed.agent.session import Message, RefusedError
-from bentpipe.testbed.agent.standby import Standbys
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.agent.surroundings import RunPlan
 from bentpipe.testbed.agent.waiting import wait_at_most
@@ -20,7 +22,6 @@ from bentpipe.testbed.schemas.desired import Desired
 from bentpipe.testbed.schemas.identifiers import derived_id
 
 if TYPE_CHECKING:
-    from bentpipe.testbed.agent.standby import Standby
     from bentpipe.testbed.agent.surroundings import Surroundings
     from bentpipe.testbed.schemas.desired import ArmedTrigger, Assignment
 
@@ -44,8 +45,10 @@ class Executor:
         self._changed = asyncio.Event()
         self._stopping = False
         self.retries = Retries(around)
-        self.standbys = Standbys(around, self._holds_standby)
-        self.standbys.follow(self.wanted)
+        self.standbys = ClientStandbys(around, self._holds_standby)
+        self.server_standbys = ServerStandbys(around, self._ports, self._holds_server_standby)
+        for each in (self.standbys, self.server_standbys):
+            each.follow(self.wanted)
 
     def recover(self) -> None:
         """Report runs that a kill interrupted: their programs are gone, and what they wrote with them."""
@@ -76,7 +79,8 @@ class Executor:
                 client.cancel("it was canceled" if fence is None else "it was assigned anew")
             elif plan.cause == "trigger" and plan.plan not in plans:
                 client.cancel("its trigger was disarmed")
-        self.standbys.follow(wanted)
+        for each in (self.standbys, self.server_standbys):
+            each.follow(wanted)
         self._changed.set()
 
     def cancel_stale(self, runs: tuple[str, ...]) -> None:
@@ -126,7 +130,8 @@ class Executor:
             elif decision.assignment.end == "client":
                 assignment = decision.assignment
                 is_late = now_ms > assignment.latest_start_at_ms
-                self._begin(RunPlan.of(assignment, wanted.works[assignment.work], is_late=is_late))
+                plan = RunPlan.of(assignment, wanted.works[assignment.work], is_late=is_late)
+                self._begin(ClientEnd(plan, self._around))
         self._retry(wanted, now_ms)
         change_ms = next_change_ms(wanted, self._known, now_ms)
         return IDLE_S if change_ms is None else min(IDLE_S, max(0.05, (change_ms - now_ms) / 1e3))
@@ -144,9 +149,9 @@ class Executor:
             )
         )
 
-    def _begin(self, plan: RunPlan, standby: Standby | None = None) -> None:
+    def _begin(self, end: ClientEnd) -> None:
+        plan = end.plan
         self._known.add((plan.run, plan.end))
-        end = ClientEnd(plan, self._around, standby)
         self._clients[plan.run] = end
         task = asyncio.create_task(self._client(end))
         self._tasks.add(task)
@@ -165,15 +170,22 @@ class Executor:
         ends = [each.plan for each in self._clients.values()]
         return any(each.plan == plan.plan or each.work.booking_class == "exclusive" for each in ends)
 
+    def _holds_server_standby(self) -> bool:
+        return any(each.plan.work.booking_class == "exclusive" for each in self._servers.values())
+
     # Triggers.
 
     def fire(self, trigger: ArmedTrigger, window_end_at_ms: int, values: dict[str, float]) -> str | None:
         """Start the run of a firing; return its id, or None: the firing says why not."""
         with self._around.store.together():
             plan = self._fire(trigger, window_end_at_ms, values)
-        if plan is None:
-            return None
-        self._begin(plan, self.standbys.take(trigger))
+            if plan is None:
+                return None
+            end = ClientEnd(plan, self._around)
+            end.begin()
+        if (standby := self.standbys.take(trigger)) is not None:
+            end.use(standby)
+        self._begin(end)
         return plan.run
 
     def _fire(self, trigger: ArmedTrigger, window_end_at_ms: int, values: dict[str, float]) -> RunPlan | None:
@@ -286,7 +298,7 @@ class Executor:
             with around.store.together():
                 self.retries.drop(plan.run)
                 around.report(event)
-            self._begin(plan)
+            self._begin(ClientEnd(plan, around))
 
     def client(self, run: str) -> ClientEnd | None:
         """Return a client's end that is under way."""
@@ -319,13 +331,14 @@ class Executor:
         if busy is not None:
             raise RefusedError("the server node is busy", round(busy.until_ms))
         self._known.add((plan.run, plan.end))
-        end = ServerEnd(plan, around, self._ports, self._server_ended)
+        end = ServerEnd(plan, around, self._ports, self._server_ended, self.server_standbys)
         self._servers[plan.run] = end
         return end
 
     def _server_ended(self, run: str) -> None:
         self._servers.pop(run, None)
         self._changed.set()
+        self.server_standbys.look()
 
     def _server_plan(self, wanted: Desired, hello: Message) -> RunPlan:
         for each in wanted.assignments:
@@ -354,6 +367,7 @@ class Executor:
         for client in self._clients.values():
             client.cancel(reason)
         await self.standbys.stop()
+        await self.server_standbys.stop()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=15)
 

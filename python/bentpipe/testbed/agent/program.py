@@ -7,8 +7,9 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.builtins.gate import GATE
 from bentpipe.testbed.builtins.registry import BUILTINS
-from bentpipe.testbed.builtins.request import FILE, GATE, BuiltinRequest, BuiltinStart
+from bentpipe.testbed.builtins.request import FILE, BuiltinRequest, BuiltinStart
 from bentpipe.testbed.runners.request import Emulated, KernelSetting, Limits, RunRequest, Uplink
 
 if TYPE_CHECKING:
@@ -133,23 +134,28 @@ def _emulated_server(plan: RunPlan, ports: dict[str, int]) -> str | None:
     return shlex.join(server(program.arguments, ports))
 
 
-def make_server_request(plan: RunPlan, around: Surroundings, folder: Path, ports: dict[str, int]) -> RunRequest:
-    """Return the request for a server's end."""
+def make_server_request(
+    plan: RunPlan, around: Surroundings, folder: Path, ports: dict[str, int], *, run_id: str = ""
+) -> RunRequest:
+    """Return the request for a server's end; `run_id` is the id of the processes, empty: of the run."""
     work = plan.work
     program = work.program
     protocols: tuple[str, ...] = ("tcp", "udp")
+    gate = None
     if program.builtin is not None:
         builtin = BUILTINS[program.builtin]
         assert builtin.server is not None
         command, protocols = tuple(builtin.server(program.arguments, ports)), builtin.protocols
+        gate = GATE if builtin.server_has_gate else None
     else:
         command = tuple(program.server_command)
     numbers = tuple(ports.values())
     return RunRequest(
-        run_id=f"{plan.run}-server",
+        run_id=run_id or f"{plan.run}-server",
         label=around.label,
         output=folder / "out",
         command=command,
+        gate=gate,
         image=program.image,
         environment={f"BENTPIPE_PORT_{name.upper()}": str(port) for name, port in ports.items()},
         limits=Limits(duration_s=work.duration_s + 2 * MARGIN_S),

@@ -15,28 +15,52 @@ from bentpipe.testbed.agent.program import make_server_request, server_port_name
 from bentpipe.testbed.agent.results import gather, record_of
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.builtins.gate import GATE_OPEN
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from bentpipe.testbed.agent.ports import Ports
+    from bentpipe.testbed.agent.server_standbys import ServerStandbys
+    from bentpipe.testbed.agent.standby import Standby
     from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
     from bentpipe.testbed.runners.base import PreparedRun
+    from bentpipe.testbed.schemas.policy import HostPolicy
     from bentpipe.testbed.schemas.states import RunState
 
 LISTEN_S = 5.0
 """How long a server's program has to listen [s]."""
+LOOK_S = 0.002
+"""Pause between two looks whether it does [s]; a look takes as long."""
 GRACE_S = 1.0
 """Time between SIGTERM and SIGKILL [s]."""
 
 
 class ServerEnd:
-    """One server's end (`bentpipe.testbed.agent.session_server.ServerRun`)."""
+    """One server's end (`bentpipe.testbed.agent.session_server.ServerRun`).
 
-    def __init__(self, plan: RunPlan, around: Surroundings, ports: Ports, on_end: Callable[[str], object]) -> None:
+    Args:
+        plan: The run.
+        around: The node.
+        ports: Its ports.
+        on_end: Called with the run at the end.
+        standbys: Where it may take a standby.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        around: Surroundings,
+        ports: Ports,
+        on_end: Callable[[str], object],
+        standbys: ServerStandbys | None = None,
+    ) -> None:
         """Nothing happens before `prepare`."""
         self.plan, self._around, self._pool, self._on_end = plan, around, ports, on_end
+        self._standbys = standbys
+        self._standby: Standby | None = None
         self.state: RunState = "assigned"
         self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
         self._prepared: PreparedRun | None = None
@@ -51,35 +75,63 @@ class ServerEnd:
         self.state = state
         plan, around = self.plan, self._around
         stored = StoredRun(plan.run, plan.plan, plan.end, plan.fence, state, plan.due_at_ms)
-        around.store.set_run(stored, around.clock.now_ms())
-        if state != "done":
-            around.report(StateEvent(run=plan.run, end=plan.end, fence=plan.fence, state=state, reason=reason[:500]))
+        event = StateEvent(run=plan.run, end=plan.end, fence=plan.fence, state=state, reason=reason[:500])
+        with around.store.together():
+            around.store.set_run(stored, around.clock.now_ms())
+            if state != "done":  # the commit says that, with the result
+                around.report(event)
 
     async def prepare(self) -> dict[str, int]:
         """Start the programs; return their ports. Raises `RefusedError`."""
         plan, around = self.plan, self._around
-        self._enter("preparing")
         policy, host = around.policy(), around.host()
         reason = refusal(plan.work, policy, host, end="server", has_peer=plan.peer is not None)
         if reason is not None:
             raise RefusedError(reason)
         self._runner = runner_for(plan.work, policy, host)
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True, mode=0o700)
         try:
-            self._ports = self._pool.take(server_port_names(plan))
-            request = make_server_request(plan, around, self._folder, self._ports)
-            self._prepared = await around.runners[self._runner or ""].prepare(request)
+            self._prepared = await self._from_standby(policy)
+            if self._prepared is None:
+                self._enter("preparing")
+                self._prepared = await self._make_ready()
             rule, interface = plan.work.capture, self._prepared.interface
             if rule is not None and is_wanted(rule, "server") and interface is not None:
                 self._capture = await Capture.begin(interface, self._folder / "capture", rule.snap_bytes)
-            await self._prepared.start()
+            await self._prepared.start(GATE_OPEN)
+            if self.state == "assigned":  # while the program of a standby starts
+                self._enter("preparing")
             self._watch = asyncio.create_task(self._until_exit(self._prepared))
             await self._until_listening(self._prepared)
         except (BentpipeError, OSError) as error:
             raise RefusedError(f"the server's program could not start: {error}") from None
-        self._enter("ready")
         return self._ports
+
+    def answered(self) -> None:
+        """The client knows the ports."""
+        self._enter("ready")
+
+    async def _from_standby(self, policy: HostPolicy) -> PreparedRun | None:
+        """Return the prepared run of a standby; None: there is none."""
+        if self._standbys is None or self._runner is None:
+            return None
+        standby = self._standby = self._standbys.take(self.plan.work, policy, self._runner)
+        if standby is None:
+            return None
+        self._ports = standby.ports
+        prepared = await standby.get()
+        if prepared is None:
+            await standby.remove()
+            self._pool.give_back(self._ports)
+        else:
+            self._folder = standby.folder
+        return prepared
+
+    async def _make_ready(self) -> PreparedRun:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, mode=0o700)
+        self._ports = self._pool.take(server_port_names(self.plan))
+        request = make_server_request(self.plan, self._around, self._folder, self._ports)
+        return await self._around.runners[self._runner or ""].prepare(request)
 
     async def _until_exit(self, prepared: PreparedRun) -> None:
         report = await prepared.wait()
@@ -93,7 +145,7 @@ class ServerEnd:
         while not wanted <= await asyncio.to_thread(listening_ports, prepared.pid):
             if self._early or loop.time() > end_s:
                 raise BentpipeError(self._early or f"no program listens on ports {sorted(wanted)}")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(LOOK_S)
 
     def began(self) -> None:
         """The client's traffic starts."""
@@ -105,6 +157,8 @@ class ServerEnd:
         try:
             await self._end(reason)
         finally:
+            if self._standby is not None:
+                await self._standby.remove()
             self._pool.give_back(self._ports)
             self._on_end(self.plan.run)
 
@@ -156,22 +210,3 @@ class ServerEnd:
             used_bytes=used,
         )
         return gather(self._folder, record)
-
-
-class Ports:
-    """Ports of a server node's programs, each with one run at a time."""
-
-    def __init__(self, ports: range) -> None:
-        """All are free."""
-        self._free = list(ports)
-
-    def take(self, names: tuple[str, ...]) -> dict[str, int]:
-        """Take a port for each name. Raises `RefusedError`: none is left."""
-        if len(names) > len(self._free):
-            raise RefusedError("all ports of the server node are in use")
-        return {name: self._free.pop(0) for name in names}
-
-    def give_back(self, ports: dict[str, int]) -> None:
-        """Give ports back; they are used again last."""
-        self._free += ports.values()
-        ports.clear()

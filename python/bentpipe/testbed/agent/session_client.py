@@ -117,9 +117,11 @@ class ClientSession(asyncio.DatagramProtocol):
             await asyncio.sleep(BEAT_S)
             self._send("beat")
 
-    def silence(self) -> None:
-        """Send no more beats: the server ends its program by itself."""
+    def silence(self, reason: str = "") -> None:
+        """Send no more beats: the server ends its program by itself, and at once if it gets a bye with the reason."""
         self._is_silent = True
+        if reason:
+            self._send("bye", reason)
         if self._beats is not None:
             self._beats.cancel()
             self._beats = None

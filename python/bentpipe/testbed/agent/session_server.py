@@ -28,6 +28,9 @@ class ServerRun(Protocol):
     async def prepare(self) -> dict[str, int]:
         """Start the programs; return their ports. Raises `RefusedError`."""
 
+    def answered(self) -> None:
+        """The client knows the ports."""
+
     def began(self) -> None:
         """The client's traffic starts."""
 
@@ -123,12 +126,15 @@ class SessionServer(asyncio.DatagramProtocol):
         try:
             try:
                 session.ports = await session.server_run.prepare()
+                self._answer_hello(session, hello)  # first: what follows waits for the disk
+                session.server_run.answered()
             except RefusedError as error:
                 session.refused = error
             except Exception as error:  # a defect: the client is told, and the port and the lane are given back
                 LOG.exception("the server's end of run %s failed", session.run)
                 session.refused = RefusedError(f"the server node: {type(error).__name__}: {error}"[:300])
-            self._answer_hello(session, hello)
+            if session.refused is not None:
+                self._answer_hello(session, hello)
             reason = await self._until_silent(session) if session.refused is None else session.refused.reason
             session.ports, session.refused = None, session.refused or RefusedError("the run has ended here")
             await session.server_run.end(reason)

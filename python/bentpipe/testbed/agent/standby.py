@@ -1,7 +1,8 @@
-"""Standbys: the run of an armed trigger, prepared in advance and waiting at its gate.
+"""Standbys: an end of an armed trigger's run, prepared in advance and waiting at its gate.
 
-A firing then opens the gate, instead of making a namespace and starting a program first. A standby sends nothing, is no
-run, takes no lane, and asks nothing of a server: its program learns server and ports at the gate.
+A firing then opens the gates of both ends, instead of making namespaces and starting programs first. A standby sends
+nothing, is no run, and takes no lane. A client's asks nothing of its server: its program learns server and ports at
+the gate. Which standbys there are: `client_standbys`, `server_standbys`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import BentpipeError
-from bentpipe.testbed.agent.admission import refusal, runner_for
-from bentpipe.testbed.agent.program import make_request
-from bentpipe.testbed.agent.surroundings import RunPlan
+from bentpipe.testbed.agent.program import make_request, make_server_request
 from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.identifiers import derived_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bentpipe.testbed.agent.surroundings import Surroundings
+    from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
     from bentpipe.testbed.runners.base import PreparedRun
-    from bentpipe.testbed.schemas.desired import ArmedTrigger, Desired, Work
+    from bentpipe.testbed.runners.request import RunRequest
     from bentpipe.testbed.schemas.policy import HostPolicy
 
 LOG = logging.getLogger("bentpipe.agent")
@@ -41,16 +38,23 @@ class Purpose:
     """What a standby is prepared for; one with another purpose is of no use."""
 
     plan: RunPlan
-    """The run, with the trigger's id and without times."""
+    """The end, with an id of its own and without times."""
     policy: HostPolicy
     runner: str
 
 
 class Standby:
-    """One prepared run. Who takes it removes it."""
+    """One prepared end. Who takes it removes it.
 
-    def __init__(self, purpose: Purpose, around: Surroundings) -> None:
+    Args:
+        purpose: Its purpose.
+        around: The node.
+        ports: Ports of a server's programs.
+    """
+
+    def __init__(self, purpose: Purpose, around: Surroundings, ports: dict[str, int] | None = None) -> None:
         """Begin to prepare it."""
+        self.ports = ports or {}
         self.id = derived_id("standby", purpose.plan.run, secrets.token_hex(16))
         self.purpose = purpose
         self.folder = around.folder / "work" / f"standby-{self.id}"
@@ -73,15 +77,18 @@ class Standby:
         purpose, around = self.purpose, self._around
         try:
             self.folder.mkdir(parents=True, mode=0o700)
-            request = make_request(
-                purpose.plan, around, purpose.policy, self.folder, run_id=self.id, ports={}, profile=None
-            )
-            prepared = await around.runners[purpose.runner].prepare(request)
+            prepared = await around.runners[purpose.runner].prepare(self._request())
         except (BentpipeError, OSError) as error:
             self.trouble = str(error)
             return None
         self._end = asyncio.create_task(_until_end(prepared))
         return prepared
+
+    def _request(self) -> RunRequest:
+        purpose, around = self.purpose, self._around
+        if purpose.plan.end == "server":
+            return make_server_request(purpose.plan, around, self.folder, self.ports, run_id=self.id)
+        return make_request(purpose.plan, around, purpose.policy, self.folder, run_id=self.id, ports={}, profile=None)
 
     async def get(self) -> PreparedRun | None:
         """Return the prepared run, once it is; None: there is none, prepare another."""
@@ -108,19 +115,12 @@ async def _until_end(prepared: PreparedRun) -> None:
     await prepared.wait()
 
 
-class Standbys:
-    """The standbys of a node: at most as many as runs may be parallel, those of the triggers armed last.
+class StandbySet:
+    """The standbys of one kind at a node, by name."""
 
-    Args:
-        around: The node.
-        is_held: Whether none is prepared now for this run, as one that it would disturb is under way.
-    """
-
-    def __init__(self, around: Surroundings, is_held: Callable[[RunPlan], bool] = lambda _: False) -> None:
+    def __init__(self, around: Surroundings) -> None:
         """Begin without standbys."""
-        self._around, self._is_held = around, is_held
-        self._wanted: Desired | None = None
-        self._armed: dict[str, ArmedTrigger] = {}
+        self._around = around
         self._standbys: dict[str, Standby] = {}
         self._not_before_s: dict[str, float] = {}
         self._removals: set[asyncio.Task[None]] = set()
@@ -132,100 +132,66 @@ class Standbys:
         """The standbys."""
         return list(self._standbys.values())
 
-    def follow(self, wanted: Desired | None) -> None:
-        """Follow a wanted state; a trigger that is new or has changed counts as armed last."""
-        self._wanted = wanted
-        armed = {} if wanted is None else {each.trigger: each for each in wanted.triggers}
-        for name, before in list(self._armed.items()):
-            now = armed.get(name)
-            if now is None or now.replace(started_runs=0) != before.replace(started_runs=0):
-                del self._armed[name]
-                self._not_before_s.pop(name, None)
-        self._armed.update(armed)
-        self._changed.set()
-
     def look(self) -> None:
         """Look again soon: something has changed."""
         self._changed.set()
-
-    def take(self, trigger: ArmedTrigger) -> Standby | None:
-        """Take the standby of a trigger, perhaps one that is still being prepared; None: there is none."""
-        standby = self._standbys.get(trigger.trigger)
-        if standby is None or standby.has_failed or standby.purpose != self._purpose(trigger):
-            return None
-        del self._standbys[trigger.trigger]
-        self._changed.set()
-        return standby
 
     async def run(self) -> None:
         """Prepare, renew and remove for ever."""
         while True:
             self._changed.clear()
-            self.step()
-            await wait_at_most(self._changed, LOOK_S)
+            await wait_at_most(self._changed, self.step())
 
-    def step(self) -> None:
-        """Begin to prepare the standbys that are missing, and to remove those that are not wanted."""
-        purposes = self._purposes()
+    def step(self) -> float:
+        """Begin to prepare the standbys that are missing, and to remove those that are not wanted.
+
+        Returns:
+            The time until there may be more to do [s].
+        """
+        purposes = {} if self._is_stopped else self._purposes()
         now_s = asyncio.get_running_loop().time()
         for name, standby in list(self._standbys.items()):
             if standby.has_failed:
-                LOG.warning("the standby of trigger %s: %s", name[:12], standby.trouble or "its program ended")
+                LOG.warning("the standby %s: %s", name[:12], standby.trouble or "its program ended")
                 self._not_before_s[name] = now_s + RETRY_S
             if standby.has_failed or purposes.get(name) != standby.purpose:
                 del self._standbys[name]
                 self._remove(standby)
+        wait_s = LOOK_S
         for name, purpose in purposes.items():
-            is_due = now_s >= self._not_before_s.get(name, 0.0)
-            if name not in self._standbys and is_due and not self._is_held(purpose.plan):
-                self._standbys[name] = Standby(purpose, self._around)
+            if name in self._standbys:
+                continue
+            left_s = self._not_before_s.get(name, 0.0) - now_s
+            if left_s > 0:
+                wait_s = min(wait_s, left_s)
+            elif (begun := self._begin(purpose)) is not None:
+                self._standbys[name] = begun
+        return wait_s
+
+    def _purposes(self) -> dict[str, Purpose]:
+        """Return the standbys that there should be, by name."""
+        raise NotImplementedError
+
+    def _begin(self, purpose: Purpose) -> Standby | None:
+        """Begin to prepare a standby; None: not now."""
+        raise NotImplementedError
+
+    def _take(self, name: str, purpose: Purpose | None) -> Standby | None:
+        """Take a standby, perhaps one that is still being prepared; None: there is none for this purpose."""
+        standby = self._standbys.get(name)
+        if standby is None or standby.has_failed or standby.purpose != purpose:
+            return None
+        del self._standbys[name]
+        self._changed.set()
+        return standby
 
     def _remove(self, standby: Standby) -> None:
-        task = asyncio.create_task(standby.remove())
+        task = asyncio.create_task(self._discard(standby))
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
 
-    def _purposes(self) -> dict[str, Purpose]:
-        """Return the standbys that there should be, by trigger."""
-        wanted = self._wanted
-        if wanted is None or self._is_stopped or wanted.settings.paused or wanted.settings.draining:
-            return {}
-        most = self._around.policy().max_parallel
-        firing = [each for each in self._armed.values() if self._may_fire(each)]
-        fitting = [(each.trigger, purpose) for each in firing if (purpose := self._purpose(each)) is not None]
-        return dict(fitting[-most:])
-
-    def _may_fire(self, trigger: ArmedTrigger) -> bool:
-        around = self._around
-        is_over = around.clock.now_ms() > trigger.until_at_ms
-        return not is_over and max(around.store.firings(trigger.plan), trigger.started_runs) < trigger.most_runs
-
-    def _purpose(self, trigger: ArmedTrigger) -> Purpose | None:
-        """Return what a standby of this trigger is for; None: there can be none, or the host does not want the run."""
-        wanted, around = self._wanted, self._around
-        work = None if wanted is None else wanted.works.get(trigger.work)
-        if work is None or not can_wait(work):
-            return None
-        policy, host = around.policy(), around.host()
-        if not policy.triggers or refusal(work, policy, host) is not None:
-            return None
-        runner = runner_for(work, policy, host)
-        if runner is None:
-            return None
-        plan = RunPlan(
-            run=trigger.trigger,
-            plan=trigger.plan,
-            end="client",
-            fence=trigger.fence,
-            attempt=1,
-            work=work,
-            due_at_ms=0,
-            start_at_ms=0,
-            latest_start_at_ms=0,
-            peer=trigger.peer,
-            cause="trigger",
-        )
-        return Purpose(plan, policy, runner)
+    async def _discard(self, standby: Standby) -> None:
+        await standby.remove()
 
     async def stop(self) -> None:
         """Remove all."""
@@ -235,11 +201,3 @@ class Standbys:
         self._standbys.clear()
         if self._removals:
             await asyncio.wait(set(self._removals))
-
-
-def can_wait(work: Work) -> bool:
-    """Return whether work can be prepared long before it starts.
-
-    An emulated path cannot: its time would run. A container with a server cannot: its environment has the ports.
-    """
-    return work.profile_sha256 is None and (work.program.image is None or not work.program.server_command)

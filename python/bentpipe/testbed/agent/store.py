@@ -91,7 +91,13 @@ class AgentStore:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Write everything in the block at once: one wait for the disk instead of several. No `await` in it."""
+        """Write everything in the block at once: one wait for the disk instead of several. No `await` in it.
+
+        A block in a block is part of the outer one.
+        """
+        if self._db.in_transaction:
+            yield
+            return
         self._write("BEGIN IMMEDIATE")
         sequence = dict(self._next_seq)
         try:

@@ -9,6 +9,8 @@ import socket
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from bentpipe.testbed.builtins.gate import wait_at_gate
+
 PIECE = os.urandom(1 << 18)
 """Random bytes, sent over and over, which no proxy compresses."""
 LARGEST_BYTES = 10**9
@@ -58,4 +60,5 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    wait_at_gate()
     Server(int(sys.argv[1])).serve_forever()

@@ -19,6 +19,8 @@ from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 
+from bentpipe.testbed.builtins.gate import wait_at_gate
+
 LARGEST_BYTES = 10**9
 PIECE = bytes(range(256)) * 256
 """64 KiB, sent over and over: no proxy compresses QUIC."""
@@ -105,6 +107,7 @@ async def run(port: int, address: str = "::") -> None:
     configuration = QuicConfiguration(is_client=False, alpn_protocols=H3_ALPN, congestion_control_algorithm=CONTROLLER)
     with tempfile.TemporaryDirectory() as folder:
         configuration.load_cert_chain(*write_certificate(Path(folder)))
+    wait_at_gate()
     await serve(address, port, configuration=configuration, create_protocol=Server)
     await asyncio.Event().wait()
 

@@ -31,6 +31,7 @@ class Builtin:
         protocols: Protocols of its ports.
         packages: Python packages that it needs beside those of bentpipe.
         modules: What it imports beside, before the gate.
+        server_has_gate: Whether the server is a program that waits at a gate (`bentpipe.testbed.builtins.gate`).
         memory_bytes: Most memory of its programs [bytes].
         pids: Most processes and threads.
         scratch_bytes: Size of its /tmp [bytes].
@@ -43,6 +44,7 @@ class Builtin:
     protocols: tuple[str, ...] = ("tcp", "udp")
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    server_has_gate: bool = False
     memory_bytes: int = 512 << 20
     pids: int = 256
     scratch_bytes: int = 64 << 20
@@ -78,7 +80,7 @@ BUILTINS = {
     "traceroute": Builtin(probing.traceroute, modules=PROBING),
     "iperf3": Builtin(iperf3.client, iperf3.server, iperf3.PORTS, ("iperf3",)),
     "irtt": Builtin(irtt.client, irtt.server, irtt.PORTS, ("irtt",), ("udp",)),
-    "http3": Builtin(http3.client, http3.server, http3.PORTS, (), ("udp",), ("aioquic",), QUIC),
+    "http3": Builtin(http3.client, http3.server, http3.PORTS, (), ("udp",), ("aioquic",), QUIC, server_has_gate=True),
     "web": Builtin(
         web.client,
         programs=("|".join(BROWSERS),),
@@ -88,7 +90,7 @@ BUILTINS = {
         pids=1024,
         scratch_bytes=512 << 20,
     ),
-    "video": Builtin(video.client, video.server, video.PORTS, (), ("tcp",), (), PLAYER),
+    "video": Builtin(video.client, video.server, video.PORTS, (), ("tcp",), (), PLAYER, server_has_gate=True),
     "call": Builtin(call.client, irtt.server, irtt.PORTS, ("irtt",), ("udp",)),
     "dish": Builtin(_dish),
 }

@@ -10,10 +10,9 @@ from pydantic import Field, ValidationError
 
 from bentpipe.errors import UserError
 from bentpipe.records import Record
+from bentpipe.testbed.builtins.gate import GATE
 
 FILE = "request.json"
-GATE = "gate"
-"""Pipe among the inputs, from which the program reads a `BuiltinStart` when it is loaded; without one it starts."""
 
 
 class BuiltinRequest(Record):
@@ -64,7 +63,7 @@ class Context:
         return cls(BuiltinRequest.model_validate_json((inputs / FILE).read_bytes()), output)
 
     def wait(self) -> None:
-        """Wait at the gate, if there is one.
+        """Wait at the gate, if there is one, for a `BuiltinStart`.
 
         Raises:
             UserError: The agent closed it without a start.

@@ -137,6 +137,8 @@ class SessionGrant(Record):
     """Client."""
     until_at_ms: int
     """When it ends."""
+    is_armed: bool = False
+    """Whether the client has a trigger armed: the server keeps a standby for its run."""
 
 
 class NodeSettings(Record):

@@ -65,7 +65,9 @@ def wanted_state(work: Work, role: NodeRole) -> Desired:
         most_runs=10**6,
         until_at_ms=now_ms + DAY_MS,
     )
-    grant = SessionGrant(plan=PLAN, fence=1, work=HASH, peer=Peer(node="other", key=KEY), until_at_ms=now_ms + DAY_MS)
+    grant = SessionGrant(
+        plan=PLAN, fence=1, work=HASH, peer=Peer(node="other", key=KEY), until_at_ms=now_ms + DAY_MS, is_armed=True
+    )
     return Desired(
         version=1,
         node=derived_id("node"),

@@ -195,7 +195,12 @@ def _armed(
             if peer is not None:
                 grants.append(
                     SessionGrant(
-                        plan=row.id, fence=ARMING_FENCE, work=row.work_hash, peer=peer, until_at_ms=row.until_at_ms
+                        plan=row.id,
+                        fence=ARMING_FENCE,
+                        work=row.work_hash,
+                        peer=peer,
+                        until_at_ms=row.until_at_ms,
+                        is_armed=row.trigger is not None,
                     )
                 )
             continue
