@@ -118,7 +118,11 @@ class Spool:
                     raise
             location = (await orchestrator.commit(result.run, result.end, result.request)).location
         except RefusedRequestError as error:
-            if error.code == "incomplete":  # the orchestrator lost parts: send what it misses
+            # 401: the certificate is expired; it may be renewed.
+            if error.code == "incomplete" or error.status == 401:
+                raise UnreachableError(str(error)) from None
+            # The orchestrator dropped a file; unless it is damaged here, it comes anew.
+            if error.code == "other_hash" and await asyncio.to_thread(_is_whole, folder / FILES, result):
                 raise UnreachableError(str(error)) from None
             location = f"refused: {error}"
             self._on_note(f"the result of run {result.run} ({result.end}) was refused: {error}")
@@ -128,6 +132,11 @@ class Spool:
         folder.rename(gone)
         await asyncio.to_thread(shutil.rmtree, gone)
         return location
+
+
+def _is_whole(folder: Path, result: SpooledResult) -> bool:
+    """Return whether the files still are what they were when they were put here."""
+    return all(_sha256(folder / file.path) == file.sha256 for file in result.request.files)
 
 
 def _set_aside(folder: Path) -> None:
