@@ -107,6 +107,35 @@ async def test_a_run_goes_through_its_states_and_its_result_arrives(orchestrator
 
 
 @scenario
+async def test_events_that_a_former_start_left_are_sent_by_the_next_one(
+    orchestrator: Orchestrator, folder: Path
+) -> None:
+    former, _ = make(orchestrator, folder / "n")
+    former.note("agent", "nobody heard this")
+    former.store.close()
+    async with running(orchestrator, folder / "n") as (agent, _):
+        await orchestrator.until(lambda: orchestrator.events[agent.boot_id])
+        assert orchestrator.events[agent.boot_id][0].body.text == "nobody heard this"
+        assert former.boot_id not in orchestrator.events
+
+
+@scenario
+async def test_events_arrive_at_an_orchestrator_that_was_restored_from_a_backup(
+    orchestrator: Orchestrator, folder: Path
+) -> None:
+    async with running(orchestrator, folder / "n") as (agent, _):
+        agent.note("agent", "before the backup")
+        await orchestrator.until(lambda: orchestrator.events[agent.boot_id])
+        orchestrator.events.clear()
+        agent.note("agent", "after it")
+        await orchestrator.until(lambda: orchestrator.events[agent.boot_id])
+        assert [each.body.text for each in orchestrator.events[agent.boot_id]] == [
+            "after it",
+            "the orchestrator has forgotten events 1 to 1",
+        ]
+
+
+@scenario
 async def test_it_starts_at_its_time_by_the_orchestrators_clock(orchestrator: Orchestrator, folder: Path) -> None:
     orchestrator.ahead_ms = 3_600_000.0
     async with running(orchestrator, folder / "n") as (agent, _):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,46 @@ def test_results_of_a_hostile_program_are_refused(tmp_path: Path) -> None:
             folder.rmdir()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "damage", "is_kept"),
+    [
+        (422, "other_hash", False, True),  # a part was damaged on its way: the orchestrator dropped the file
+        (422, "other_hash", True, False),  # it is damaged here, so that it would be refused for ever
+        (401, "unauthenticated", False, True),  # the certificate is expired
+    ],
+)
+def test_a_result_that_may_still_arrive_is_kept(
+    tmp_path: Path, status: int, code: str, damage: bool, is_kept: bool
+) -> None:
+    class Refusing(Uploads):
+        async def commit(self, run: str, end: str, request: Any) -> CommitAnswer:
+            raise RefusedRequestError(status, code, "no")
+
+    async def scenario() -> None:
+        spool = Spool(tmp_path / "spool")
+        (tmp_path / "result").mkdir()
+        (tmp_path / "result" / "run.json").write_text("{}")
+        spool.add("1" * 32, "client", 1, "done", "", tmp_path / "result")
+        if damage:
+            next((tmp_path / "spool").glob("*/files/run.json")).write_text("[]")
+        with contextlib.suppress(UnreachableError):
+            await spool.send(Refusing(), spool.waiting()[0])  # type: ignore[arg-type]
+        assert bool(spool.waiting()) == is_kept
+
+    asyncio.run(scenario())
+
+
+def test_events_that_other_starts_left_are_numbered_anew(tmp_path: Path) -> None:
+    store = AgentStore(tmp_path / "agent.sqlite")
+    for boot, text in (("a", "1"), ("a", "2"), ("b", "3")):
+        store.add_event(boot, 1.0, NoteEvent(topic="agent", text=text))
+    store.drop_events("a", 2)
+    store.take_over_events("b")
+    boot, events = store.events(9) or ("", [])
+    assert (boot, [(each.seq, each.body.text) for each in events]) == ("b", [(1, "3"), (2, "2")])  # type: ignore[union-attr]
+    assert store.add_event("b", 1.0, NoteEvent(topic="agent", text="4")).seq == 3
 
 
 def test_a_damaged_or_refused_result_is_set_aside(tmp_path: Path) -> None:

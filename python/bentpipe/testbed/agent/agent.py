@@ -74,6 +74,8 @@ class Agent:
         )
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
+        # The orchestrator refuses former starts of a node: two agents could have one identity.
+        self.store.take_over_events(self.boot_id)
         self.policy_file = PolicyFile(settings)
         self._troubles: dict[str, tuple[float, str]] = {}
         self._events_changed = asyncio.Event()
@@ -305,6 +307,11 @@ class Agent:
                 raise
             LOG.exception("the orchestrator refused %d events", len(events))
             self.store.drop_events(boot_id, events[-1].seq + 1)
+            return
+        if answer.next_seq < events[0].seq:  # the orchestrator forgot what arrived: its database was restored
+            self.boot_id = secrets.token_hex(16)
+            self.store.take_over_events(self.boot_id)
+            self.note("agent", f"the orchestrator has forgotten events {answer.next_seq} to {events[0].seq - 1}")
             return
         self.store.drop_events(boot_id, answer.next_seq)
         self.executor.cancel_stale(answer.stale)

@@ -140,14 +140,19 @@ class AgentStore:
 
     def add_event(self, boot: str, at_ms: float, body: Body) -> Event:
         """Number and keep an event until the orchestrator has it."""
+        event = Event(seq=self._first_seq(boot), at_ms=at_ms, body=body)
+        record = event.model_dump_json()
+        self._write("INSERT INTO events (boot, seq, record) VALUES (?, ?, ?)", boot, event.seq, record)
+        self._next_seq[boot] = event.seq + 1
+        return event
+
+    def _first_seq(self, boot: str) -> int:
+        """Return the number of the next event of a start."""
         seq = self._next_seq.get(boot)
         if seq is None:
             row = self._db.execute("SELECT max(seq) FROM events WHERE boot = ?", (boot,)).fetchone()
             seq = int(row[0] or 0) + 1
-        event = Event(seq=seq, at_ms=at_ms, body=body)
-        self._write("INSERT INTO events (boot, seq, record) VALUES (?, ?, ?)", boot, seq, event.model_dump_json())
-        self._next_seq[boot] = seq + 1
-        return event
+        return seq
 
     def events(self, most: int) -> tuple[str, list[Event]] | None:
         """Return the oldest boot with events that have not arrived, and those; None: there are none."""
@@ -156,6 +161,18 @@ class AgentStore:
             return None
         records = self._db.execute("SELECT record FROM events WHERE boot = ? ORDER BY seq LIMIT ?", (first[0], most))
         return first[0], [_EVENT.validate_json(record) for (record,) in records]
+
+    def take_over_events(self, boot: str) -> None:
+        """Number the events that other starts of the agent left as those of this one: nobody else sends them."""
+        rows = self._db.execute("SELECT number, record FROM events WHERE boot <> ? ORDER BY number", (boot,)).fetchall()
+        with self.together():
+            for number, record in rows:
+                event = _EVENT.validate_json(record).replace(seq=self._first_seq(boot))
+                self._write(
+                    "UPDATE events SET boot = ?, seq = ?, record = ? WHERE number = ?",
+                    *(boot, event.seq, event.model_dump_json(), number),
+                )
+                self._next_seq[boot] = event.seq + 1
 
     def drop_events(self, boot: str, before_seq: int) -> None:
         """Forget the events that have arrived."""
