@@ -134,6 +134,9 @@ def gather(work_folder: Path, record: RunRecord) -> Path:
             if target.is_symlink() or target.exists():  # the program wrote something of that name
                 target = results / f"{name}-of-testbed"
             part.rename(target)
+    server = results / "server"
+    if record.end == "client" and (server.is_symlink() or server.exists()):
+        server.rename(results / "server-of-program")  # the folder is the other end's
     if record.work.program.builtin == "dish" and record.end == "client":
         _lift(results / "terminal", results)
     target = results / "testbed.json"

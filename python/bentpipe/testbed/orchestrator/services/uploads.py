@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from bentpipe.testbed.schemas.agent_protocol import CommitRequest, CommittedFile
 
 
+SERVER = "server"
+"""Folder of the server's end in that of the client's end."""
 FORGOTTEN_S = 14 * 86_400.0
 """Age of parts that are removed [s]: agents keep results for two days without contact, and longer in their spool."""
 
@@ -111,7 +113,7 @@ class Uploads:
             if row.commit_hash == commit_hash:
                 return CommitAnswer(location=location)
             raise ConflictError("another commit of this end came before", code="committed")
-        _check_list(request.files)
+        _check_list(request.files, end)
         async with self._turn(run, end):
             folder = self.folder(run, end)
             await asyncio.to_thread(_verify, folder, request.files)
@@ -150,8 +152,8 @@ class Uploads:
             if now not in FINAL:
                 current = {**row._mapping, "state": now}
                 await set_end(transaction, _Plain(current), state, reason, up_bytes=None, down_bytes=None)
-            if row.end == "client":
-                await transaction.execute(update(RunRow).where(RunRow.id == row.run_id).values(location=location))
+            folder = location if row.end == "client" else location.removesuffix(f"/{SERVER}")
+            await transaction.execute(update(RunRow).where(RunRow.id == row.run_id).values(location=folder))
             transaction.touch([row.node_id])
             transaction.wakes_planner = True
 
@@ -161,6 +163,7 @@ class Uploads:
             select(
                 *RunEndRow.__table__.c,
                 RunRow.start_at_ms,
+                RunRow.location,
                 RunRow.plan_id,
                 ExperimentRow.name.label("experiment"),
                 NodeRow.name.label("client"),
@@ -201,9 +204,11 @@ def _location(row: Any, end: str) -> str:  # noqa: ANN401 - a row
     """Return the folder of a result in the store."""
     from datetime import UTC, datetime
 
+    if row.location is not None:  # the other end came first; the run's start may have changed since
+        return str(row.location) if end == "client" else f"{row.location}/{SERVER}"
     start = datetime.fromtimestamp(row.start_at_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = f"{row.experiment}/{row.client}/{start}/{row.run_id}"
-    return folder if end == "client" else f"{folder}/server"
+    return folder if end == "client" else f"{folder}/{SERVER}"
 
 
 def _size(file: Path) -> int:
@@ -239,10 +244,12 @@ def _append(folder: Path, name: str, offset: int, part: bytes) -> int:
     return present + len(part)
 
 
-def _check_list(files: Sequence[CommittedFile]) -> None:
+def _check_list(files: Sequence[CommittedFile], end: str) -> None:
     if len(files) > MOST_FILES:
         raise TooLargeError(f"{len(files)} files; expected at most {MOST_FILES}")
     paths = [each.path for each in files]
+    if end == "client" and any(path.partition("/")[0] == SERVER for path in paths):
+        raise UserError(f"files in {SERVER}/", where="files", expected="none there: it is the folder of the other end")
     if len(set(paths)) != len(paths):
         raise UserError("a path stands twice", where="files", expected="each path once")
     folders = {"/".join(path.split("/")[:count]) for path in paths for count in range(1, path.count("/") + 1)}
