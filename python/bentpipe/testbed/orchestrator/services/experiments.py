@@ -156,12 +156,15 @@ async def _insert(transaction: Transaction, values: dict[str, Any]) -> None:
 
 
 async def find(transaction: Transaction, key: str) -> Any:  # noqa: ANN401 - a row
-    """Return the row of an experiment by id, or the newest of a name. Raises `NotFoundError`."""
+    """Return the row of an experiment by id, else the newest of a name: a name may look like another's id.
+
+    Raises `NotFoundError`.
+    """
     row = await transaction.first(
         select(*ExperimentRow.__table__.c, UserRow.name.label("owner"))
         .join(UserRow, UserRow.id == ExperimentRow.owner_id)
         .where((ExperimentRow.id == key) | (ExperimentRow.name == key))
-        .order_by(ExperimentRow.state != "active", ExperimentRow.created_at_ms.desc())
+        .order_by(ExperimentRow.id != key, ExperimentRow.state != "active", ExperimentRow.created_at_ms.desc())
         .limit(1)
     )
     if row is None:
@@ -221,7 +224,7 @@ async def close(transaction: Transaction, experiment: str, state: str, reason: s
         some = runs[first : first + 500]
         await transaction.execute(
             update(RunRow)
-            .where(RunRow.id.in_(some))
+            .where(RunRow.id.in_(some), RunRow.state.not_in(FINAL))
             .values(state="canceled", reason=reason, changed_at_ms=transaction.now_ms)
         )
         await transaction.execute(

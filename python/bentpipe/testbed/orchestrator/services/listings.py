@@ -21,6 +21,7 @@ from bentpipe.testbed.orchestrator.database.tables import (
     UserRow,
 )
 from bentpipe.testbed.orchestrator.services.experiments import find
+from bentpipe.testbed.orchestrator.services.nodes import named
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.schemas.experiment_views import (
     EventView,
@@ -183,7 +184,7 @@ async def list_runs(
         if experiment is not None:
             statement = statement.where(RunRow.experiment_id == (await find(transaction, experiment)).id)
         if node is not None:
-            key = await transaction.scalar(select(NodeRow.id).where((NodeRow.name == node) | (NodeRow.id == node)))
+            key = await transaction.scalar(select(NodeRow.id).where(named(node)).order_by(NodeRow.id != node))
             if key is None:
                 raise NotFoundError(f"no node {shown(node)}; try `bentpipe node ls`")
             statement = statement.where(RunRow.node_id == key)

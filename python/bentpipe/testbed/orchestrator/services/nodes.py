@@ -16,6 +16,8 @@ from bentpipe.testbed.schemas.node import NodeReport, NodeStatus
 from bentpipe.testbed.schemas.views import NodePage, NodeView
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
     from bentpipe.testbed.orchestrator.context import Orchestrator
     from bentpipe.testbed.orchestrator.security.roles import Caller
     from bentpipe.testbed.schemas.views import NodeChange
@@ -31,6 +33,11 @@ async def report(orchestrator: Orchestrator, node: str, description: NodeReport)
         )
         transaction.touch([node])
         transaction.wakes_planner = True
+
+
+def named(key: str) -> ColumnElement[bool]:
+    """Return the condition for a node by id or name. Order by ``id != key``: a name may look like another's id."""
+    return (NodeRow.name == key) | (NodeRow.id == key)
 
 
 _VIEW = select(*NodeRow.__table__.c, UserRow.name.label("owner")).outerjoin(UserRow, UserRow.id == NodeRow.owner_id)
@@ -64,7 +71,7 @@ async def list_nodes(orchestrator: Orchestrator, after: str, limit: int) -> Node
 async def show_node(orchestrator: Orchestrator, name: str) -> NodeView:
     """Return a node by name or id. Raises `NotFoundError`."""
     async with orchestrator.read() as transaction:
-        row = await transaction.first(_VIEW.where((NodeRow.name == name) | (NodeRow.id == name)))
+        row = await transaction.first(_VIEW.where(named(name)).order_by(NodeRow.id != name))
     if row is None:
         raise NotFoundError(f"no node {shown(name)}; try `bentpipe node ls`")
     return _view(row, transaction.now_ms)
@@ -75,7 +82,8 @@ async def change_node(orchestrator: Orchestrator, caller: Caller, name: str, cha
     async with orchestrator.write() as transaction:
         row = await transaction.first(
             select(NodeRow.id, NodeRow.owner_id, NodeRow.settings)
-            .where((NodeRow.name == name) | (NodeRow.id == name))
+            .where(named(name))
+            .order_by(NodeRow.id != name)
             .with_for_update()
         )
         if row is None:
@@ -95,7 +103,7 @@ async def revoke_node(orchestrator: Orchestrator, caller: Caller, name: str) -> 
     """Refuse a node from now on: an own one, or as admin any. Raises `NotFoundError`, `ForbiddenError`."""
     async with orchestrator.write() as transaction:
         row = await transaction.first(
-            select(NodeRow.id, NodeRow.owner_id).where((NodeRow.name == name) | (NodeRow.id == name))
+            select(NodeRow.id, NodeRow.owner_id).where(named(name)).order_by(NodeRow.id != name)
         )
         if row is None:
             raise NotFoundError(f"no node {shown(name)}; try `bentpipe node ls`")
