@@ -46,7 +46,8 @@ async def back_up(db: str, home: Path, target: Path) -> dict[str, int]:
     database = await Database.open_reading(db)
     temporary = target.with_name(f".{target.name}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)  # never another user's file
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}", where="FILE", expected="a file that can be written") from None
     try:
