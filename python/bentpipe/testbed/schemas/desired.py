@@ -180,4 +180,4 @@ class Desired(Record):
     grants: Items[SessionGrant] = ()
     """Clients that may come."""
     images: Items[ImageReference] = ()
-    """Images to fetch outside of runs."""
+    """Images of `works` that the testbed reviewed and approved."""

@@ -63,9 +63,8 @@ async def build(transaction: Transaction, node: str) -> Desired:
     triggers, grants = _armed(armed, node, names, works)
     images = sorted({work.program.image for work in works.values() if work.program.image is not None})
     if images:
-        approved = select(ImageRow.reference).where(ImageRow.reference.in_(images), ImageRow.state == "refused")
-        refused = {each.reference for each in await transaction.rows(approved)}
-        images = [image for image in images if image not in refused]
+        approved = select(ImageRow.reference).where(ImageRow.reference.in_(images), ImageRow.state == "approved")
+        images = sorted(each.reference for each in await transaction.rows(approved))
     return Desired(
         version=row.version,
         node=node,
