@@ -1,0 +1,129 @@
+"""What a hostile node or user tries, and what meets at the same moment."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import func, select, update
+from test_testbed_runs import BOOT, Agent, deliver, submitted
+from testbed_orchestrators import NOW_MS, POLICY, join, new_database, orchestrator, runs_of, user
+
+from bentpipe.errors import UserError
+from bentpipe.testbed.orchestrator.database.tables import BookingRow, ExperimentRow, RunRow
+from bentpipe.testbed.orchestrator.services import experiments
+from bentpipe.testbed.orchestrator.services.files import request_image, review_image
+from bentpipe.testbed.orchestrator.services.listings import show_experiment
+from bentpipe.testbed.schemas.agent_protocol import RunEvent
+from bentpipe.testbed.schemas.identifiers import derived_id
+from bentpipe.testbed.schemas.views import ImageReview
+
+pytestmark = pytest.mark.anyio
+
+
+async def both_ends(testbed, **fields):
+    """A client and a server with their ends of a run."""
+    client, server = (
+        Agent(testbed, await join(testbed, "attic"), BOOT),
+        Agent(testbed, await join(testbed, "cloud", "server"), "c" * 32),
+    )
+    run = "{builtin: iperf3, args: {seconds: 30}}"
+    await submitted(testbed, await user(testbed), run=run, server="{near: node}", **fields)
+    return client, server
+
+
+async def test_a_clients_result_is_not_in_the_folder_of_the_servers(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        client, server = await both_ends(testbed)
+        (mine,), (other,) = (await client.desired()).assignments, (await server.desired()).assignments
+        with pytest.raises(UserError, match="files in server/"):
+            await deliver(testbed, client, mine, files={"testbed.json": b"{}", "server/testbed.json": b"false"})
+        location = await deliver(testbed, server, other, files={"testbed.json": b"{}"})
+        assert await testbed.storage.get(f"{location}/testbed.json") == b"{}"
+
+
+async def test_the_servers_result_is_found_without_the_clients(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        client, server = await both_ends(testbed)
+        (mine,), (other,) = (await client.desired()).assignments, (await server.desired()).assignments
+        location = await deliver(testbed, server, other)
+        (run,) = await runs_of(testbed)
+        assert location == f"{run.location}/server"
+        assert await deliver(testbed, client, mine) == run.location
+
+
+async def test_a_node_takes_no_time_of_a_server_in_the_future(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        client, _ = await both_ends(testbed, when="{every: 1d}", class_="exclusive")
+        (plan,) = {each.plan for each in (await client.desired()).assignments}
+        async with testbed.write() as transaction:
+            record = await transaction.scalar(select(ExperimentRow.record))
+            record["when"] = {"trigger": "latency_ms > 100"}
+            await transaction.execute(update(ExperimentRow).values(record=record))
+        before = await bookings_of(testbed)
+        for number, in_ms in enumerate((0, 7_200_000)):
+            firing = derived_id("firing", number)
+            run = derived_id("run", plan, firing)
+            at_ms = NOW_MS + 3_600_000
+            testbed.clock.now_ms = at_ms
+            start_at_ms = at_ms + in_ms
+            event = RunEvent(
+                run=run,
+                plan=plan,
+                fence=1,
+                cause="trigger",
+                firing=firing,
+                due_at_ms=start_at_ms,
+                start_at_ms=start_at_ms,
+            )
+            await client.say(event)
+            assert await bookings_of(testbed) == before + 2  # of the run that begins now
+
+
+async def bookings_of(testbed):
+    async with testbed.read() as transaction:
+        return await transaction.scalar(select(func.count()).select_from(BookingRow).where(BookingRow.live))
+
+
+async def test_an_id_is_no_name_of_another_experiment(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        await join(testbed, "attic")
+        ada = await user(testbed)
+        key = await submitted(testbed, ada)
+        testbed.clock.now_ms += 1
+        await submitted(testbed, await user(testbed, "eve"), name=key)
+        assert (await show_experiment(testbed, key)).owner == "ada"
+        assert await experiments.cancel(testbed, ada, key) == key
+
+
+async def test_images_that_nobody_reviewed_are_not_called_reviewed(tmp_path, database_url):
+    reference = f"registry.example.org/x@sha256:{'a' * 64}"
+    async with orchestrator(tmp_path, database_url) as testbed:
+        policy = POLICY.replace(images="signed", signers=("AAAA",))
+        agent = Agent(testbed, await join(testbed, "attic", runners=("docker",), policy=policy))
+        caller = await user(testbed)
+        run = f"{{image: '{reference}', duration: 10s}}"
+        await submitted(testbed, caller, run=run, limits="{bytes_per_run: 1MB}")
+        await request_image(testbed, caller, reference)
+        assert (await agent.desired()).images == ()
+        reviewer = await user(testbed, "rob", "reviewer")
+        await review_image(testbed, reviewer, ImageReview(reference=reference, state="approved"))
+        assert (await agent.desired()).images == (reference,)
+
+
+async def test_a_run_that_ended_meanwhile_is_not_canceled(tmp_path, postgresql):
+    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+        agent = Agent(testbed, await join(testbed, "attic"))
+        key = await submitted(testbed, await user(testbed))
+        (assignment,) = (await agent.desired()).assignments
+        await agent.state(assignment, "running", reason="")
+        async with testbed.write() as done:
+            await done.execute(update(RunRow).values(state="done"))  # not committed yet
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(close_experiment(testbed, key))
+                await asyncio.sleep(0.5)  # it has read that the run goes on, and waits for its row
+                await done.connection.commit()
+        assert [run.state for run in await runs_of(testbed)] == ["done"]
+
+
+async def close_experiment(testbed, key):
+    async with testbed.write() as transaction:
+        await experiments.close(transaction, key, "canceled", "because")
