@@ -278,6 +278,12 @@ async def test_an_agent_makes_runs_itself_and_both_agree(tmp_path, database_url)
         await agent.say(retried)
         assert [each.attempt for each in await runs_of(testbed)] == [1, 2]
         assert (await runs_of(testbed))[1].start_at_ms == window + 200_000
+        later = window + 400_000
+        last = derived_id("firing", armed.trigger, agent.node.node, later)
+        second = made.replace(run=derived_id("run", armed.plan, last), firing=last, due_at_ms=later, start_at_ms=later)
+        await agent.say(second)
+        (still,) = (await agent.desired()).triggers  # its last run is under way: disarmed, it would be ended
+        assert (still.started_runs, still.most_runs) == (2, 2)
 
 
 async def test_runs_of_a_silent_node_are_lost_and_may_come_back(tmp_path, database_url):

@@ -205,7 +205,8 @@ def _armed(
             continue
         experiment = TestbedExperiment.model_validate(row.record)
         most = experiment.limits.runs
-        if (most is None or row.runs < most) and experiment.when.trigger is not None:
+        # A trigger with all its runs stays: the node fires it no more, and its last run may still be under way.
+        if experiment.when.trigger is not None:
             triggers.append(
                 ArmedTrigger(
                     trigger=row.trigger,
