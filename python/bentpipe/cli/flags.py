@@ -72,6 +72,7 @@ FLAGS = {
     "threads": "--jobs",
     "times": "--times",
     "traffic": "--traffic",
+    "trials": "--trials",
     "tunables": "--cc-opt",
     "units": "--units",
     "web_port": "--web-port",

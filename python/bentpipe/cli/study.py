@@ -40,6 +40,10 @@ def run(
         ),
     ] = None,
     on: options.On = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Trials in real time, of t3p-trigger. [default: the study's own]", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -57,7 +61,7 @@ def run(
 
     with progress(name) as on_progress:
         folder = out or Path("out/studies") / name
-        done = run_study(name, folder, quick=quick, data=data, on_progress=on_progress, on=on)
+        done = run_study(name, folder, quick=quick, data=data, on_progress=on_progress, on=on, trials=trials)
     if as_json:
         print_json(done.to_dict())
         return

@@ -63,6 +63,7 @@ def run_study(
     quick: bool = False,
     data: FileLike | None = None,
     on: str | None = None,
+    trials: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Done:
     """Run a study; write its figures, its values and a page with published and reproduced values.
@@ -73,6 +74,7 @@ def run_study(
         quick: Fewer and shorter Runs: larger errors.
         data: Measurements that replace simulated probes; default: simulate.
         on: A Dask scheduler, ``tcp://host:8786``; default: this machine.
+        trials: Number of trials of a study in real time; default: its own.
         on_progress: Called with the share done, 0 to 1.
 
     Raises:
@@ -96,6 +98,7 @@ def run_study(
         quick=quick,
         data=None if data is None else arguments.file(data, "data"),
         on=arguments.optional_text(on, "on"),
+        trials=None if trials is None else arguments.integer(trials, "trials"),
         on_progress=arguments.callback(on_progress, "on_progress"),
     )
 

@@ -34,6 +34,7 @@ STUDIES: Mapping[str, str] = {
     "t3p-path": "t3p_path",
     "t3p-predictors": "t3p_predictors",
     "t3p-spikes": "t3p_spikes",
+    "t3p-trigger": "t3p_trigger",
     "t3p-bbr2-grid": "t3p_bbr2_grid",
     "t3p-fairness": "t3p_fairness",
 }

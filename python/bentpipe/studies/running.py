@@ -19,6 +19,9 @@ from bentpipe.runs.store import storing
 from bentpipe.studies import find_study
 from bentpipe.studies.study import LevelOrder, OnProgress, Request, Result, Row, Study
 
+MOST_TRIALS = 1000
+"""Most trials of a study in real time."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -61,6 +64,7 @@ def run_study(
     data: Path | None = None,
     on_progress: OnProgress = lambda _: None,
     on: str | None = None,
+    trials: int | None = None,
 ) -> Done:
     """Run a study and write ``NAME-FIGURE.png``, ``NAME.json`` and ``NAME.html`` into `out`.
 
@@ -71,10 +75,11 @@ def run_study(
         data: Folder or file with measurements; None: simulate everything.
         on_progress: Called with the share done, 0 to 1.
         on: A Dask scheduler, for studies whose Runs are a sweep; None: this machine.
+        trials: Number of trials, for studies in real time whose number it sets; None: the study's own.
 
     Raises:
         UserError: The study is unknown; `data` is absent, unreadable or not used by the study; `on` is given for a
-            study that is no sweep; `out` is not a folder.
+            study that is no sweep, or `trials` for one without them; `out` is not a folder.
         StoreError: The files cannot be written.
     """
     study = find_study(name)
@@ -82,13 +87,17 @@ def run_study(
         raise UserError(f"given, but the study {name} is simulated", where="data", expected="none")
     if on is not None and not study.sweeps:
         raise UserError(f"given, but the study {name} is not a sweep", where="on", expected="none")
+    if trials is not None and not study.trials:
+        raise UserError(f"given, but the study {name} has no trials", where="trials", expected="none")
+    if trials is not None and not 1 <= trials <= MOST_TRIALS:
+        raise UserError(f"{trials}", where="trials", expected=f"1 to {MOST_TRIALS}")
     if data is not None and not data.exists():
         raise UserError(f"{data}: no such file or folder; expected {study.measured} (docs/guides/studies.md)")
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is not a folder; expected a folder for the study's files")
     with storing(out):
         out.mkdir(parents=True, exist_ok=True)
-    result = study.run(Request(out, quick, data, on_progress, on))
+    result = study.run(Request(out, quick, data, on_progress, on, trials))
     check(study, result)
     if data is not None and not any(row.basis.startswith("measured") for row in result.rows):
         unused = (

@@ -26,6 +26,7 @@ class Request:
         data: Folder or file with measurements; None: everything is simulated.
         on_progress: Called with the share done, 0 to 1.
         on: Address of a Dask scheduler whose workers execute the sweep; None: this machine.
+        trials: Number of trials in real time; None: the study's own.
     """
 
     out: Path
@@ -33,6 +34,7 @@ class Request:
     data: Path | None = None
     on_progress: OnProgress = lambda _: None
     on: str | None = None
+    trials: int | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class Study:
         run: The function that runs it.
         measured: Kind of measurement that ``--data`` may hold, as text; empty: all is simulated and data is refused.
         sweeps: Whether its Runs are a sweep that ``--on`` can send to a cluster.
+        trials: Whether ``--trials`` sets the number of its trials.
     """
 
     name: str
@@ -156,3 +159,4 @@ class Study:
     run: Callable[[Request], Result]
     measured: str = ""
     sweeps: bool = False
+    trials: bool = False

@@ -283,6 +283,48 @@ class T3pSpikes(WindowsFile):
     FILE: ClassVar[str] = "studies/t3p-spikes.toml"
 
 
+class T3pTrigger(PublishedFile):
+    """``studies/t3p-trigger.toml``."""
+
+    FILE: ClassVar[str] = "studies/t3p-trigger.toml"
+    condition: Text
+    """The trigger's condition on the node's pings."""
+    window_s: Annotated[float, Field(ge=0.1, le=5)]
+    """Length of its windows [s]."""
+    cooldown_s: Annotated[float, Field(ge=1, le=600)]
+    """Least time between two firings [s]."""
+    windows_simulated_s: Annotated[Items[Annotated[float, Field(ge=0.1, le=5)]], Field(min_length=1)]
+    """Lengths of windows that are simulated [s]."""
+    homes: Annotated[Texts, Field(min_length=2, max_length=2)]
+    """Terminals of the testbed's homes, as keys of ``t3p.toml``."""
+    simulated: Texts
+    """Terminals that are simulated, likewise."""
+    upload_s: Annotated[float, Field(ge=2, le=60)]
+    """Length of an upload [s]."""
+    trials: Count
+    """Uploads of each schedule at each home."""
+    trials_quick: Count
+    """With ``--quick``."""
+    gap_s: Annotated[Items[Annotated[float, Field(ge=1, le=600)]], Field(min_length=2, max_length=2)]
+    """Least and most time between the starts of two random uploads [s]."""
+    first: Utc
+    """Day of the paths."""
+    hours: Hours
+    """Hours at which a path begins; the homes have the first one."""
+    hours_quick: Hours
+    """With ``--quick``."""
+    duration_s: TestS
+    """Duration of a path [s]."""
+    seed: Annotated[int, Field(ge=0, le=10**6)]
+    """Path number N has this seed plus N."""
+    start_delay_s: Annotated[float, Field(ge=0, le=10)]
+    """Time from the end of the window to a simulated upload [s]."""
+    controllers: Texts
+    """Simulated controllers, the paper's first."""
+    kernel: Text
+    """The kernel's controller."""
+
+
 FILES = (
     T3pTerminals,
     T3pUplink,
@@ -296,5 +338,6 @@ FILES = (
     T3pAbr,
     T3pHandovers,
     T3pSpikes,
+    T3pTrigger,
 )
 """Every record of a file."""
