@@ -12,6 +12,7 @@ from bentpipe.testbed.orchestrator.database.tables import BookingRow, Experiment
 from bentpipe.testbed.orchestrator.services import experiments
 from bentpipe.testbed.orchestrator.services.files import request_image, review_image
 from bentpipe.testbed.orchestrator.services.listings import show_experiment
+from bentpipe.testbed.orchestrator.services.nodes import revoke_node
 from bentpipe.testbed.schemas.agent_protocol import RunEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.views import ImageReview
@@ -127,3 +128,13 @@ async def test_a_run_that_ended_meanwhile_is_not_canceled(tmp_path, postgresql):
 async def close_experiment(testbed, key):
     async with testbed.write() as transaction:
         await experiments.close(transaction, key, "canceled", "because")
+
+
+async def test_a_revoked_node_stays_so_for_who_read_it_before(tmp_path):
+    async with orchestrator(tmp_path, f"sqlite:///{tmp_path / 'testbed.db'}") as testbed:
+        node = await join(testbed, "attic")
+        async with testbed.database.read() as connection:
+            older = await testbed.nodes.read_versions(connection, [node.node])
+        await revoke_node(testbed, await user(testbed, "root", "admin"), "attic")
+        testbed.nodes.set_versions(older)
+        assert not testbed.nodes.get(node.node).active

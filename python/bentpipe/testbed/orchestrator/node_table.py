@@ -122,6 +122,8 @@ class NodeTable:
                 row.next_seq,
             )
             return
+        if row.version < known.version:
+            return  # read before the newest commit, which may have revoked the node
         if known.boot_id == row.boot_id:
             known.next_seq = max(known.next_seq or 0, row.next_seq or 0) or None
         else:
