@@ -19,6 +19,8 @@ from bentpipe.testbed.dashboard.static_files import VENDORED, static_file
 from bentpipe.testbed.orchestrator.routers.app import PAGE_ROUTERS
 from bentpipe.testbed.orchestrator.routers.sessions import COOKIE, PUBLIC_PAGES, Looks
 from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.schemas.figures import MOST_POINTS
+from bentpipe.testbed.schemas.identifiers import derived_id
 
 LARGEST_PAGE = 300_000
 """Of a page and all that it loads, but for the map [bytes]."""
@@ -353,6 +355,55 @@ def test_figures_and_the_grid_of_an_experiment(tab, testbed):
     assert tab.evaluate("document.title") == "Run of ping-home · bentpipe testbed"
 
 
+def test_figures_of_a_run_and_of_its_experiment(tab, testbed):
+    tab.goto(f"/runs/{testbed.runs['done']}")
+    tab.wait_for_selector("#measured figure.drawn")
+    assert tab.locator("#measured figure.drawn").count() == 3
+    text = tab.locator("[aria-label='Numbers of the figures']").inner_text()
+    assert "38.4 ms" in text
+    assert "it began" in tab.locator("text=Lines across").inner_text()
+    tab.goto(f"/experiments/{testbed.experiments['ping']}")
+    rows = tab.locator("#small tbody tr")
+    assert rows.count() == 4
+    assert rows.locator("svg polyline").count() == 4
+    assert "RTT 192.0.2.1" in rows.last.inner_text()
+
+
+def test_figures_come_thinned_to_whoever_reads(testbed):
+    path = f"/v1/runs/{testbed.runs['done']}/figures"
+    for role, token in testbed.tokens.items():
+        answer = httpx.get(f"{testbed.url}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        assert (answer.status_code, len(answer.content) < 100_000) == (200, True), role
+    assert httpx.get(f"{testbed.url}{path}").status_code == 401
+    figures = answer.json()["ends"]["client"]["figures"]
+    assert [each["key"] for each in figures] == ["rtt", "dish_latency", "dish_throughput"]
+    assert max(len(line["values"]) for each in figures for line in each["lines"]) <= MOST_POINTS
+    (first, second) = figures[0]["lines"]
+    assert (first["count"] + first["lost"], second["name"]) == (280, HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"PAR1" + bytes(500) + b"PAR1", "SHA-256"), (None, "the tables do not read")],
+    ids=["damaged", "missing"],
+)
+def test_damaged_tables_are_a_line_on_the_page(testbed, content, problem):
+    run, location = derived_id("run", problem), f"ping-home/attic/{problem.replace(' ', '-')}"
+    orchestrator = testbed.running.orchestrator
+    done = f"ping-home/attic/{testbed.runs['done']}"
+
+    async def read():
+        await orchestrator.storage.put(f"{location}/run.json", await orchestrator.storage.get(f"{done}/run.json"))
+        if content is not None:
+            await orchestrator.storage.put(f"{location}/probes.parquet", content)
+        return await orchestrator.figures._start(run, location, "client", ("run.json", "probes.parquet"))
+
+    figures = testbed.call(read())
+    assert figures.figures == ()
+    assert problem in figures.problem
+    assert "\n" not in figures.problem
+
+
 def test_extend_and_cancel(tab, testbed):
     tab.goto(f"/experiments/{testbed.experiments['slow']}")
     tab.fill("input[name=runs]", "7")
@@ -377,5 +428,5 @@ def test_the_scripts_are_valid():
     if node is None:
         pytest.skip("no node: apt-get install nodejs")
     folder = files("bentpipe.testbed.dashboard").joinpath("static")
-    for name in ("dashboard.js", "charts.js"):
+    for name in ("dashboard.js", "charts.js", "measured.js"):
         subprocess.run([node, "--check", folder / name], check=True, capture_output=True)

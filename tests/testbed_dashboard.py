@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import math
 import queue
+import tempfile
 import threading
 import types
 from dataclasses import dataclass
 
+import polars as pl
 from sqlalchemy import insert, select, update
 from testbed_orchestrators import join, plan_all, serving_testbed, user, yaml_of
 
+from bentpipe.measurements.runs.store import Source, write_measured
 from bentpipe.testbed.orchestrator.database.tables import (
     NodeRow,
     PlanRow,
@@ -29,6 +33,7 @@ TURNED = "safe\u202egnp.exe"
 LONG = "w" * 200
 MINUTE_MS = 60_000
 COLUMNS = ("t_unix_ms", "latency_smoothed_ms", "drop_rate", "downlink_bps", "uplink_bps", "connected")
+FILES = ("run.json", "probes.parquet", "terminal/run.json", "terminal/dish_samples.parquet")
 STATES = ("done", "done", "preempted", "done", "failed", "done", "missed", "canceled", "done", "lost")
 
 
@@ -174,7 +179,7 @@ def telemetry_batch(now_ms, count=120):
 
 async def _history(testbed, node, experiment, now_ms):
     """Runs of the past two hours, in all states."""
-    runs = {}
+    runs, ids = {}, []
     async with testbed.write() as transaction:
         plan = await transaction.first(
             select(PlanRow.id, PlanRow.fence).where(PlanRow.experiment_id == experiment, PlanRow.node_id == node.node)
@@ -183,6 +188,7 @@ async def _history(testbed, node, experiment, now_ms):
             start = now_ms - (31 - number) * 4 * MINUTE_MS
             run = new_id(start)
             runs.setdefault(state, run)
+            ids.append((run, state))
             times = {"due_at_ms": start, "start_at_ms": start, "latest_start_at_ms": start + 300_000}
             reason = "" if state == "done" else f"a reason why it is {state}"
             await transaction.execute(
@@ -208,8 +214,8 @@ async def _history(testbed, node, experiment, now_ms):
                 )
             )
             files = [
+                *({"path": name, "bytes": 2, "sha256": "0" * 64} for name in FILES),
                 {"path": "logs/output.log", "bytes": 30, "sha256": "0" * 64},
-                {"path": "terminal/run.json", "bytes": 2, "sha256": "0" * 64},
             ]
             await transaction.execute(
                 insert(RunEndRow).values(
@@ -223,6 +229,7 @@ async def _history(testbed, node, experiment, now_ms):
                     commit_hash=None,
                 )
             )
+    await _results(testbed, [run for run, state in ids if state == "done"][:4])
     await testbed.storage.put(
         f"ping-home/attic/{runs['done']}/logs/output.log", f"64 bytes: time=31 ms {HOSTILE}\n".encode()
     )
@@ -236,6 +243,37 @@ async def _history(testbed, node, experiment, now_ms):
     batch = EventBatch.check({"boot_id": derived_id("boot", "attic"), "events": events}, "events")
     await take_events(testbed, Boots(testbed), node, batch)
     return runs
+
+
+async def _results(testbed, runs):
+    """Pings and telemetry of each run, one line with a hostile name; their figures are read."""
+    for number, run in enumerate(runs):
+        begin_ns = int(run[:12], 16) * 10**6
+        with tempfile.TemporaryDirectory() as folder:
+            waves = [30 + number + 12 * abs(math.sin(each / 40)) for each in range(560)]
+            pings = {"unix_ns": [begin_ns + each * 10**8 for each in range(560)], "rtt_ms": waves}
+            table = pl.DataFrame(pings).with_columns(
+                pl.when(pl.int_range(pl.len()) % 97 == 5).then(None).otherwise(pl.col("rtt_ms")).alias("rtt_ms"),
+                pl.when(pl.int_range(pl.len()) % 2 == 0)
+                .then(pl.lit("192.0.2.1"))
+                .otherwise(pl.lit(HOSTILE))
+                .alias("target"),
+                pl.lit("icmp").alias("kind"),
+            )
+            dish = pl.DataFrame(
+                {
+                    "t_unix_ns": [begin_ns + each * 10**9 for each in range(57)],
+                    "pop_ping_latency_ms": [28.0 + each % 7 for each in range(57)],
+                    "downlink_throughput_bps": [2e6 + 1e5 * (each % 9) for each in range(57)],
+                    "uplink_throughput_bps": [4e5 + 1e4 * (each % 5) for each in range(57)],
+                }
+            )
+            source = Source(name="test", format="test")
+            for place, tables in (("", {"probes": table}), ("terminal/", {"dish_samples": dish})):
+                made = write_measured(f"{folder}/{place}", tables, [source], site="attic")
+                for file in made.path.iterdir():
+                    await testbed.storage.put(f"ping-home/attic/{run}/{place}{file.name}", file.read_bytes())
+        await testbed.figures._start(run, f"ping-home/attic/{run}", "client", FILES)
 
 
 async def _hostile_run(testbed, node, now_ms):

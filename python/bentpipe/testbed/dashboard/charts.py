@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.testbed.schemas.experiment_views import RunView
+    from bentpipe.testbed.schemas.figures import SmallFigure
+
+SPARK_WIDTH, SPARK_HEIGHT = 120, 26
+"""Size of a small figure."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,38 @@ def result_charts(runs: Sequence[RunView], durations_s: dict[str, float]) -> lis
         charts.append(Chart("Duration of each run", "s", at_ms, (("duration", lasted),)))
     charts.append(Chart("Preemptions so far", "", at_ms, (("preempted runs", tuple(preempted)),)))
     return charts
+
+
+def figure_charts(runs: Sequence[RunView], small: Sequence[SmallFigure]) -> list[Chart]:
+    """Return a chart of the medians and 95th percentiles of runs over time for each kind of small figure."""
+    starts = {run.id: run.start_at_ms for run in runs}
+    kinds: dict[tuple[str, str], list[SmallFigure]] = {}
+    for each in small:
+        if each.run in starts:
+            kinds.setdefault((each.title, each.unit), []).append(each)
+    return [
+        Chart(
+            f"{title} of each run",
+            unit,
+            tuple(starts[each.run] for each in group),
+            (("median", tuple(each.median for each in group)), ("p95", tuple(each.p95 for each in group))),
+        )
+        for (title, unit), group in list(kinds.items())[:4]
+    ]
+
+
+def spark_points(small: SmallFigure) -> list[str]:
+    """Return the points of a small figure for SVG, from its smallest to its largest value, one text for each line."""
+    known = [each for each in small.spark if each is not None]
+    if len(known) < 2:
+        return []
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    step = SPARK_WIDTH / (len(small.spark) - 1)
+    lines: list[list[str]] = [[]]
+    for number, value in enumerate(small.spark):
+        if value is None:
+            lines.append([])
+        else:
+            height = (SPARK_HEIGHT - 2) * (1 - (value - low) / span) + 1
+            lines[-1].append(f"{number * step:.1f},{height:.1f}")
+    return [" ".join(each) for each in lines if len(each) > 1]

@@ -13,6 +13,7 @@ from bentpipe.errors import printable
 
 NONE = "–"
 _DECIMAL = ("", "k", "M", "G", "T", "P")
+_PREFIXED = ("B", "bit/s")
 _BIDI = {
     ord(each): "\N{REPLACEMENT CHARACTER}"
     for each in "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c"
@@ -41,7 +42,7 @@ def name(text: object) -> Markup:
 
 
 def scaled(value: float | None, unit: str) -> str:
-    """Return a number with a decimal prefix and a unit.
+    """Return a number with its unit; bytes and rates have a decimal prefix.
 
     Example:
         >>> scaled(2_500_000, "bit/s"), scaled(0, "B"), scaled(None, "B")
@@ -50,10 +51,10 @@ def scaled(value: float | None, unit: str) -> str:
     if value is None:
         return NONE
     size, step = abs(float(value)), 0
-    while size >= 999.5 and step < len(_DECIMAL) - 1:
+    while size >= 999.5 and unit in _PREFIXED and step < len(_DECIMAL) - 1:
         size, step = size / 1000, step + 1
     digits = f"{size:.3g}" if size < 100 else f"{size:.0f}"
-    return f"{'-' if value < 0 else ''}{digits} {_DECIMAL[step]}{unit}"
+    return f"{'-' if value < 0 else ''}{digits} {_DECIMAL[step]}{unit}".rstrip()
 
 
 def size(value: float | None) -> str:

@@ -25,6 +25,7 @@ _SOURCES = {
     "dashboard.css": (_HERE, "static/dashboard.css", CSS),
     "dashboard.js": (_HERE, "static/dashboard.js", JAVASCRIPT),
     "charts.js": (_HERE, "static/charts.js", JAVASCRIPT),
+    "measured.js": (_HERE, "static/measured.js", JAVASCRIPT),
     "map.js": (_HERE, "static/map.js", JAVASCRIPT),
     "icon.svg": (_HERE, "static/icon.svg", "image/svg+xml"),
     "htmx.min.js": (_HERE, "vendor/htmx/htmx.min.js", JAVASCRIPT),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.database.engines import Database
     from bentpipe.testbed.orchestrator.security.authority import Authority
     from bentpipe.testbed.orchestrator.security.sessions import Sessions
+    from bentpipe.testbed.orchestrator.services.result_figures import ResultFigures
     from bentpipe.testbed.orchestrator.storage import Storage
 
 
@@ -138,6 +139,13 @@ class Orchestrator:
         from bentpipe.testbed.orchestrator.security.sessions import Sessions
 
         return Sessions.open(self.authority.folder, self.clock)
+
+    @cached_property
+    def figures(self) -> ResultFigures:
+        """Figures of results."""
+        from bentpipe.testbed.orchestrator.services.result_figures import ResultFigures
+
+        return ResultFigures(self)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:

@@ -182,6 +182,7 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
             for task in tasks[2:]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await orchestrator.figures.close()
             await heartbeats.flush()
 
 

@@ -37,7 +37,48 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  function draw(figure, { title, unit, labels, values }) {
+  function drawMarks(plot, marks) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = colour("--bad");
+    ctx.lineWidth = uPlot.pxRatio;
+    ctx.setLineDash([4 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
+    ctx.beginPath();
+    ctx.fillStyle = colour("--bad");
+    ctx.font = `${11 * uPlot.pxRatio}px system-ui, sans-serif`;
+    marks.forEach(({ at, text }, index) => {
+      const x = plot.valToPos(at, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      const isLeft = x + ctx.measureText(text).width + 8 * uPlot.pxRatio < bbox.left + bbox.width;
+      ctx.textAlign = isLeft ? "left" : "right";
+      ctx.fillText(text, x + (isLeft ? 4 : -4) * uPlot.pxRatio, bbox.top + bbox.height - (6 + 13 * (index % 3)) * uPlot.pxRatio);
+    });
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  // Lost probes as ticks above the axis of time.
+  function drawLost(plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = colour("--bad");
+    ctx.lineWidth = 1.5 * uPlot.pxRatio;
+    ctx.beginPath();
+    plot.data[0].forEach((at, index) => {
+      if (!plot.data.some((line) => line[index] === null)) return;
+      const x = plot.valToPos(at, "x", true);
+      ctx.moveTo(x, bbox.top + bbox.height);
+      ctx.lineTo(x, bbox.top + bbox.height - 8 * uPlot.pxRatio);
+    });
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  // Optional: `span`, the axis of time [s]; `marks`, lines across at `at` [s] with `text`; `sync`, figures with a common
+  // pointer; `hasLost`, absent values are lost probes.
+  function draw(figure, { title, unit, labels, values, span, marks = [], sync, hasLost }) {
     const box = document.createElement("div");
     box.setAttribute("role", "img");
     box.setAttribute("aria-label", `${title}: chart over time`);
@@ -60,7 +101,7 @@
       const at = plot.cursor.idx;
       labels.forEach((label, index) => {
         const line = plot.data[index + 1];
-        const value = at === null || at === undefined ? line.findLast((each) => each !== null) : line[at];
+        const value = at === null || at === undefined ? line.findLast(Number.isFinite) : line[at];
         readouts[index].textContent = `${label}: ${scaled(value, unit)}`;
       });
     };
@@ -70,9 +111,9 @@
         height: 190,
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
         legend: { show: false },
-        cursor: { points: { size: 6 } },
+        cursor: { points: { size: 6 }, ...(sync && { sync: { key: sync } }) },
         axes: [{ ...axis, values: times, space: 64 }, { ...axis, size: 78, values: (_, splits) => splits.map((each) => scaled(each, unit)) }],
-        scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 1) > 0 ? (high ?? 1) * 1.08 : 1] } },
+        scales: { ...(span && { x: { min: span[0], max: span[1], range: () => span } }), y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 1) > 0 ? (high ?? 1) * 1.08 : 1] } },
         series: [
           {},
           ...labels.map((label, index) => ({
@@ -84,7 +125,7 @@
             spanGaps: false,
           })),
         ],
-        hooks: { setCursor: [read], setData: [read], ready: [read] },
+        hooks: { setCursor: [read], setData: [read], ready: [read], drawClear: [(each) => drawMarks(each, marks)], draw: hasLost ? [drawLost] : [] },
       },
       values,
       box,
@@ -162,6 +203,7 @@
     update();
   }
 
+  window.drawChart = draw;
   document.addEventListener("DOMContentLoaded", () => {
     drawAll();
     const holder = document.getElementById("live-charts");

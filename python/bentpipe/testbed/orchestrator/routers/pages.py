@@ -13,6 +13,7 @@ from bentpipe.testbed.dashboard import calendar, charts, fleet, timeline
 from bentpipe.testbed.dashboard.policy_words import policy_sentences
 from bentpipe.testbed.dashboard.static_files import static_file
 from bentpipe.testbed.orchestrator.routers.access import orchestrator_of
+from bentpipe.testbed.orchestrator.routers.answers import json_answer
 from bentpipe.testbed.orchestrator.routers.html import PageRoute, page
 from bentpipe.testbed.orchestrator.routers.parameters import AtMs
 from bentpipe.testbed.orchestrator.routers.runs import file_answer
@@ -28,6 +29,8 @@ After = Annotated[str, Query(max_length=300)]
 
 NODES_PER_PAGE = 200
 ROWS_PER_PAGE = 50
+FIGURES_S = 3.0
+"""Longest time that a run's page waits for its figures [s]."""
 RUNS_OF_EXPERIMENT = 300
 HOUR_MS = 3_600_000
 LOGS = (".log", ".txt")
@@ -150,13 +153,18 @@ async def show_experiment(experiment: str, request: Request, caller: Reader) -> 
     listed = await listings.list_runs(orchestrator, "", RUNS_OF_EXPERIMENT, experiment=view.id, newest=True)
     runs = listed.items[::-1]
     durations_s = await page_listings.durations_s(orchestrator, [run.id for run in runs])
+    small = await orchestrator.figures.of_experiment(runs)
+    by_id = {run.id: run for run in runs}
     return page(
         "experiment.html",
         request,
         title=f"Experiment {view.name}",
         experiment=view,
         grid=[(name, [run for run in runs if run.node == name]) for name in sorted({run.node for run in runs})],
-        charts=charts.result_charts(runs, durations_s),
+        charts=[*charts.figure_charts(runs, small.runs), *charts.result_charts(runs, durations_s)],
+        small=[
+            (by_id[each.run], each, charts.spark_points(each)) for each in reversed(small.runs) if each.run in by_id
+        ],
         results=[run for run in runs if run.location is not None][:-21:-1],
         is_partial=listed.next is not None,
         may_change=view.state == "active"
@@ -184,11 +192,21 @@ async def show_run(run: str, request: Request, _: Reader) -> Response:
         moments=timeline.moments(view),
         ran_s=timeline.ran_s(view),
         logs=logs,
+        figures=await orchestrator.figures.of_run(view, FIGURES_S),
         placing=await page_listings.placing(orchestrator, run),
         terminal=[
             file for end in view.ends if end.end == "client" for file in end.files if file.startswith("terminal/")
         ],
     )
+
+
+@router.get("/runs/{run}/figures", response_class=Response)
+async def run_figures(run: str, request: Request, _: Reader) -> Response:
+    """Return the figures of a run's results for its page, as ``/v1/runs/{run}/figures``."""
+    orchestrator = orchestrator_of(request)
+    figures = await orchestrator.figures.of_run(await listings.show_run(orchestrator, run))
+    assert figures is not None
+    return json_answer(figures)
 
 
 @router.get("/runs/{run}/files/{end}/{path:path}", response_class=Response)

@@ -16,6 +16,7 @@ from bentpipe.testbed.orchestrator.security.roles import Caller
 from bentpipe.testbed.orchestrator.services import listings
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.schemas.experiment_views import RunDetail, RunPage
+from bentpipe.testbed.schemas.figures import RunFigures
 from bentpipe.testbed.schemas.states import RunState
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ async def list_runs(
 async def show_run(run: str, request: Request, _: Reader) -> Response:
     """Return a run with its ends and what agents reported."""
     return json_answer(await listings.show_run(orchestrator_of(request), run))
+
+
+@router.get("/v1/runs/{run}/figures", response_model=RunFigures)
+async def run_figures(run: str, request: Request, _: Reader) -> Response:
+    """Return values over time from the tables of a run's results, thinned to 400 points a line, with quantiles."""
+    orchestrator = orchestrator_of(request)
+    figures = await orchestrator.figures.of_run(await listings.show_run(orchestrator, run))
+    assert figures is not None
+    return json_answer(figures)
 
 
 @router.get("/v1/runs/{run}/files/{end}/{path:path}", response_class=Response)

@@ -11,6 +11,9 @@ import sys
 MEMORY_BYTES = 4 * 10**9
 """Address space of such a process [bytes]."""
 
+LARGEST_OUTPUT = 4 * 1024 * 1024
+"""Bytes that such a process may print."""
+
 
 async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int | None, str]:
     """Run a module of bentpipe, which limits itself by `limit_process`.
@@ -21,7 +24,7 @@ async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int
         seconds: Time after which it is killed [s].
 
     Returns:
-        Exit code and output; None: it was killed.
+        Exit code and output; None: it was killed, as it took too long or printed more than `LARGEST_OUTPUT`.
     """
     environment = {
         "PATH": os.environ.get("PATH", ""),
@@ -40,7 +43,9 @@ async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int
         start_new_session=True,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), seconds)
+        async with asyncio.timeout(seconds):
+            output = await _read_all(process.stdout)
+            await process.wait()
     except TimeoutError:
         return None, ""
     finally:
@@ -51,8 +56,20 @@ async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int
     return process.returncode, output.decode(errors="replace").strip()
 
 
+async def _read_all(stream: asyncio.StreamReader | None) -> bytes:
+    """Return what a process prints. Raises `TimeoutError`: it does not end."""
+    assert stream is not None
+    output = bytearray()
+    while part := await stream.read(1 << 16):
+        output += part
+        if len(output) > LARGEST_OUTPUT:
+            raise TimeoutError
+    return bytes(output)
+
+
 def limit_process(seconds: float, written_bytes: int = 0) -> None:
-    """Limit memory, processor time [s], sizes of written files [bytes] and core files of this process."""
+    """Limit memory, processor time [s], written files [bytes] and core files of this process; others go first."""
+    os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (written_bytes, written_bytes))

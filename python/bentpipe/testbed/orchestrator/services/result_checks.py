@@ -35,11 +35,11 @@ async def check_result(files: Mapping[str, Path]) -> str | None:
     async with _turns.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
         with tempfile.TemporaryDirectory(prefix="bentpipe-check-") as name:
             folder = Path(name)
-            await asyncio.to_thread(_lay, folder, files)
+            await asyncio.to_thread(lay_files, folder, files)
             return await _check_apart(folder)
 
 
-def _lay(folder: Path, files: Mapping[str, Path]) -> None:
+def lay_files(folder: Path, files: Mapping[str, Path]) -> None:
     """Give the files their names, by links: in a folder of our own, with paths that were checked."""
     for path, file in files.items():
         if not path.endswith((".json", ".parquet")):

@@ -126,6 +126,7 @@ class Uploads:
                 await self.orchestrator.storage.put(f"{location}/{each.path}", folder / _name(each.path))
             await self._believe(row, request, state, reason, commit_hash, location)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        self.orchestrator.figures.begin(run, location, end, [each.path for each in request.files])
         COMMITS.labels(state).inc()
         return CommitAnswer(location=location)
 
