@@ -17,13 +17,13 @@ demo: native ## build into .venv, race three controllers from Melbourne, print t
 testbed: native ## a whole testbed on this machine: two homes behind emulated paths, a server, experiments; until Ctrl-C
 	bentpipe testbed laptop
 
-# In real time: one after the other, while nothing else runs.
+# In real time: two at once, since each waits most of the time, while nothing else runs.
 REALTIME := $(wildcard tests/test_emul*.py) tests/test_recipes.py tests/test_probe.py tests/test_dish_recorder.py
 
 test: native ## every test
 	cargo test --workspace --locked --quiet
 	pytest --quiet --numprocesses 3 --dist worksteal $(REALTIME:%=--ignore=%)
-	pytest --quiet $(REALTIME)
+	pytest --quiet --numprocesses 2 --dist worksteal $(REALTIME)
 
 # A macro makes modules of these files, so cargo fmt does not find them (crates/cc/src/registry.rs).
 CONTROLLERS := $(wildcard crates/cc/src/*.rs crates/cc/src/*/mod.rs)

@@ -246,8 +246,20 @@ def reflector():
     with subprocess.Popen(
         [*OURS, "reflect", "--port", "0", "--address", "127.0.0.1"], stdout=subprocess.PIPE, text=True
     ) as it:
-        yield re.search(r"port (\d+)", it.stdout.readline())[1]
-        it.terminate()
+        try:
+            yield re.search(r"port (\d+)", it.stdout.readline())[1]
+        finally:
+            it.terminate()
+
+
+@contextlib.contextmanager
+def begun(command):
+    """A process that is killed at the end."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def has_stored(folder):
@@ -304,10 +316,10 @@ def test_ctrl_c_ends_probing_and_stores_everything(tmp_path, how):
             "--site",
             "home",
         ]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        has_stored(tmp_path)
-        process.send_signal(how)
-        out, err = finished(process)
+        with begun(command) as process:
+            has_stored(tmp_path)
+            process.send_signal(how)
+            out, err = finished(process)
     assert process.returncode == 0, err
     summary = json.loads(out)
     assert summary["complete"]
@@ -320,11 +332,10 @@ def test_ctrl_c_ends_probing_and_stores_everything(tmp_path, how):
 def test_a_killed_prober_loses_at_most_a_second(tmp_path, round_):
     with reflector() as port:
         command = [*OURS, "owd", "127.0.0.1", "--port", port, "--every", "0.01", "-o", tmp_path]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with begun(command) as process:
             has_stored(tmp_path)
             time.sleep(0.37 * round_)
             engine, killed_ns = engine_of(process), time.time_ns()
-            process.kill()
     assert ends(engine)  # its reader is gone
     (folder,) = tmp_path.glob("here/*.recording")
     done = bentpipe("probe", "finish", tmp_path)
@@ -349,10 +360,10 @@ def ends(pid, within_s=10):
 
 def test_a_killed_engine_is_reported_and_earlier_probes_are_stored(tmp_path):
     command = [*OURS, "tcp", "127.0.0.1", "--port", str(closed_port()), "--every", "0.01", "-o", tmp_path]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    has_stored(tmp_path)
-    os.kill(engine_of(process), signal.SIGKILL)
-    _, err = finished(process)
+    with begun(command) as process:
+        has_stored(tmp_path)
+        os.kill(engine_of(process), signal.SIGKILL)
+        _, err = finished(process)
     assert process.returncode == 1
     assert "earlier probes are stored in" in err
     assert read_measured(tmp_path).probes.height > 20
