@@ -230,9 +230,9 @@ def test_an_unreachable_error_ends_the_trace(tmp_path, allowed):
 def test_probes_to_an_unreachable_host_are_lost_with_the_cause(tmp_path):
     need_root()
     with three_hops() as before:
-        command = [*before, *OURS, "ping", "10.0.3.2", "--every", "0.02", "--for", "3", "-o", tmp_path, "--json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            time.sleep(1.5)
+        command = [*before, *OURS, "ping", "10.0.3.2", "--every", "0.02", "--for", "4", "-o", tmp_path, "--json"]
+        with begun(command) as process:
+            has_stored(tmp_path)
             subprocess.run([*before, "ip", "route", "replace", "unreachable", "10.0.3.0/24"], check=True)
             out, err = process.communicate(timeout=20)
     assert process.returncode == 0, err
