@@ -231,7 +231,10 @@ class _Out:
 def main() -> int:
     """Run the engine process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the session, which closes our input
-    spec = Spec.from_json(io.FileIO(0, closefd=False).readline().decode())
+    line = io.FileIO(0, closefd=False).readline()
+    if not line:  # the session ended without one
+        return 0
+    spec = Spec.from_json(line.decode())
     os.set_blocking(0, False)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -38,6 +38,7 @@ class Session:
         out: Folder for Runs.
         on_note: Receives one-line notes for the user.
         run_rows: Number of rows after which a Run is made.
+        engine: An engine of `start_engine` that waits for its spec; None: `run` starts one.
 
     Attributes:
         live_table: Progress for the terminal.
@@ -53,8 +54,10 @@ class Session:
         on_note: Callable[[str], None],
         *,
         run_rows: int = RUN_ROWS,
+        engine: subprocess.Popen[bytes] | None = None,
     ) -> None:
         """Store the parameters; starts nothing."""
+        self._engine = engine
         self.live_table = LiveTable(request.spec)
         self._request, self._out, self._note, self._run_rows = request, Path(out), on_note, run_rows
         self._recording: Recording | None = None
@@ -73,7 +76,10 @@ class Session:
             BentpipeError: The engine was killed; there is a Run of the probes before.
             StoreError: A write to the disk fails; flushed rows stay in the recording.
         """
-        with _engine(self._request.spec.to_json()) as process, _interrupts(process) as interrupts:
+        with (
+            _running(self._engine or start_engine(), self._request.spec.to_json()) as process,
+            _interrupts(process) as interrupts,
+        ):
             assert process.stdout is not None
             for lines in _lines(process.stdout.fileno()):
                 self._take(lines)
@@ -204,14 +210,19 @@ def _interrupts(process: subprocess.Popen[bytes]) -> Iterator[_Interrupts]:
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def _engine(spec: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the engine process with its `Spec`.
+def start_engine() -> subprocess.Popen[bytes]:
+    """Start an engine process, which waits for its `Spec`; its Python takes a fifth of a second or more.
 
     Ctrl-C does not reach it. When this process ends, its standard input closes, which ends it too.
     """
     command = [sys.executable, "-m", "bentpipe.measurements.probing.engine"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0) as process:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+
+
+@contextlib.contextmanager
+def _running(engine: subprocess.Popen[bytes], spec: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Give an engine its `Spec`, and end it."""
+    with engine as process:
         try:
             assert process.stdin is not None
             process.stdin.write(spec.encode() + b"\n")

@@ -18,7 +18,7 @@ def main() -> int:
         context = Context.of_environment()
         name = context.request.builtin
         arguments = check_arguments(name, context.request.args)
-        BUILTINS[name].load()
+        BUILTINS[name].load(context)
         context.wait()
         failure: str | None = None
         try:

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from bentpipe.testbed.builtins.request import Context
 
 
+def start_prober(context: Context) -> None:
+    """Start the prober before the gate: it then waits for what to probe."""
+    from bentpipe.measurements.probing.session import start_engine
+
+    context.prober = start_engine()
+
+
 def ping(arguments: PingArguments, context: Context) -> None:
     """Send ICMP echo requests."""
     target = arguments.target or context.request.server
@@ -52,7 +59,7 @@ def _probe(
     spec = Spec(method, resolved, round(every_s * 1e9), round(for_s * 1e9))
     with tempfile.TemporaryDirectory() as folder:
         request = ProbeRequest(context.request.site, spec, synchronised=False)
-        run = Session(request, folder, lambda line: print(line, file=sys.stderr)).run()
+        run = Session(request, folder, lambda line: print(line, file=sys.stderr), engine=context.prober).run()
         if run is None:
             raise NetworkFailureError("ended before its first probe")
         keep(run, context.output)

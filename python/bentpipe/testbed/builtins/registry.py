@@ -31,6 +31,7 @@ class Builtin:
         protocols: Protocols of its ports.
         packages: Python packages that it needs beside those of bentpipe.
         modules: What it imports beside, before the gate.
+        start: Starts what takes time, before the gate.
         server_has_gate: Whether the server is a program that waits at a gate (`bentpipe.testbed.builtins.gate`).
         memory_bytes: Most memory of its programs [bytes].
         pids: Most processes and threads.
@@ -44,13 +45,15 @@ class Builtin:
     protocols: tuple[str, ...] = ("tcp", "udp")
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    start: Callable[[Context], None] = lambda _: None
     server_has_gate: bool = False
     memory_bytes: int = 512 << 20
     pids: int = 256
     scratch_bytes: int = 64 << 20
 
-    def load(self) -> None:
-        """Import what the client uses, so that no time passes between the gate and the first packet."""
+    def load(self, context: Context) -> None:
+        """Import and start what the client uses, so that no time passes between the gate and the first packet."""
+        self.start(context)
         for name in self.modules:
             importlib.import_module(name)
 
@@ -75,9 +78,9 @@ QUIC = ("aioquic.asyncio.client", "aioquic.h3.connection", "ssl")
 PLAYER = ("bentpipe.apps.video.description", "bentpipe.execution.video_choices", "bentpipe.experiments.videos")
 
 BUILTINS = {
-    "ping": Builtin(probing.ping, modules=PROBING),
-    "tcp-ping": Builtin(probing.tcp_ping, modules=PROBING),
-    "traceroute": Builtin(probing.traceroute, modules=PROBING),
+    "ping": Builtin(probing.ping, modules=PROBING, start=probing.start_prober),
+    "tcp-ping": Builtin(probing.tcp_ping, modules=PROBING, start=probing.start_prober),
+    "traceroute": Builtin(probing.traceroute, modules=PROBING, start=probing.start_prober),
     "iperf3": Builtin(iperf3.client, iperf3.server, iperf3.PORTS, ("iperf3",)),
     "irtt": Builtin(irtt.client, irtt.server, irtt.PORTS, ("irtt",), ("udp",)),
     "http3": Builtin(http3.client, http3.server, http3.PORTS, (), ("udp",), ("aioquic",), QUIC, server_has_gate=True),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
 from bentpipe.errors import UserError
 from bentpipe.records import Record
 from bentpipe.testbed.builtins.gate import GATE
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 FILE = "request.json"
 
@@ -47,6 +50,7 @@ class Context:
         output: Folder of the result.
         raw: Folder for output of tools.
         figures: Figures of ``builtin.json``.
+        prober: A prober that was started before the gate.
     """
 
     def __init__(self, request: BuiltinRequest, output: Path) -> None:
@@ -55,6 +59,7 @@ class Context:
         self.raw = output / "raw"
         self.raw.mkdir(exist_ok=True)
         self.figures: dict[str, Any] = {}
+        self.prober: Popen[bytes] | None = None
 
     @classmethod
     def of_environment(cls) -> Context:
