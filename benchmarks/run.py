@@ -26,6 +26,7 @@ BENCHMARKS = [
     "logs",
     "sweep",
     "subscribers",
+    "testbed_calendar",
 ]
 
 

@@ -269,3 +269,17 @@ async def test_a_full_disk_and_a_lost_database_are_no_faults(tmp_path, monkeypat
             answer = await client.get("/v1/experiments")
             assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
             assert text in answer.json()["detail"]
+
+
+async def test_head_answers_as_get_without_a_body(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        async with client_of(testbed, await token_of(testbed, "viewer")) as client:
+            for path in ("/healthz", "/v1/nodes", "/v1/openapi.json", "/v1/events"):
+                head = await client.head(path)
+                assert (head.status_code, head.content) == (200, b""), path
+            got, head = await client.get("/v1/nodes"), await client.head("/v1/nodes")
+            assert head.headers == got.headers
+            assert (await client.head("/v1/nodes/nobody")).status_code == 404
+            assert (await client.head("/v1/experiments/x/cancel")).status_code == 405
+        async with client_of(testbed) as client:
+            assert (await client.head("/v1/nodes")).status_code == 401

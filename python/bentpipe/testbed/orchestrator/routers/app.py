@@ -32,6 +32,7 @@ from bentpipe.testbed.orchestrator.routers import (
 from bentpipe.testbed.orchestrator.routers.access import Needs
 from bentpipe.testbed.orchestrator.routers.agents import WithHeaders
 from bentpipe.testbed.orchestrator.routers.documents import add_schemas
+from bentpipe.testbed.orchestrator.routers.head_requests import HeadAsGet
 from bentpipe.testbed.orchestrator.routers.hosts import HostGuard
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def users_app(orchestrator: Orchestrator, telemetry: Telemetry, host: str, publi
         host: Address that it listens on.
         public: Name by which a proxy before it is called; None: none.
     """
-    return HostGuard(Timed(WithHeaders(bare_app(orchestrator, telemetry))), host, public)
+    return HostGuard(Timed(WithHeaders(HeadAsGet(bare_app(orchestrator, telemetry)))), host, public)
 
 
 def bare_app(orchestrator: Orchestrator, telemetry: Telemetry) -> FastAPI:

@@ -41,8 +41,7 @@ async def load_calendars(
 ) -> dict[str, NodeCalendar]:
     """Return the calendars of nodes in a time. Who will book locks the nodes before (`lock_nodes`)."""
     names = sorted({node for node in nodes if node is not None})
-    rows = await transaction.rows(select(NodeRow.id, NodeRow.max_parallel).where(NodeRow.id.in_(names)))
-    calendars = {row.id: NodeCalendar(row.id, row.max_parallel) for row in rows}
+    calendars = await _empty_calendars(transaction, names)
     statement = (
         select(
             BookingRow.node_id,
@@ -65,6 +64,34 @@ async def load_calendars(
             Booking(row.from_at_ms, row.to_at_ms, row.first_lane, row.end_lane, row.run_id, row.priority, may_move)
         )
     return calendars
+
+
+async def load_lanes(
+    transaction: Transaction, nodes: Iterable[str | None], from_at_ms: int, to_at_ms: int
+) -> dict[str, NodeCalendar]:
+    """Return the calendars of nodes in a time, whose bookings name no run: enough to find what is free."""
+    names = sorted({node for node in nodes if node is not None})
+    calendars = await _empty_calendars(transaction, names)
+    columns = (
+        BookingRow.node_id,
+        BookingRow.from_at_ms,
+        BookingRow.to_at_ms,
+        BookingRow.first_lane,
+        BookingRow.end_lane,
+    )
+    statement = (
+        select(*columns)
+        .where(overlapping(names, from_at_ms, to_at_ms), BookingRow.first_lane < BookingRow.end_lane)
+        .order_by(BookingRow.from_at_ms)
+    )
+    for row in await transaction.rows(statement):
+        calendars[row.node_id].add(Booking(row.from_at_ms, row.to_at_ms, row.first_lane, row.end_lane, ""))
+    return calendars
+
+
+async def _empty_calendars(transaction: Transaction, nodes: Sequence[str]) -> dict[str, NodeCalendar]:
+    rows = await transaction.rows(select(NodeRow.id, NodeRow.max_parallel).where(NodeRow.id.in_(nodes)))
+    return {row.id: NodeCalendar(row.id, row.max_parallel) for row in rows}
 
 
 async def lock_nodes(transaction: Transaction, nodes: Iterable[str | None]) -> None:

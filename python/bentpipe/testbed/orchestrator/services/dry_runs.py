@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from bentpipe.errors import UserError, shown
 from bentpipe.testbed.orchestrator.database.tables import NodeRow
-from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars
+from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, load_lanes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
 from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
@@ -87,9 +87,12 @@ async def _starts(transaction: Transaction, experiment: TestbedExperiment, selec
     if not first:
         return []
     nodes = [client.node for client in selection.clients] + [server.node for server in selection.servers.values()]
-    calendars = await load_calendars(transaction, nodes, first[0][0] - PREPARE_MS, first[-1][0] + WEEK_MS)
+    longest_ms = round(experiment.run.longest_s * 1000)
+    begin, end = first[0][0] - PREPARE_MS, first[-1][0] + round(experiment.limits.slip * 1000) + longest_ms
+    near = await load_calendars(transaction, nodes, begin, end)
+    far = await load_lanes(transaction, nodes, begin, max(end, first[-1][0] + WEEK_MS + longest_ms))
     return [
-        await _start(transaction, experiment, selection.clients[number], selection, calendars, due)
+        await _start(transaction, experiment, selection.clients[number], selection, (near, far), due)
         for due, number in first
     ]
 
@@ -99,13 +102,17 @@ async def _start(
     experiment: TestbedExperiment,
     client: Candidate,
     selection: Selection,
-    calendars: dict[str, NodeCalendar],
+    calendars: tuple[dict[str, NodeCalendar], dict[str, NodeCalendar]],
     due: int,
 ) -> PlannedStart:
+    """Return a start; `calendars`: near ones with runs, and those of a week with what is free."""
+    near, far = calendars
     server = selection.servers.get(client.node)
-    pair = [(client.name, calendars[client.node])]
+    pair = [(client.name, near[client.node])]
+    week = [far[client.node]]
     if server is not None:
-        pair.append((server.name, calendars[server.node]))
+        pair.append((server.name, near[server.node]))
+        week.append(far[server.node])
     used = [calendar for _, calendar in pair]
     now_ms, duration_ms = transaction.now_ms, round(experiment.run.longest_s * 1000)
     latest = due + round(experiment.limits.slip * 1000)
@@ -119,9 +126,9 @@ async def _start(
     ]
     conflicts = await conflicts_of(transaction, known)
     displaced = frozenset() if place is None else place.displaced
-    free = first_free(used, experiment.booking_class, duration_ms, max(due, now_ms + LEAD_MS), due + WEEK_MS)
+    free = first_free(week, experiment.booking_class, duration_ms, max(due, now_ms + LEAD_MS), due + WEEK_MS)
     if place is not None:
-        for calendar in used:
+        for calendar in (*used, *week):
             book(calendar, experiment.booking_class, "", place.start_at_ms, duration_ms, experiment.priority)
     return PlannedStart(
         node=client.name,
@@ -160,7 +167,7 @@ async def availability(
         names = {row.id: row.name for row in rows}
         if missing := sorted(set(nodes) - set(names.values())):
             raise NotFoundError(f"no node {shown(missing[0])}; try `bentpipe node ls`")
-        calendars = await load_calendars(transaction, names, from_at_ms, to_at_ms)
+        calendars = await load_lanes(transaction, names, from_at_ms, to_at_ms)
     items = [
         Interval(node=names[node], from_at_ms=begin, to_at_ms=end, lanes=lanes)
         for node, calendar in sorted(calendars.items(), key=lambda each: names[each[0]])

@@ -6,7 +6,7 @@ other at one node do not disturb each other's preparation.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,23 +61,28 @@ class NodeCalendar:
     node: str
     max_parallel: int
     _bookings: list[Booking] = field(default_factory=list)
+    _begins: list[int] = field(default_factory=list)
+    """When each of `_bookings` begins, ascending."""
     _longest_ms: int = 0
 
     def add(self, booking: Booking) -> None:
         """Add a booking; one without lanes is in nobody's way."""
         if booking.first_lane == booking.end_lane:
             return
-        insort(self._bookings, booking)
+        place = bisect_right(self._begins, booking.from_at_ms)
+        self._begins.insert(place, booking.from_at_ms)
+        self._bookings.insert(place, booking)
         self._longest_ms = max(self._longest_ms, booking.to_at_ms - booking.from_at_ms)
 
     def remove(self, run: str) -> None:
         """Remove the bookings of a run."""
         self._bookings = [booking for booking in self._bookings if booking.run != run]
+        self._begins = [booking.from_at_ms for booking in self._bookings]
 
     def between(self, from_at_ms: int, to_at_ms: int) -> list[Booking]:
         """Return bookings that overlap a time."""
-        first = bisect_left(self._bookings, from_at_ms - self._longest_ms, key=lambda each: each.from_at_ms)
-        last = bisect_left(self._bookings, to_at_ms, key=lambda each: each.from_at_ms)
+        first = bisect_left(self._begins, from_at_ms - self._longest_ms)
+        last = bisect_left(self._begins, to_at_ms)
         return [booking for booking in self._bookings[first:last] if booking.to_at_ms > from_at_ms]
 
     def lanes(self, booking_class: BookingClass, from_at_ms: int, to_at_ms: int) -> tuple[int, int] | None:
