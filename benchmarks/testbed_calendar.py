@@ -30,7 +30,7 @@ SQLITE_NUMBERS = "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 
 POSTGRESQL_NUMBERS = "WITH numbers AS (SELECT i FROM generate_series(0, CAST(:runs AS integer) - 1) AS i)"
 SQLITE_ID = "printf('%032x', i)"
 POSTGRESQL_ID = "lpad(to_hex(i), 32, '0')"
-NODE_OF = "(SELECT id FROM nodes WHERE name = 'n' || (i % {nodes}))"
+NODE_OF = "(SELECT id FROM nodes WHERE name = 'n' || (i / {of_each}))"
 RUNS = """
 INSERT INTO runs (id, plan_id, experiment_id, node_id, server_id, due_at_ms, attempt, cause, first_run_id, state,
     reason, start_at_ms, latest_start_at_ms, end_at_ms, changed_at_ms, reserved_bytes, up_bytes, down_bytes,
@@ -80,12 +80,14 @@ async def fill(testbed: Any, caller: Any, runs: int) -> None:
     parts = {
         "numbers": SQLITE_NUMBERS if is_sqlite else POSTGRESQL_NUMBERS,
         "id": SQLITE_ID if is_sqlite else POSTGRESQL_ID,
-        "node": NODE_OF.format(nodes=NODES),
-        "start": f"(CAST({FIRST_AT_MS} AS bigint) + (i / {NODES}) * {STEP_MS})",
+        "node": NODE_OF.format(of_each=max(1, runs // NODES)),
+        "start": f"(CAST({FIRST_AT_MS} AS bigint) + (i % {max(1, runs // NODES)}) * {STEP_MS})",
         "yes": "1" if is_sqlite else "true",
         "no": "0" if is_sqlite else "false",
     }
     async with testbed.write() as transaction:
+        if is_sqlite:
+            await transaction.connection.execute(text("PRAGMA cache_size=-1000000"))
         await transaction.execute(insert(NodeRow), nodes)
         plan = (await transaction.rows(text("SELECT id FROM plans")))[0].id
         if not is_sqlite:

@@ -55,6 +55,12 @@ def up(
             show_default=False,
         ),
     ] = None,
+    events_days: Annotated[
+        int, typer.Option(min=0, max=36_500, help="Days for which events of nodes are kept; 0: for ever.")
+    ] = 90,
+    audit_days: Annotated[
+        int, typer.Option(min=0, max=36_500, help="Days for which the audit is kept; 0: for ever.")
+    ] = 365,
 ) -> None:
     """Run the orchestrator until Ctrl-C. At the first start it prints an admin's token, once.
 
@@ -69,7 +75,16 @@ def up(
         flush()
 
     serve_testbed(
-        home=home, db=db, store=store, listen=listen, agents=agents, public=public, proxy=proxy, on_ready=ready
+        home=home,
+        db=db,
+        store=store,
+        listen=listen,
+        agents=agents,
+        public=public,
+        proxy=proxy,
+        events_days=events_days,
+        audit_days=audit_days,
+        on_ready=ready,
     )
 
 

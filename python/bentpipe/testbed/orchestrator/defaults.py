@@ -9,6 +9,10 @@ LISTEN = "127.0.0.1:8791"
 """Address for users."""
 AGENTS = "127.0.0.1:8792"
 """Address for agents."""
+EVENTS_DAYS = 90
+"""Days for which events of agents are kept."""
+AUDIT_DAYS = 365
+"""Days for which lines of the audit are kept."""
 
 
 def home_folder() -> Path:

@@ -53,6 +53,8 @@ class Settings:
         public: Names and addresses by which nodes reach the agents' port; None: that of `agents`.
         proxy: Address of a proxy that ends the agents' TLS and sends ``Client-Cert`` (RFC 9440); None: none.
         clock: Time [ms since 1970].
+        events_days: Days for which events of agents are kept; 0: for ever.
+        audit_days: Days for which lines of the audit are kept; 0: for ever.
     """
 
     home: Path = field(default_factory=defaults.home_folder)
@@ -63,6 +65,8 @@ class Settings:
     public: str | None = None
     proxy: str | None = None
     clock: Callable[[], int] = wall_clock_ms
+    events_days: int = defaults.EVENTS_DAYS
+    audit_days: int = defaults.AUDIT_DAYS
 
 
 def address_of(text: str, where: str) -> tuple[str, int]:
@@ -159,10 +163,11 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
             _server(users_app(orchestrator, telemetry, host, settings.public), None),
             _server(agents, context),
         ]
+        days = {"events_days": settings.events_days, "audit_days": settings.audit_days}
         tasks = [
             asyncio.create_task(servers[0].serve([users_socket])),
             asyncio.create_task(servers[1].serve([agents_socket])),
-            *(asyncio.create_task(worker) for worker in workers(orchestrator, heartbeats, telemetry)),
+            *(asyncio.create_task(worker) for worker in workers(orchestrator, heartbeats, telemetry, **days)),
         ]
         try:
             while not all(server.started for server in servers):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.orchestrator.defaults import AGENTS, LISTEN, home_folder
+from bentpipe.testbed.orchestrator.defaults import AGENTS, AUDIT_DAYS, EVENTS_DAYS, LISTEN, home_folder
 
 if TYPE_CHECKING:
     import os
@@ -26,6 +26,8 @@ def serve_testbed(
     agents: str = AGENTS,
     public: str | None = None,
     proxy: str | None = None,
+    events_days: int = EVENTS_DAYS,
+    audit_days: int = AUDIT_DAYS,
     on_ready: Callable[[Running], object] = lambda _: None,
 ) -> None:
     """Run an orchestrator until Ctrl-C or SIGTERM.
@@ -38,6 +40,8 @@ def serve_testbed(
         agents: HOST:PORT for nodes, with mutual TLS.
         public: Name by which nodes reach it; None: the host of `agents`.
         proxy: Address of a proxy that ends the nodes' TLS; None: none.
+        events_days: Days for which events of agents are kept; 0: for ever.
+        audit_days: Days for which lines of the audit are kept; 0: for ever.
         on_ready: Called once it listens.
 
     Raises:
@@ -56,7 +60,15 @@ def serve_testbed(
         from bentpipe.testbed.orchestrator.running import Settings, run
     log_as_json()
     settings = Settings(
-        home=home or home_folder(), db=db, store=store, listen=listen, agents=agents, public=public, proxy=proxy
+        home=home or home_folder(),
+        db=db,
+        store=store,
+        listen=listen,
+        agents=agents,
+        public=public,
+        proxy=proxy,
+        events_days=events_days,
+        audit_days=audit_days,
     )
     asyncio.run(run(settings, on_ready))
 

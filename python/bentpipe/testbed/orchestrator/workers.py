@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bentpipe.testbed.orchestrator.services.experiments import end_those_done
 from bentpipe.testbed.orchestrator.services.idempotency import forget_old
 from bentpipe.testbed.orchestrator.services.planner import plan_turn
+from bentpipe.testbed.orchestrator.services.retention import delete_old
 from bentpipe.testbed.orchestrator.services.retries import retry_turn
 from bentpipe.testbed.orchestrator.services.silence import silence_turn
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
@@ -28,7 +29,7 @@ FLUSH_S = 1.0
 
 
 def workers(
-    orchestrator: Orchestrator, heartbeats: Heartbeats, telemetry: Telemetry
+    orchestrator: Orchestrator, heartbeats: Heartbeats, telemetry: Telemetry, *, events_days: int, audit_days: int
 ) -> list[Coroutine[Any, Any, None]]:
     """Return all workers; each runs until it is cancelled."""
     tasks = [
@@ -39,6 +40,7 @@ def workers(
         every(POLL_S, telemetry.end_looks),
         every(3600.0, lambda: forget_old(orchestrator)),
         every(3600.0, Uploads(orchestrator).forget_old),
+        every(3600.0, lambda: delete_old(orchestrator, events_days, audit_days)),
     ]
     if not orchestrator.database.is_sqlite:
         tasks += [hear_others(orchestrator), every(POLL_S, lambda: reread(orchestrator))]
