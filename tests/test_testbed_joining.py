@@ -6,8 +6,11 @@ import ssl
 import aiohttp
 import pytest
 from testbed_orchestrators import Clock, orchestrator, report, serving_testbed
+from typer.testing import CliRunner
 
+from bentpipe.cli.main import app
 from bentpipe.errors import UserError
+from bentpipe.testbed.agent.settings import AgentSettings
 from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import joining
 from bentpipe.testbed.orchestrator.services.refusals import ConflictError, UnauthenticatedError
@@ -172,3 +175,33 @@ async def test_users_need_a_token_and_a_local_host(tmp_path, database_url):
         async with session.post("/v1/tokens/join", headers=with_token, json={"role": "client"}) as answer:
             assert answer.status == 201
             assert (await answer.json())["command"].startswith(f"bentpipe node join {running.agents_url} bpj_")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--ports", "8800", "ports: '8800'; expected FIRST-END"),
+        ("--ports", "9-8", "ports: 9-8; expected FIRST-END"),
+        ("--listen", "home", "listen: 'home'; expected an address"),
+        ("--reach", "10.0.0.1/8", "reach: '10.0.0.1/8'; expected a network"),
+    ],
+)
+def test_a_wrong_address_of_a_join_is_one_line(tmp_path, option, value, problem):
+    token = "bpj_" + "a" * 43 + "." + "0" * 64
+    command = ["node", "join", "https://127.0.0.1:1", token, "--only", "--folder", str(tmp_path), option, value]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert problem in done.output
+    assert done.output.count("\n") == 1
+
+
+def test_a_join_keeps_what_a_server_needs():
+    values = {
+        "url": "https://a:1",
+        "name": "a",
+        "control_listen": "::1",
+        "ports": (1, 9),
+        "extra_networks": ["10.0.0.0/8"],
+    }
+    settings = AgentSettings.check(values, "node")
+    assert (settings.control_listen, settings.ports, settings.extra_networks) == ("::1", (1, 9), ("10.0.0.0/8",))

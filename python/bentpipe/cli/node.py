@@ -45,6 +45,16 @@ def join(
         typer.Option(metavar="INTERFACE[@URL]", help="Counters of the home router.", show_default=False),
     ] = None,
     weather: Annotated[str | None, typer.Option(help="File or URL of the weather.", show_default=False)] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A server node: where it waits for clients.")
+    ] = "0.0.0.0",
+    ports: Annotated[
+        str, typer.Option(metavar="FIRST-END", help="A server node: ports of its programs, without END.")
+    ] = "8800-8900",
+    reach: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NETWORK", help="A private network that runs may reach; repeatable.", show_default=False),
+    ] = None,
     folder: Folder = None,
     only: Annotated[bool, typer.Option("--only", help="Join, and start nothing.")] = False,
 ) -> None:
@@ -53,8 +63,12 @@ def join(
     Example: bentpipe node join https://testbed.example.org:8792 bpj_… --policy policy.yml
     """
     from bentpipe.cli.console import note
+    from bentpipe.errors import UserError, shown
     from bentpipe.testbed.agent.entering import join_testbed
 
+    first, _, end = ports.partition("-")
+    if not (first.isdecimal() and end.isdecimal()):
+        raise UserError(shown(ports), where="ports", expected="FIRST-END, as 8800-8900")
     where, joined = join_testbed(
         url,
         token,
@@ -67,6 +81,9 @@ def join(
         ping=ping,
         router=router,
         weather=weather,
+        listen=listen,
+        ports=(int(first), int(end)),
+        reach=reach or (),
         folder=folder,
     )
     note(f"joined as {joined}; files in {where}")

@@ -13,6 +13,7 @@ from bentpipe.testbed.agent.settings import AgentSettings, default_folder
 from bentpipe.testbed.agent.starting import look_around
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -35,6 +36,9 @@ def join_testbed(
     ping: str | None = None,
     router: str | None = None,
     weather: str | None = None,
+    listen: str = "0.0.0.0",
+    ports: tuple[int, int] = (8800, 8900),
+    reach: Sequence[str] = (),
     folder: Path | None = None,
 ) -> tuple[Path, str]:
     """Join a testbed; return the agent's folder and the node's name.
@@ -51,6 +55,9 @@ def join_testbed(
         ping: Host to ping for triggers.
         router: Counters of the router.
         weather: File or URL of the weather.
+        listen: Address on which a server node waits for clients.
+        ports: First and last port but one of a server node's programs.
+        reach: Private networks that runs may reach beside those of the policy (`reach_private`).
         folder: Folder of the agent; None: the usual one.
 
     Raises:
@@ -80,6 +87,9 @@ def join_testbed(
             "ping": ping,
             "router": router,
             "weather": weather,
+            "control_listen": listen,
+            "ports": ports,
+            "extra_networks": tuple(reach),
         },
         "node",
     )

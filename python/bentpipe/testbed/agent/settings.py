@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Self
 
-from bentpipe.errors import UserError
+from pydantic import model_validator
+
+from bentpipe.errors import UserError, shown
 from bentpipe.records import Items, Record
 from bentpipe.testbed.agent.identity import write_private
 from bentpipe.testbed.schemas.identifiers import ImageReference, Label
@@ -42,7 +45,7 @@ class AgentSettings(Record):
     nameservers: Items[str] = ("1.1.1.1", "8.8.8.8")
     """Name servers of runs."""
     extra_networks: Items[str] = ()
-    """Networks that runs may reach beside those of the policy; the laptop's testbed has such."""
+    """Private networks that runs may reach beside those of the policy."""
     ping: str | None = None
     """Address that the node pings ten times a second for triggers; null: none."""
     ping_every_s: float = 0.1
@@ -54,6 +57,21 @@ class AgentSettings(Record):
     """Image of containers that hold a run's network, by digest; null: the node runs no containers."""
     weather: str | None = None
     """File or URL of the weather; null: none."""
+
+    @model_validator(mode="after")
+    def _check_addresses(self) -> Self:
+        for where, texts, expected in (
+            ("listen", (self.control_listen,), "an address of this host"),
+            ("reach", self.extra_networks, "a network, as 192.168.7.0/24"),
+        ):
+            for text in texts:
+                try:
+                    ip_address(text) if where == "listen" else ip_network(text)
+                except ValueError:
+                    raise UserError(shown(text), where=where, expected=expected) from None
+        if len(self.ports) != 2 or not 0 < self.ports[0] < self.ports[1] <= 65536:
+            raise UserError("-".join(map(str, self.ports)), where="ports", expected="FIRST-END, of 1 to 65536")
+        return self
 
     @classmethod
     def read(cls, folder: Path) -> Self:

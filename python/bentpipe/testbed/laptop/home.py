@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.laptop.household import live
-from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOMES, PATH_INTERFACE, PATH_SERVER, change_settings
+from bentpipe.testbed.laptop.plan import AGENTS_PORT, DISH, HOMES, PATH_INTERFACE, PATH_SERVER
 from bentpipe.testbed.laptop.until_signal import run_until_signal
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def join_command(home: Home, folder: Path, token: str) -> list[str]:
     policy.write_text(POLICY)
     command = [sys.executable, "-P", "-m", "bentpipe", "node", "join", f"https://{PATH_SERVER}:{AGENTS_PORT}", token]
     command += ["--name", home.name, "--dish", f"{DISH}:9200", "--policy", str(policy), "--ping", PATH_SERVER]
-    return [*command, "--only", "--folder", str(folder / "nodes" / home.name)]
+    # The far end of the path has an address of carriers' private networks.
+    return [*command, "--reach", f"{PATH_SERVER}/32", "--only", "--folder", str(folder / "nodes" / home.name)]
 
 
 async def serve_home(home: Home, folder: Path, token: str) -> None:
@@ -68,8 +69,6 @@ async def serve_home(home: Home, folder: Path, token: str) -> None:
                     subprocess.run, join_command(home, folder, token), check=False, stdout=file, stderr=file
                 )
             await asyncio.sleep(0.5)
-        # The far end of the path has an address of carriers' private networks.
-        change_settings(state, extra_networks=[f"{PATH_SERVER}/32"])
         agent = [sys.executable, "-P", "-m", "bentpipe", "node", "run", "--folder", str(state)]
         group.create_task(keep_running(agent, logs / f"{home.name}-node.log"))
         group.create_task(live(folder, home.name))

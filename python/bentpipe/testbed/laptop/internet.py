@@ -27,7 +27,6 @@ from bentpipe.testbed.laptop.plan import (
     PATH_SERVER,
     PROGRAMS,
     Home,
-    change_settings,
 )
 from bentpipe.testbed.laptop.until_signal import run_until_signal
 from bentpipe.testbed.namespaces import linux
@@ -109,6 +108,10 @@ def server_commands(folder: Path, token: str) -> tuple[list[str], list[str]]:
     state = ["--folder", str(folder / "nodes" / "server")]
     enter = [*python, "join", f"https://{INTERNET}:{AGENTS_PORT}", token, "--name", "server", "--role", "server"]
     enter += ["--control", f"{PATH_SERVER}:{CONTROL_PORT}", "--only", *state]
+    # It has several addresses: sessions answer from the one that the paths lead to.
+    enter += ["--listen", INTERNET, "--ports", f"{PROGRAMS[0]}-{PROGRAMS[1]}"]
+    for home in HOMES:
+        enter += ["--reach", f"{home.uplink}/32"]
     return enter, [*python, "run", *state]
 
 
@@ -151,10 +154,6 @@ async def serve_internet(folder: Path) -> None:
         with (logs / "server.log").open("ab") as file:
             process = await asyncio.create_subprocess_exec(*enter, stdout=file, stderr=file)
         await process.wait()
-        # It has several addresses: sessions answer from the one that the paths lead to.
-        links = [f"{home.uplink}/32" for home in HOMES]
-        state = folder / "nodes" / "server"
-        change_settings(state, control_listen=INTERNET, extra_networks=links, ports=PROGRAMS)
         group.create_task(keep_running(run, logs / "server.log"))
 
 

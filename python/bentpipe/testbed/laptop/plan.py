@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATH_SERVER = "100.64.0.1"
 """Address of the far end of every emulated path, as homes see it: `bentpipe run` gives it."""
@@ -61,9 +56,3 @@ HOMES = (
     Home("barn", 1, "madrid", "frankfurt"),
 )
 """The homes."""
-
-
-def change_settings(folder: Path, **values: object) -> None:
-    """Change an agent's settings that `bentpipe node join` has no option for."""
-    path = folder / "agent.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))

@@ -45,8 +45,6 @@ class PingArguments(Arguments):
     """Time between two probes."""
     seconds: float = Field(default=60.0, gt=0, le=86_400)
     """Length [s]."""
-    size: int = Field(default=64, ge=16, le=1400)
-    """Size of a probe [bytes]."""
 
     def longest_s(self) -> float:
         """See `Arguments`."""
@@ -54,7 +52,7 @@ class PingArguments(Arguments):
 
     def expected_bytes(self) -> int:
         """See `Arguments`."""
-        return round(self.seconds / max(self.every, 0.005) * 2 * (self.size + 28))
+        return round(self.seconds / max(self.every, 0.005) * 2 * 92)  # 64 bytes, as of ping, and headers
 
 
 class TcpPingArguments(Arguments):
