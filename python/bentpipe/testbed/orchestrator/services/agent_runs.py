@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bentpipe.testbed.orchestrator.database.engines import is_overlap
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, PlanRow, RunEndRow, RunRow
+from bentpipe.testbed.orchestrator.services.agent_limits import limit_reached
 from bentpipe.testbed.orchestrator.services.calendars import (
     MARGIN_MS,
     book,
@@ -18,6 +19,7 @@ from bentpipe.testbed.orchestrator.services.calendars import (
     release,
 )
 from bentpipe.testbed.orchestrator.services.desired_states import ARMING_FENCE
+from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.planner import end_row, run_row
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.states import FINAL
@@ -26,31 +28,45 @@ if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.context import Transaction
     from bentpipe.testbed.schemas.agent_protocol import RunEvent
 
+_EXPERIMENT = (ExperimentRow.record, ExperimentRow.work, ExperimentRow.priority, ExperimentRow.created_at_ms)
+
 
 async def create_run(transaction: Transaction, node: str, event: RunEvent) -> bool:
     """Create the run of an event, once. Return False: it is not this node's to make, and has to stop."""
     plan = await transaction.first(
-        select(*PlanRow.__table__.c, ExperimentRow.record, ExperimentRow.work, ExperimentRow.priority)
+        select(*PlanRow.__table__.c, *_EXPERIMENT)
         .join(ExperimentRow, ExperimentRow.id == PlanRow.experiment_id)
         .where(PlanRow.id == event.plan, PlanRow.node_id == node)
+        .with_for_update(of=PlanRow)  # its runs are counted
     )
     if plan is None:
         return False
-    first_run = event.run
-    if event.cause == "trigger":
-        if event.firing is None or event.run != derived_id("run", event.plan, event.firing):
-            return False
-        if event.fence != ARMING_FENCE or plan.record["when"].get("trigger") is None or event.attempt != 1:
-            return False
-    else:
-        first_run = await _first_of_retry(transaction, event) or ""
-        if not first_run:
-            return False
+    first_run = await _first_run(transaction, plan, event)
+    if first_run is None:
+        return False
     present = await transaction.first(select(RunRow.id, RunRow.state).where(RunRow.id == event.run))
     if present is not None:
         return await _follow(transaction, plan, event, present)
+    limit = await limit_reached(transaction, plan, event)
+    if limit is not None:
+        await note(transaction, node, "agent", f"a run that the node made was refused: {limit}")
+        return False
     await _insert(transaction, plan, event, first_run)
     return bool(plan.state == "active")  # else it is recorded, and stops: the experiment is over
+
+
+async def _first_run(transaction: Transaction, plan: Any, event: RunEvent) -> str | None:  # noqa: ANN401 - a row
+    """Return the first attempt of an event's run; None: its ids, fence or cause do not fit."""
+    if event.cause == "retry":
+        return await _first_of_retry(transaction, event)
+    is_fitting = (
+        event.firing is not None
+        and event.run == derived_id("run", event.plan, event.firing)
+        and event.fence == ARMING_FENCE
+        and event.attempt == 1
+        and plan.record["when"].get("trigger") is not None
+    )
+    return event.run if is_fitting else None
 
 
 async def _first_of_retry(transaction: Transaction, event: RunEvent) -> str | None:

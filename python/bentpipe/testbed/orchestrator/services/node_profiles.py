@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.orchestrator.services import listings, nodes
 from bentpipe.testbed.orchestrator.services.limited import limit_process, run_limited
-from bentpipe.testbed.orchestrator.services.refusals import NotFoundError, RefusedError, TooLargeError
+from bentpipe.testbed.orchestrator.services.refusals import BusyError, NotFoundError, RefusedError, TooLargeError
 
 if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.context import Orchestrator
@@ -68,7 +68,7 @@ async def make_profile(orchestrator: Orchestrator, node: str, wish: Wish) -> Mad
     Raises:
         NotFoundError: No such node, or no delays in the window.
         TooLargeError: The window has more data than is read at once.
-        RefusedError: Another one is being made.
+        BusyError: Another one is being made.
         UserError: The window ends before it begins, or is longer than a day.
     """
     view = await nodes.show_node(orchestrator, node)
@@ -77,7 +77,7 @@ async def make_profile(orchestrator: Orchestrator, node: str, wish: Wish) -> Mad
         raise UserError(f"the window has {length_s:g} s", where="to_at_ms", expected="more than 0, at most 24 h")
     turn = _turns.setdefault(id(asyncio.get_running_loop()), asyncio.Semaphore(1))
     if turn.locked():
-        raise RefusedError("a Profile is being made; try again", code="busy")
+        raise BusyError("a Profile is being made; try again")
     async with turn:
         with tempfile.TemporaryDirectory(prefix="bentpipe-profile-") as name:
             folder = Path(name)

@@ -61,3 +61,9 @@ class TooLargeError(RefusedError):
     """More than is accepted."""
 
     code = "too_large"
+
+
+class BusyError(RefusedError):
+    """Not now: the caller tries again later."""
+
+    code = "busy"

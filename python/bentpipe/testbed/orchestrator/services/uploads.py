@@ -23,6 +23,7 @@ from bentpipe.errors import UserError, shown
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, NodeRow, RunEndRow, RunRow
 from bentpipe.testbed.orchestrator.metrics import COMMITS, UPLOADED
 from bentpipe.testbed.orchestrator.services.refusals import (
+    BusyError,
     ConflictError,
     NotFoundError,
     StaleFenceError,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 SERVER = "server"
 """Folder of the server's end in that of the client's end."""
+MOST_PARTIAL_BYTES = 3 * LARGEST_RESULT
+"""Bytes of a node that are not committed: agents send results one after another, so a few of the largest suffice."""
 FORGOTTEN_S = 14 * 86_400.0
 """Age of parts that are removed [s]: agents keep results for two days without contact, and longer in their spool."""
 
@@ -54,9 +57,9 @@ class Uploads:
     orchestrator: Orchestrator
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
-    def folder(self, run: str, end: str) -> Path:
-        """Return the folder of the partial files of an end."""
-        return self.orchestrator.folder / "uploads" / f"{run}-{end}"
+    def folder(self, node: str, run: str, end: str) -> Path:
+        """Return the folder of the partial files of an end: in that of its node, whose bytes are limited."""
+        return self.orchestrator.folder / "uploads" / node / f"{run}-{end}"
 
     @contextlib.asynccontextmanager
     async def _turn(self, run: str, end: str) -> AsyncIterator[None]:
@@ -75,7 +78,7 @@ class Uploads:
     async def offset(self, node: str, run: str, end: str, path: str) -> int:
         """Return the bytes of a file that have arrived. Raises `NotFoundError`."""
         await self._end(node, run, end)
-        return await asyncio.to_thread(_size, self.folder(run, end) / _name(path))
+        return await asyncio.to_thread(_size, self.folder(node, run, end) / _name(path))
 
     async def put(self, node: str, run: str, end: str, path: str, offset: int, part: bytes) -> int:
         """Append a part to a file; return the bytes that have arrived.
@@ -84,6 +87,7 @@ class Uploads:
             NotFoundError: No such run at this node.
             ConflictError: Another offset, or the result is committed.
             TooLargeError: Too many files or bytes.
+            BusyError: Too many bytes of this node are not committed.
         """
         if len(part) > LARGEST_PART:
             raise TooLargeError(f"a part of {len(part)} bytes; expected at most {LARGEST_PART}")
@@ -91,7 +95,7 @@ class Uploads:
         if row.files is not None:
             raise ConflictError("the result is committed", code="committed")
         async with self._turn(run, end):
-            size = await asyncio.to_thread(_append, self.folder(run, end), _name(path), offset, part)
+            size = await asyncio.to_thread(_append, self.folder(node, run, end), _name(path), offset, part)
         UPLOADED.inc(len(part))
         return size
 
@@ -115,7 +119,7 @@ class Uploads:
             raise ConflictError("another commit of this end came before", code="committed")
         _check_list(request.files, end)
         async with self._turn(run, end):
-            folder = self.folder(run, end)
+            folder = self.folder(node, run, end)
             await asyncio.to_thread(_verify, folder, request.files)
             state, reason = request.state, request.reason
             if state == "done" and end == "client":
@@ -182,9 +186,7 @@ class Uploads:
 
 
 def _remove_old(folder: Path, limit_s: float) -> None:
-    if not folder.is_dir():
-        return
-    for each in folder.iterdir():
+    for each in folder.glob("**/*-*"):
         if each.stat(follow_symlinks=False).st_mtime < limit_s:
             shutil.rmtree(each, ignore_errors=True)
 
@@ -220,7 +222,7 @@ def _size(file: Path) -> int:
 
 
 def _append(folder: Path, name: str, offset: int, part: bytes) -> int:
-    """Append to a file and flush it to the disk. Raises `ConflictError`, `TooLargeError`."""
+    """Append to a file and flush it to the disk. Raises `ConflictError`, `TooLargeError`, `BusyError`."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sizes = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder)}
     present = sizes.get(name, 0)
@@ -230,6 +232,8 @@ def _append(folder: Path, name: str, offset: int, part: bytes) -> int:
         raise TooLargeError(f"more than {MOST_FILES} files; expected at most that")
     if sum(sizes.values()) + len(part) > LARGEST_RESULT:
         raise TooLargeError(f"more than {LARGEST_RESULT} bytes; expected at most that")
+    if _partial_bytes(folder.parent) + len(part) > MOST_PARTIAL_BYTES:
+        raise BusyError(f"more than {MOST_PARTIAL_BYTES} bytes of this node are not committed; try again later")
     flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
     descriptor = os.open(folder / name, flags, 0o600)
     try:
@@ -243,6 +247,15 @@ def _append(folder: Path, name: str, offset: int, part: bytes) -> int:
     finally:
         os.close(descriptor)
     return present + len(part)
+
+
+def _partial_bytes(folder: Path) -> int:
+    """Return the bytes of all results of a node that are not committed."""
+    total = 0
+    for result in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):  # committed meanwhile
+            total += sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(result))
+    return total
 
 
 def _check_list(files: Sequence[CommittedFile], end: str) -> None:

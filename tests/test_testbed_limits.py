@@ -1,0 +1,100 @@
+"""Limits that hold for a node or a user who keeps none."""
+
+import pytest
+from test_testbed_hostile import both_ends
+from test_testbed_runs import Agent, submitted
+from testbed_orchestrators import NOW_MS, join, orchestrator, runs_of, user
+
+from bentpipe.testbed.orchestrator.services import uploads
+from bentpipe.testbed.orchestrator.services.agent_limits import RESTARTS
+from bentpipe.testbed.orchestrator.services.refusals import BusyError
+from bentpipe.testbed.schemas.agent_protocol import RunEvent, StateEvent
+from bentpipe.testbed.schemas.identifiers import derived_id
+
+pytestmark = pytest.mark.anyio
+TRIGGER = "{trigger: latency_ms > 100, cooldown: 1m}"
+
+
+async def armed(testbed, **fields):
+    """A node with an armed trigger, and the trigger."""
+    agent = Agent(testbed, await join(testbed, "attic", signals=("latency_ms",)))
+    await submitted(testbed, await user(testbed), **({"when": TRIGGER} | fields))
+    (trigger,) = (await agent.desired()).triggers
+    return agent, trigger
+
+
+def made(trigger, number):
+    """The run of a firing that the node made up."""
+    firing = derived_id("firing", number)
+    at_ms = NOW_MS + 60_000 * number
+    return RunEvent(
+        run=derived_id("run", trigger.plan, firing),
+        plan=trigger.plan,
+        fence=trigger.fence,
+        cause="trigger",
+        firing=firing,
+        due_at_ms=at_ms,
+        start_at_ms=at_ms,
+    )
+
+
+async def test_a_node_makes_no_more_runs_than_the_limit(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        agent, trigger = await armed(testbed, limits="{runs: 2}")
+        events = [made(trigger, number) for number in range(10)]
+        answer = await agent.say(*events)
+        assert set(answer.stale) == {event.run for event in events[2:]}
+        assert len(await runs_of(testbed)) == 2
+        assert (await agent.say(events[0])).stale == ()  # delivered twice: it is one of the two
+
+
+async def test_a_node_fires_no_more_often_than_the_cooldown(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        agent, trigger = await armed(testbed)
+        events = [made(trigger, number) for number in range(RESTARTS + 10)]
+        await agent.say(*events)
+        assert len(await runs_of(testbed)) == RESTARTS
+        testbed.clock.now_ms += 120_000
+        await agent.say(*events)
+        assert len(await runs_of(testbed)) == RESTARTS + 2
+
+
+async def test_runs_of_a_node_stay_within_the_budget(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        agent, trigger = await armed(testbed, limits="{bytes: 10MB/day, bytes_per_run: 4MB}")
+        first, *others = (made(trigger, number) for number in range(6))
+        ended = StateEvent(
+            run=first.run, end="client", fence=first.fence, state="done", up_bytes=1_000_000, down_bytes=0
+        )
+        answer = await agent.say(first, ended, *others)
+        assert set(answer.stale) == {event.run for event in others[2:]}  # 1 MB used, 2 x 4 MB reserved
+
+
+async def test_a_node_tries_a_run_no_more_often_than_the_experiment_says(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        agent, trigger = await armed(testbed, scavenger="{max_preemptions: 2}")
+        event = made(trigger, 0)
+        stale = []
+        for attempt in range(2, 5):
+            preempted = StateEvent(
+                run=event.run, end="client", fence=event.fence, state="preempted", reason="the household"
+            )
+            stale += (await agent.say(event, preempted)).stale
+            event = event.replace(
+                run=derived_id("retry", event.run), cause="retry", attempt=attempt, start_at_ms=event.start_at_ms + 1
+            )
+        assert sorted(run.attempt for run in await runs_of(testbed)) == [1, 2]
+        assert len(stale) == 1
+
+
+async def test_parts_of_a_node_are_limited(tmp_path, database_url, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_PARTIAL_BYTES", 100)
+    async with orchestrator(tmp_path, database_url) as testbed:
+        client, server = await both_ends(testbed, when="{every: 1h}")
+        all_parts = uploads.Uploads(testbed)
+        first, second, third, *_ = (await client.desired()).assignments
+        for assignment in (first, second):
+            await all_parts.put(client.node.node, assignment.run, "client", "a.txt", 0, bytes(50))
+        with pytest.raises(BusyError, match="try again later"):
+            await all_parts.put(client.node.node, third.run, "client", "a.txt", 0, b"x")
+        assert await all_parts.put(server.node.node, third.run, "server", "a.txt", 0, bytes(50)) == 50
