@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from bentpipe.testbed.runners.cgroups import own_folders
+from bentpipe.testbed.runners import cgroups
+from bentpipe.testbed.runners.cgroups import Cgroup, own_folders
 from bentpipe.testbed.runners.firewall import guard_rules, run_rules
 from bentpipe.testbed.runners.inside.sandbox import outermost
 from bentpipe.testbed.runners.inside.seccomp import seccomp_filter
@@ -111,3 +112,14 @@ def test_rules_name_only_what_was_asked():
 def test_a_folder_below_a_hidden_one_is_not_hidden_again():
     folders = ["/run", "/var/node", "/var/node/runs/process", "/var/node-2"]
     assert outermost(folders) == ["/run", "/var/node", "/var/node-2"]
+
+
+def test_a_group_that_does_not_go_is_logged_and_left_to_the_next_sweep(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(cgroups, "REMOVE_S", 0.05)
+    (tmp_path / "bp1").mkdir()
+    (tmp_path / "bp1/cgroup.procs").write_text("0\n")  # a process of another PID namespace: kill(0) would be ours
+    group = Cgroup("bp1", dict.fromkeys(cgroups.CONTROLLERS, tmp_path / "bp1"), 2)
+    assert not group.remove()
+    assert "left behind: Directory not empty; processes: [0]" in caplog.text
+    (tmp_path / "bp1/cgroup.procs").unlink()
+    assert group.remove()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.runners.request import Limits
 
+LOG = logging.getLogger("bentpipe.testbed")
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids", "cpu")
 PERIOD_US = 100_000
@@ -79,25 +81,37 @@ class Cgroup:
         except OSError:
             return None
 
-    def remove(self) -> None:
-        """Kill what is left in the group and remove it."""
+    def remove(self) -> bool:
+        """Kill what is left in the group and remove it; return whether it is gone.
+
+        A group whose processes do not end, for example in a system call that hangs, is logged and left to the next
+        sweep: the agent has other runs.
+        """
         deadline = time.monotonic() + REMOVE_S
         for folder in dict.fromkeys(self.folders.values()):
             while folder.is_dir():
-                _kill(folder)
+                left = _kill(folder)
                 try:
                     folder.rmdir()
-                except OSError:
+                except OSError as error:
                     if time.monotonic() > deadline:
-                        raise
+                        LOG.warning("%s: left behind: %s; processes: %s", folder, error.strerror, left or "none")
+                        return False
                     time.sleep(0.005)
+        return True
 
 
-def _kill(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        for pid in (folder / "cgroup.procs").read_text().split():
+def _kill(folder: Path) -> list[int]:
+    """Kill the processes of a group and return them."""
+    try:
+        pids = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+    for pid in pids:
+        if pid > 0:  # 0: a process of another PID namespace
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
+                os.kill(pid, 9)
+    return pids
 
 
 def _write(path: Path, value: int | str) -> None:
@@ -175,9 +189,10 @@ def sweep_cgroups(tag: str, keep: Collection[str]) -> list[str]:
     version, folders = own
     parents = {each: _home(folder) if version == 2 else folder for each, folder in folders.items()}
     names = {name for parent in set(parents.values()) for name in _children(parent, tag)} - set(keep)
-    for name in names:
-        Cgroup(name, {each: parent / name for each, parent in parents.items()}, version).remove()
-    return sorted(names)
+    groups = [
+        Cgroup(name, {each: parent / name for each, parent in parents.items()}, version) for name in sorted(names)
+    ]
+    return [group.name for group in groups if group.remove()]
 
 
 def _children(parent: Path, tag: str) -> list[str]:
