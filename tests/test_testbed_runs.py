@@ -186,6 +186,33 @@ async def test_events_that_are_late_doubled_or_stale(tmp_path, database_url):
         assert [event.body["state"] for event in detail.events] == ["running", "failed", "preparing"]
 
 
+async def test_events_of_a_killed_agent_count_beside_those_of_the_next(tmp_path, database_url):
+    from bentpipe.testbed.schemas.agent_protocol import Event, Heartbeat, NoteEvent
+
+    async with orchestrator(tmp_path, database_url) as testbed:
+        node = await join(testbed, "attic")
+        boots = Boots(testbed)
+        beats = Heartbeats(testbed, boots)
+
+        async def send(boot):
+            event = Event(seq=1, at_ms=1.0, body=NoteEvent(kind="note", topic="agent", text=boot))
+            return await take_events(testbed, boots, node, EventBatch(boot_id=boot, events=(event,)))
+
+        def beat(boot):
+            return beats.beat(node, Heartbeat(boot_id=boot, sent_at_ms=0.0, status=NodeStatus()), 0.0)
+
+        first, silent, third, fourth = ("1" * 32, "2" * 32, "3" * 32, "4" * 32)
+        await beat(first)
+        await beat(third)
+        for boot in (first, silent, third, fourth):  # the second was killed before it could say anything
+            assert (await send(boot)).next_seq == 2
+            assert (await send(boot)).next_seq == 2
+        await beat(third)
+        await beat(fourth)
+        with pytest.raises(ConflictError, match="newer agent"):
+            await beat(third)
+
+
 async def test_a_canceled_run_is_stopped_and_may_still_deliver(tmp_path, database_url):
     async with orchestrator(tmp_path, database_url) as testbed:
         agent, caller = Agent(testbed, await join(testbed, "attic")), await user(testbed)

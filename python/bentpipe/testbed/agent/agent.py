@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import secrets
@@ -48,6 +49,8 @@ RENEW_EVERY_S = 3600.0
 """Time between two looks at the certificate [s]."""
 TROUBLE_S = 600.0
 """How long a trouble is reported [s]."""
+KEPT_WITHIN_MS = 10.0
+"""Change of the orchestrator's time that is written down [ms]."""
 POLICY_EVERY_S = 2.0
 """Time between two looks at the policy's file [s]."""
 
@@ -74,8 +77,7 @@ class Agent:
         )
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
-        # The orchestrator refuses former starts of a node: two agents could have one identity.
-        self.store.take_over_events(self.boot_id)
+        self.clock.go_on_with(self.store.clock())
         self.policy_file = PolicyFile(settings)
         self._troubles: dict[str, tuple[float, str]] = {}
         self._events_changed = asyncio.Event()
@@ -177,9 +179,16 @@ class Agent:
     async def run(self, stopped: asyncio.Event) -> None:
         """Run until `stopped` is set; then end all runs, with their results kept."""
         for name, runner in self._runners.items():
-            swept = await runner.sweep(self.around.label)
+            try:
+                swept = await runner.sweep(self.around.label)
+            except (BentpipeError, OSError) as error:  # a group whose processes have not ended yet: the next start
+                LOG.warning("%s: what runs left behind was not removed: %s", name, error)
+                continue
             if swept:
                 LOG.info("%s: removed what %d runs left behind", name, len(swept))
+        if not self.clock.is_known:  # the machine has started anew, and its wall clock may be wrong
+            with contextlib.suppress(BentpipeError):
+                await self._beat()
         self.executor.recover()
         if self.settings.role == "server":
             await self._listen()
@@ -224,7 +233,7 @@ class Agent:
             lambda: self.sessions, local_addr=(self.settings.control_listen, int(port))
         )
 
-    async def _heartbeat(self) -> None:
+    async def _beat(self) -> None:
         sent_s = self.clock.steady_s()
         heartbeat = Heartbeat(boot_id=self.boot_id, sent_at_ms=self.clock.now_ms(), status=self.status())
         answer = await self.orchestrator.heartbeat(heartbeat)
@@ -235,8 +244,18 @@ class Agent:
             got_steady_s=self.clock.steady_s(),
         )
         self._heard_s = self.clock.steady_s()
-        self._troubles.pop("heartbeat", None)
+        self._keep_clock()
         self._see(answer.version)
+
+    def _keep_clock(self) -> None:
+        """Write the orchestrator's time down, if it is new, or another by more than a hundredth of a second."""
+        old, new = self.store.clock(), self.clock.kept()
+        if new is not None and (old is None or old[0] != new[0] or abs(old[2] - new[2]) > KEPT_WITHIN_MS):
+            self.store.set_clock(new)
+
+    async def _heartbeat(self) -> None:
+        await self._beat()
+        self._troubles.pop("heartbeat", None)
         self._beat_now.clear()
         # A quarter of the pause is random, so that nodes that lost power together do not stay together.
         await wait_at_most(self._beat_now, HEARTBEAT_S * (0.875 + secrets.randbelow(1000) / 4000))

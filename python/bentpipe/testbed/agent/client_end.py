@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import shutil
@@ -40,6 +41,8 @@ LOOKS = 10
 """Looks after which the bytes are written down."""
 HELLO_S = 15.0
 """How long a client waits for its server [s]."""
+ROOM_S = 1.0
+"""Time between two tries to write a result to a disk that is full [s]."""
 GRACE_S = 2.0
 """Time between SIGTERM and SIGKILL [s]."""
 
@@ -362,24 +365,35 @@ class ClientEnd:
                 await self._prepared.remove()
         elif self._standby is not None:
             await self._standby.remove()
-        state, reason = over.state, over.reason
-        results = None
-        if self._began_at_ms is not None:
-            self._enter("uploading")
-            try:
-                results = await asyncio.to_thread(self._results, state, reason)
-            except (BentpipeError, OSError) as error:
-                state, reason = "failed", f"the result could not be made: {error}"
-        try:
-            self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
-        except (BentpipeError, OSError) as error:
-            state, reason = "failed", f"the result could not be kept: {error}"
-            self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, None)
-        self._enter(state, reason)
+        state, reason = await self._keep(over.state, over.reason)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         if self._standby is not None:
             await self._standby.remove()
         return state, reason
+
+    async def _keep(self, state: FinalState, reason: str) -> tuple[FinalState, str]:
+        """Put the result into the spool and write the state, also if the disk is full: when it has room again."""
+        results, is_made = None, self._began_at_ms is None
+        if not is_made:
+            with contextlib.suppress(OSError):
+                self._enter("uploading")
+        while True:
+            try:
+                if not is_made:
+                    results, is_made = await asyncio.to_thread(self._results, state, reason), True
+                self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
+                self._enter(state, reason)
+            except (BentpipeError, OSError) as error:
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    LOG.warning("run %s waits for room on the disk: %s", self.plan.run, error)
+                    await asyncio.sleep(ROOM_S)
+                elif is_made and results is None:
+                    raise
+                else:
+                    state, reason = "failed", f"the result could not be kept: {error}"
+                    results, is_made = None, True
+            else:
+                return state, reason
 
     def _results(self, state: str, reason: str) -> Path:
         around, plan = self._around, self.plan

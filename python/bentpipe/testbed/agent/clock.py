@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +63,15 @@ class OrchestratorClock:
             self._samples.clear()  # the orchestrator's clock was set
         self._samples.append((got_steady_s, begin_ms, max(rtt_ms, 0.0) / 2))
 
+    def kept(self) -> tuple[str, float, float, float] | None:
+        """Return what another process of this machine may go on with, until it starts anew; None: no exchange yet."""
+        return (_machine_start(), *self._best()) if self._samples else None
+
+    def go_on_with(self, kept: tuple[str, float, float, float] | None) -> None:
+        """Take what an earlier process kept, if the machine has not started anew: its wall clock may be wrong."""
+        if kept is not None and kept[0] == _machine_start():
+            self._samples.append(kept[1:])
+
     def _best(self) -> tuple[float, float, float]:
         now_s = self._samples[-1][0]
         return min(self._samples, key=lambda sample: sample[2] + (now_s - sample[0]) * 1e3 * DRIFT)
@@ -83,3 +94,11 @@ class OrchestratorClock:
         now_s = self.steady_s()
         wall_ms = self._wall_ms() - now_s * 1e3
         return Offset(begin_ms - wall_ms, error_ms + max(0.0, now_s - got_s) * 1e3 * DRIFT)
+
+
+def _machine_start() -> str:
+    """Return what names this start of the machine, and with it of `CLOCK_BOOTTIME`."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return secrets.token_hex(16)

@@ -53,6 +53,7 @@ class Executor:
     def recover(self) -> None:
         """Report runs that a kill interrupted: their programs are gone, and what they wrote with them."""
         around = self._around
+        self._began_at_ms = around.clock.now_ms()  # an exchange may have come since
         shutil.rmtree(around.folder / "work", ignore_errors=True)
         waiting = {(result.run, result.end) for result in around.spool.waiting()}
         for run in around.store.runs():
@@ -138,7 +139,6 @@ class Executor:
 
     def _miss(self, assignment: Assignment, reason: str) -> None:
         around = self._around
-        self._known.add((assignment.run, assignment.end))
         stored = StoredRun(
             assignment.run, assignment.plan, assignment.end, assignment.fence, "missed", assignment.due_at_ms
         )
@@ -148,6 +148,7 @@ class Executor:
                 run=assignment.run, end=assignment.end, fence=assignment.fence, state="missed", reason=reason[:500]
             )
         )
+        self._known.add((assignment.run, assignment.end))  # not before: on a full disk it is tried again
 
     def _begin(self, end: ClientEnd) -> None:
         plan = end.plan

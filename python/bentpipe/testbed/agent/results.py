@@ -121,12 +121,12 @@ def record_of(
 def gather(work_folder: Path, record: RunRecord) -> Path:
     """Make the folder of a result out of a run's folder; return it."""
     results = work_folder / "result"
-    shutil.rmtree(results, ignore_errors=True)
     output = work_folder / "out"
     if output.is_dir():
+        shutil.rmtree(results, ignore_errors=True)
         output.rename(results)
-    else:
-        results.mkdir()
+    else:  # there is one already if the disk was full the last time
+        results.mkdir(exist_ok=True)
     for name in ("logs", "terminal", "emulation", "capture"):
         part = work_folder / name
         target = results / name

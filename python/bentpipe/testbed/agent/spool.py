@@ -65,6 +65,7 @@ class Spool:
 
         Raises:
             UserError: Results that are no plain files, too many, or too large. Nothing was moved.
+            OSError: The disk is full. Nothing was moved.
         """
         files = list(_committed(results)) if results is not None else []
         request = CommitRequest(fence=fence, state=state, reason=reason[:500], files=tuple(files))
@@ -75,7 +76,12 @@ class Spool:
         if results is not None:
             results.rename(half / FILES)
         record = SpooledResult(run=run, end=end, request=request)
-        write_private(half / COMMIT, record.model_dump_json().encode())
+        try:
+            write_private(half / COMMIT, record.model_dump_json().encode())
+        except OSError:  # a full disk: it is tried again
+            if results is not None:
+                (half / FILES).rename(results)
+            raise
         half.rename(whole)
         self.changed.set()
 

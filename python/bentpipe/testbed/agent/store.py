@@ -37,6 +37,9 @@ CREATE TABLE IF NOT EXISTS firings (
     trigger TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (trigger, at_ms)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS retries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL UNIQUE, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS clock (
+    id INTEGER PRIMARY KEY CHECK (id = 1), start TEXT NOT NULL, got_s REAL NOT NULL, begin_ms REAL NOT NULL,
+    error_ms REAL NOT NULL);
 """
 KEPT_MS = 40 * 86_400_000
 """How long ended runs and counts are kept [ms]: longer than the longest budget's period."""
@@ -135,6 +138,17 @@ class AgentStore:
             wanted.version,
             record,
         )
+
+    # The orchestrator's time.
+
+    def clock(self) -> tuple[str, float, float, float] | None:
+        """Return what `OrchestratorClock.kept` said; None: nothing."""
+        row = self._db.execute("SELECT start, got_s, begin_ms, error_ms FROM clock").fetchone()
+        return None if row is None else (str(row[0]), float(row[1]), float(row[2]), float(row[3]))
+
+    def set_clock(self, kept: tuple[str, float, float, float]) -> None:
+        """Replace it."""
+        self._write("INSERT OR REPLACE INTO clock VALUES (1, ?, ?, ?, ?)", *kept)
 
     # Events.
 

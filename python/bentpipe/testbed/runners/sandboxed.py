@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
@@ -66,7 +67,8 @@ class SandboxedRunner:
         if not linux.has_capability(linux.CAP_SYS_ADMIN):
             return f"{self.name}: no rights to make namespaces; try it as root, or in `unshare -Urn`"
         label = f"probe of {self._folder.absolute()}"  # the same each time: a probe that was killed is swept
-        await self.sweep(label)
+        with contextlib.suppress(RunnerError):  # its processes have not ended yet
+            await self.sweep(label)
         with tempfile.TemporaryDirectory() as folder:
             limits = Limits(memory_bytes=64 << 20, pids=16, duration_s=10.0)
             request = RunRequest(run_id="probe", label=label, output=Path(folder), command=("true",), limits=limits)
@@ -79,7 +81,8 @@ class SandboxedRunner:
                 report = await run.wait()
             finally:
                 await run.remove()
-                await self.sweep(label)
+                with contextlib.suppress(RunnerError):
+                    await self.sweep(label)
         return None if report.code == 0 else f"{self.name}: a program that does nothing ended with {report.code}"
 
     async def prepare(self, request: RunRequest) -> SandboxedRun:
@@ -189,4 +192,7 @@ class SandboxedRunner:
             RunnerError: The kernel refused.
         """
         kept = {run_name(label, run_id) for run_id in keep}
-        return sorted(await asyncio.to_thread(surroundings.sweep, agent_tag(label), kept, self._folder))
+        try:
+            return sorted(await asyncio.to_thread(surroundings.sweep, agent_tag(label), kept, self._folder))
+        except OSError as error:
+            raise RunnerError(f"what {label} left behind: {error}") from error

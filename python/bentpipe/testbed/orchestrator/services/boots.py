@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NOTE_MS = 3600 * 1000
 """Least time between two notes that an older agent still calls [ms]."""
+UNSEEN = -1
+"""`noted_at_ms` of a start of which only events came so far: it is the newest one from its first heartbeat on."""
 MOST = 300
 """Starts of one transaction."""
 
@@ -52,6 +54,17 @@ class Boots:
                 code="older_agent",
             )
         node.boot_id, node.next_seq = boot_id, max(next_seq, node.next_seq or 0 if node.boot_id == boot_id else 0)
+
+    async def know(self, node: KnownNode, boot_id: str) -> None:
+        """Note a start whose events come. They count from every start: a kill left those of an older one unsent."""
+        row = (BootRow.node_id == node.node) & (BootRow.boot_id == boot_id)
+        async with self.orchestrator.read() as transaction:
+            if await transaction.first(select(BootRow.next_seq).where(row)) is not None:
+                return
+        async with self._turn, self.orchestrator.write() as transaction:
+            if await transaction.first(select(BootRow.next_seq).where(row)) is None:
+                new = {"node_id": node.node, "boot_id": boot_id, "first_at_ms": transaction.now_ms}
+                await transaction.execute(insert(BootRow).values(**new, next_seq=1, noted_at_ms=UNSEEN))
 
     async def _note(self) -> None:
         """Note what waits, in one transaction."""
@@ -88,25 +101,34 @@ async def enter(transaction: Transaction, keys: Sequence[tuple[str, str]]) -> Ma
     }
     numbers: dict[tuple[str, str], int | None] = {}
     new: list[dict[str, Any]] = []
+    seen: list[tuple[str, str]] = []
     for key in keys:
         node, boot_id = key
         if key not in known:
             new.append({"node_id": node, "boot_id": boot_id, "first_at_ms": transaction.now_ms})
             newest[node] = boot_id
             numbers[key] = 1
-        elif newest[node] == boot_id:
+        elif newest[node] == boot_id or known[key].noted_at_ms == UNSEEN:
             numbers[key] = int(known[key].next_seq)
+            if newest[node] != boot_id:
+                newest[node] = boot_id
+                seen.append(key)
         else:
             numbers[key] = None
             await _note_older(transaction, known[key])
     if new:
         await transaction.execute(insert(BootRow), [{**row, "next_seq": 1, "noted_at_ms": 0} for row in new])
+    if seen:
+        its = tuple_(BootRow.node_id, BootRow.boot_id).in_(seen)
+        await transaction.execute(update(BootRow).where(its).values(noted_at_ms=0))
+    begun = [*((row["node_id"], row["boot_id"]) for row in new), *seen]
+    if begun:
         statement = (
             update(NodeRow)
             .where(NodeRow.id == bindparam("which"))
             .values(boot_id=bindparam("boot"), boot_at_ms=transaction.now_ms)
         )
-        rows = [{"which": row["node_id"], "boot": row["boot_id"]} for row in new]
+        rows = [{"which": node, "boot": boot} for node, boot in begun]
         await transaction.connection.execute(statement, rows)
     return numbers
 

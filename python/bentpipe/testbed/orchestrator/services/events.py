@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 
 async def take_events(orchestrator: Orchestrator, boots: Boots, node: KnownNode, batch: EventBatch) -> EventAnswer:
-    """Store and apply a batch. Events that came before are passed over; after a gap nothing is taken.
-
-    Raises:
-        ConflictError: An older agent with the identity of a newer one.
-    """
+    """Store and apply a batch. Events that came before are passed over; after a gap nothing is taken."""
     if node.boot_id != batch.boot_id or node.next_seq is None:
-        await boots.check(node, batch.boot_id)
+        await boots.know(node, batch.boot_id)
     stale: set[str] = set()
 
     async def act(transaction: Transaction) -> int:
