@@ -57,7 +57,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     ),
     "testbed-faults": (
         "testbed_faults",
-        "a testbed's agent and orchestrator are killed a hundred times each: no result lost or doubled; 12 minutes",
+        "a testbed's programs are killed at named points, in a partition, out of time or disk: nothing lost",
     ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (

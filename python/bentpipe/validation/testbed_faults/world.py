@@ -1,7 +1,6 @@
-"""``python -m bentpipe.validation.testbed_faults.world FOLDER KILLS SEED QUIET_S``: kill a testbed's programs.
+"""A testbed in a network namespace of its own: an orchestrator, an agent with the process runner, and a far end.
 
-In a network namespace of its own: an orchestrator, an agent with the process runner, and a far end that answers pings.
-Prints what became of all runs as one JSON object.
+Its programs are wrapped (`wrapped`), so that they can be killed at named points, and get other clocks.
 """
 
 from __future__ import annotations
@@ -9,46 +8,43 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
-from pathlib import Path
-from typing import Any
+import uuid
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import BentpipeError
 from bentpipe.testbed.client import TestbedClient
-from bentpipe.testbed.namespaces import linux
 from bentpipe.testbed.namespaces.network import in_network, new_network
-from bentpipe.testbed.schemas.states import ENDED
+from bentpipe.testbed.schemas.quantities import at_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bentpipe.validation.testbed_faults.points import Point
+    from bentpipe.validation.testbed_faults.postgresql import Server
 
 FAR, NEAR = "203.0.113.10", "203.0.113.1"
-POLICY = "schema: bentpipe.policy/1\nrunners: [process]\nscavenger: {enabled: false}\n"
-EXPERIMENTS = {
-    "pings": ("normal", 20, 2),
-    "more-pings": ("normal", 30, 3),
-    "alone": ("exclusive", 60, 2),
-}
-"""Name → class, time between starts [s], length [s]."""
+POLICY = "schema: bentpipe.policy/1\nrunners: [process]\nmax_parallel: 6\nscavenger: {enabled: false}\n"
 FILE = """
 schema: bentpipe.experiment/1
 name: {name}
-nodes: {{names: [attic]}}
+nodes: {{names: [{node}]}}
 run: {{builtin: ping, args: {{target: {far}, seconds: {seconds}, every: 200ms}}}}
 class: {kind}
-when: {{every: {every}s}}
-limits: {{slip: 20s, runs: 100000, bytes_per_run: 1MB}}
-catch_up: none
+when: {{at: "{at}", every: {every}s}}
+limits: {{slip: {slip}s, runs: {runs}, bytes_per_run: 1MB}}
+catch_up: {catch_up}
 """
-SETTLED_S = 180.0
-"""How long runs may take to end after the last kill [s]."""
 
 
-def connect() -> int:
-    """Make the far end; return its namespace."""
+def connect() -> None:
+    """Make the far end, which answers pings."""
     from pyroute2 import IPRoute
 
     far = new_network()
@@ -68,28 +64,60 @@ def connect() -> int:
             ip.link("set", index=index, state="up")
 
     in_network(far, configure)
-    return far
 
 
 class Program:
-    """A program that is killed and started again."""
+    """A wrapped program, which is killed and started again."""
 
-    def __init__(self, command: list[str], log: Path) -> None:
+    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
         """Start it."""
-        self._command, self._log, self.kills = command, log, 0
+        self.name, self._folder = name, folder
+        module = "bentpipe.validation.testbed_faults.wrapped"
+        self._command = [sys.executable, "-P", "-m", module, name, str(folder), *arguments]
+        self._order = folder / f"{name}.order"
         self.start()
 
     def start(self) -> None:
         """Start it."""
-        with self._log.open("ab") as file:
+        with (self._folder / f"{self.name}.log").open("ab") as file:
             self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+
+    def order(self, point: Point, calls: int, postmaster: Path | None = None) -> None:
+        """Order the next kill: with that call of a point."""
+        order = {"kind": point.kind, "name": point.name, "calls": calls, "postmaster": str(postmaster or "")}
+        half = self._order.with_suffix(".half")
+        half.write_text(json.dumps(order))
+        half.replace(self._order)
+
+    def was_carried_out(self, limit_s: float) -> bool:
+        """Wait until the order was carried out; after the limit take it back, and return False."""
+        end_s = time.monotonic() + limit_s
+        while time.monotonic() < end_s:
+            if not self._order.exists():
+                return True
+            if self.process.poll() is not None:  # it ended by itself, as an orchestrator without its database
+                if not self._order.exists():
+                    return True
+                self.start()
+            time.sleep(0.02)
+        try:
+            self._order.unlink()
+        except FileNotFoundError:
+            return True
+        return False
 
     def kill(self) -> None:
         """Send SIGKILL, and start it again."""
         self.process.kill()
         self.process.wait()
-        self.kills += 1
         self.start()
+
+    def is_kept_up(self) -> bool:
+        """Start it again if it ended by itself, as a unit of systemd does; return whether it had not."""
+        if self.process.poll() is None:
+            return True
+        self.start()
+        return False
 
     def end(self) -> None:
         """Send SIGTERM."""
@@ -107,99 +135,109 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def until(condition: Any, limit_s: float, name: str) -> None:  # noqa: ANN401 - a function
+def until(condition: Callable[[], object], limit_s: float, name: str) -> None:
     """Wait for a condition. Raises `SystemExit`: it did not come."""
     end_s = time.monotonic() + limit_s
     while time.monotonic() < end_s:
         with contextlib.suppress(BentpipeError):
             if condition():
                 return
-        time.sleep(0.2)
-    raise SystemExit(f"{name} within {limit_s:g} s did not come")
+        time.sleep(0.1)
+    raise SystemExit(f"{name} did not come within {limit_s:g} s")
 
 
-def run_world(folder: Path, kills: int, seed: int, quiet_s: float) -> dict[str, Any]:
-    """Kill each program `kills` times at times drawn from `seed`, then none for `quiet_s` [s]; return the counts."""
-    connect()
-    python = [sys.executable, "-P", "-m", "bentpipe"]
-    users, agents, home = free_port(), free_port(), folder / "home"
-    up = [*python, "testbed", "up", "--home", str(home), "--listen", f"127.0.0.1:{users}"]
-    orchestrator = Program([*up, "--agents", f"127.0.0.1:{agents}"], folder / "orchestrator.log")
-    until((home / "admin.json").exists, 60, "the orchestrator's start")
-    client = TestbedClient(f"http://127.0.0.1:{users}", credentials=home / "admin.json")
-    token = client.make_join_token(name="attic").token
-    (folder / "policy.yml").write_text(POLICY)
-    node = ["--folder", str(folder / "node")]
-    join = [*python, "node", "join", f"https://127.0.0.1:{agents}", token, "--name", "attic", "--dish", "none"]
-    subprocess.run([*join, "--policy", str(folder / "policy.yml"), "--only", *node], check=True, capture_output=True)
-    agent = Program([*python, "node", "run", *node], folder / "agent.log")
-    try:
-        until(lambda: client.node("attic").online and client.node("attic").report.runners, 60, "the node's report")
-        for name, (kind, every, seconds) in EXPERIMENTS.items():
-            client.submit(FILE.format(name=name, kind=kind, every=every, seconds=seconds, far=FAR))
-        draw = random.Random(seed)
-        for number in range(2 * kills):
-            time.sleep(draw.uniform(0.5, 6.0))
-            (agent, orchestrator)[number % 2].kill()
-        until(lambda: client.node("attic").online, 120, "the node after the last kill")
-        time.sleep(quiet_s)
-        for name in EXPERIMENTS:
-            client.cancel(name)
-        begun_ms = time.time() * 1e3
-        until(
-            lambda: not [run for run in client.runs() if not _is_over(run, begun_ms)], SETTLED_S, "the end of all runs"
-        )
-        time.sleep(3)
-        return judge(client, home / "store", begun_ms) | {"kills": [agent.kills, orchestrator.kills]}
-    finally:
-        agent.end()
-        orchestrator.end()
+class World:
+    """A testbed with one node. Use it as a context manager.
 
+    Attributes:
+        folder: Its folder: ``home`` of the orchestrator, ``node`` of the agent, logs and orders.
+        client: Its interface for users.
+        orchestrator: Its first program.
+        agent: Its second.
+        server: Its PostgreSQL; None: SQLite.
+        node: Name of its node: of this process alone.
+        now_s: Its time [s since 1970].
+    """
 
-def _is_over(run: Any, now_ms: float) -> bool:  # noqa: ANN401 - a view
-    return run.state in ENDED or run.start_at_ms > now_ms
+    def __init__(
+        self,
+        folder: Path,
+        server: Server | None = None,
+        agents_through: Callable[[int], int] = lambda port: port,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Start both programs; `agents_through` returns the port that the agent dials for the orchestrator's."""
+        self.folder, self.server, self.now_s = folder, server, now_s
+        # Control groups are the machine's: an agent removes all that a killed one of its name left.
+        self.node = f"attic-{os.getpid()}"
+        self._lock = threading.Lock()
+        self._names: list[str] = []
+        users, agents, home = free_port(), free_port(), folder / "home"
+        up = ["testbed", "up", "--home", str(home), "--listen", f"127.0.0.1:{users}", "--agents", f"127.0.0.1:{agents}"]
+        self.orchestrator = Program("orchestrator", folder, up if server is None else [*up, "--db", server.url])
+        try:
+            until((home / "admin.json").exists, 60, "the orchestrator's start")
+            self.client = TestbedClient(f"http://127.0.0.1:{users}", credentials=home / "admin.json")
+            until(lambda: self.client.nodes() is not None, 30, "an answer of the orchestrator")
+            self._join(agents_through(agents))
+            self.agent = Program("agent", folder, ["node", "run", "--folder", str(folder / "node")])
+        except BaseException:
+            self.orchestrator.end()
+            raise
 
+    def _join(self, port: int) -> None:
+        (self.folder / "policy.yml").write_text(POLICY)
+        token = self.client.make_join_token(name=self.node).token
+        join = [sys.executable, "-P", "-m", "bentpipe", "node", "join", f"https://127.0.0.1:{port}", token]
+        join += ["--name", self.node, "--dish", "none", "--policy", str(self.folder / "policy.yml"), "--only"]
+        subprocess.run([*join, "--folder", str(self.folder / "node")], check=True, capture_output=True)
 
-def judge(client: TestbedClient, store: Path, now_ms: float) -> dict[str, Any]:
-    """Count what must not be, among runs that were due by `now_ms` [ms since 1970]."""
-    runs = [run for run in client.runs() if run.state in ENDED and run.due_at_ms < now_ms]
-    results = {path.parent.name: path.parent for path in store.glob("*/*/*/*/testbed.json")}
-    done = [run for run in runs if run.state == "done"]
-    by_due = Counter((run.plan, run.due_at_ms) for run in done)
-    lost = [run.id for run in done if not (results.get(run.id, store / "none") / "run.json").exists()]
-    spans = []
-    for run in runs:
-        path = results.get(run.id)
-        record = json.loads((path / "testbed.json").read_text()) if path is not None else None
-        if record is not None and record["began_at_ms"] is not None:
-            spans.append((record["began_at_ms"], record["ended_at_ms"], record["work"]["booking_class"], run.id))
-    overlaps = [
-        (first[3], second[3])
-        for number, first in enumerate(spans)
-        for second in spans[:number]
-        if "exclusive" in (first[2], second[2]) and first[0] < second[1] and second[0] < first[1]
-    ]
-    known = {run.id for run in client.runs()}
-    return {
-        "runs": len(runs),
-        "states": dict(Counter(run.state for run in runs)),
-        "lost": lost,
-        "doubled": [due for due, count in by_due.items() if count > 1],
-        "overlaps": overlaps,
-        "without_reason": [run.id for run in runs if run.state != "done" and not run.reason],
-        "unknown_results": [name for name in results if name not in known],
-        "reasons": dict(Counter(f"{run.state}: {run.reason}" for run in runs if run.state != "done").most_common(12)),
-    }
+    def __enter__(self) -> World:
+        """Wait until the node has told what it is."""
+        try:
+            until(lambda: self.client.node(self.node).report.runners, 60, "the node's report")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        """End both programs."""
+        self.agent.end()
+        self.orchestrator.end()
 
-def main() -> int:
-    """Run in a namespace of its own."""
-    folder, kills, seed, quiet_s = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    linux.die_with_parent(os.getppid())
-    linux.unshare(linux.CLONE_NEWNET)
-    print(json.dumps(run_world(folder, kills, seed, quiet_s)))
-    return 0
+    def submit(
+        self,
+        name: str,
+        every_s: int,
+        runs: int,
+        *,
+        kind: str = "normal",
+        after_s: float = 1.0,
+        slip_s: int = 20,
+        catch_up: str = "none",
+        seconds: float = 1.0,
+    ) -> None:
+        """Submit an experiment that begins in `after_s`; until it is taken."""
+        at = at_text(round((self.now_s() + after_s) * 1000))
+        times = {"at": at, "every": every_s, "slip": slip_s, "seconds": seconds}
+        text = FILE.format(node=self.node, name=name, kind=kind, runs=runs, far=FAR, catch_up=catch_up, **times)
+        key = uuid.uuid4().hex
+        until(lambda: self.client.submit(text, key=key), 180, f"{name} is submitted")
+        with self._lock:
+            self._names.append(name)
 
+    def cancel_all(self) -> float:
+        """Cancel all experiments, and return the time [ms since 1970]."""
+        for name in self._names:
+            until(lambda name=name: self._is_canceled(name), 60, f"{name} is canceled")  # type: ignore[misc]
+        return self.now_s() * 1e3
 
-if __name__ == "__main__":
-    sys.exit(main())
+    def _is_canceled(self, name: str) -> bool:
+        if self.client.experiment(name).state == "active":  # else it has ended, or an answer was lost
+            self.client.cancel(name)
+        return True
+
+    def runs(self, before_ms: float) -> list[Any]:
+        """Return the runs that start before a time."""
+        return [run for run in self.client.runs() if run.start_at_ms <= before_ms]

@@ -1,0 +1,111 @@
+"""A server of PostgreSQL of its own, which is killed and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "testbed"
+
+
+def programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs; None: it is not installed."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in reversed(folders) if (folder / "postgres").exists()), None)
+
+
+class Server:
+    """The server, on a Unix socket in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Initialize and start it, with a database. It refuses to run as root."""
+        self.folder, self._data = folder, folder / "data"
+        self._user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._user = {"user": "postgres", "group": "postgres", "extra_groups": []}
+            shutil.chown(folder, "postgres", "postgres")
+        self._run("initdb", "-D", str(self._data), "-U", "test", "-A", "trust", "-N", "-E", "UTF8")
+        self.start()
+        self._run("psql", "-q", "-h", str(folder), "-U", "test", "postgres", "-c", f"CREATE DATABASE {NAME}")
+
+    @property
+    def url(self) -> str:
+        """URL of the database."""
+        return f"postgresql+asyncpg://test@/{NAME}?host={self.folder}"
+
+    @property
+    def pid_file(self) -> Path:
+        """File with the PID of its first process."""
+        return self._data / "postmaster.pid"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        found = programs()
+        assert found is not None
+        subprocess.run(
+            [found / program, *arguments],
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **self._user,
+        )
+
+    def query(self, text: str) -> list[str]:
+        """Return the rows of a query, each as one line."""
+        found = programs()
+        assert found is not None
+        command = [str(found / "psql"), "-q", "-At", "-F", " ", "-h", str(self.folder), "-U", "test", NAME, "-c", text]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return list(done.stdout.splitlines())
+
+    def start(self, limit_s: float = 30.0) -> None:
+        """Start it: again and again, until what a kill left of it is gone. It recovers by its log."""
+        # SIGKILL takes a process, not what it gave to the kernel: flushing to the disk would only take time.
+        options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={self.folder}"
+        end_s = time.monotonic() + limit_s
+        while True:
+            try:
+                self._run("pg_ctl", "-D", str(self._data), "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+            except subprocess.CalledProcessError:
+                if time.monotonic() > end_s:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its first process lives."""
+        try:
+            pid = int(self.pid_file.read_text().split("\n", 1)[0])
+            return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        except (OSError, ValueError):
+            return False
+
+    def stop(self) -> None:
+        """Stop it."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
+
+
+@contextlib.contextmanager
+def server() -> Iterator[Server]:
+    """Yield a server in a folder of its own, which its user may reach."""
+    folder = Path(tempfile.mkdtemp(prefix="bentpipe-pg-", dir="/tmp"))
+    try:
+        started = Server(folder)
+        try:
+            yield started
+        finally:
+            started.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
