@@ -48,10 +48,10 @@ class Server:
         return self._data / "postmaster.pid"
 
     def _run(self, program: str, *arguments: str) -> None:
-        found = programs()
-        assert found is not None
+        binaries = programs()
+        assert binaries is not None
         subprocess.run(
-            [found / program, *arguments],
+            [binaries / program, *arguments],
             check=True,
             cwd="/",
             stdout=subprocess.DEVNULL,
@@ -61,15 +61,28 @@ class Server:
 
     def query(self, text: str) -> list[str]:
         """Return the rows of a query, each as one line."""
-        found = programs()
-        assert found is not None
-        command = [str(found / "psql"), "-q", "-At", "-F", " ", "-h", str(self.folder), "-U", "test", NAME, "-c", text]
+        binaries = programs()
+        assert binaries is not None
+        command = [
+            str(binaries / "psql"),
+            "-q",
+            "-At",
+            "-F",
+            " ",
+            "-h",
+            str(self.folder),
+            "-U",
+            "test",
+            NAME,
+            "-c",
+            text,
+        ]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return list(done.stdout.splitlines())
 
     def start(self, limit_s: float = 30.0) -> None:
         """Start it: again and again, until what a kill left of it is gone. It recovers by its log."""
-        # SIGKILL takes a process, not what it gave to the kernel: flushing to the disk would only take time.
+        # SIGKILL takes a process, and the kernel still writes its files: flushing would only take time.
         options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={self.folder}"
         end_s = time.monotonic() + limit_s
         while True:
