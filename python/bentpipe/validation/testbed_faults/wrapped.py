@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import random
+import runpy
 import signal
 import sys
 import threading
@@ -178,8 +179,6 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     program, folder = sys.argv[1], Path(sys.argv[2])
     clocks.shift(folder / f"{program}.clock")
-    from bentpipe.__main__ import main as run
-
     order = Order(folder / f"{program}.order")
     for point in POINTS:
         if point.program == program:
@@ -190,7 +189,7 @@ def main() -> None:
         setattr(spool, "LARGEST_PART", PART_BYTES)  # noqa: B010 - it is imported there
         supervision.Backoff.__init__.__defaults__ = (None, LONGEST_PAUSE_S)
     sys.argv[1:] = sys.argv[3:]
-    run()
+    runpy.run_module("bentpipe", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
