@@ -401,5 +401,6 @@ async def test_links_of_a_hostile_program_lead_nowhere(orchestrator: Orchestrato
     commit = orchestrator.commits[f"{run}-client"]
     assert commit.state == "failed"
     assert "secret" not in commit.reason + orchestrator.reason(run)
-    assert commit.files == ()
+    assert {file.path for file in commit.files} == {"left-out.txt", "testbed.json"}
+    assert not any(b"secret" in content for content in orchestrator.files.values())
     assert victim.read_text() == "as it was"

@@ -24,6 +24,12 @@ def test_folders_count_files_and_stop_at_the_limit(tmp_path):
     assert folder_bytes(str(tmp_path), 10 * ENTRY_BYTES) > 10 * ENTRY_BYTES
 
 
+def test_a_sparse_file_counts_with_its_length(tmp_path):
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(10**10)
+    assert folder_bytes(str(tmp_path), 10**9) > 10**9
+
+
 def test_folders_follow_no_links(tmp_path):
     (tmp_path / "up").symlink_to("/usr")
     (tmp_path / "self").symlink_to(".")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.schemas.agent_protocol import (
@@ -195,7 +196,7 @@ class Orchestrator:
 
     async def offset(self, run: str, end: str, path: str) -> int:
         """Return the bytes of a result file that have arrived."""
-        _, headers, _ = await self._request("HEAD", f"/agent/v1/runs/{run}/{end}/files/{path}")
+        _, headers, _ = await self._request("HEAD", f"/agent/v1/runs/{run}/{end}/files/{quote(path)}")
         return _offset(headers)
 
     async def put(self, run: str, end: str, path: str, offset: int, part: bytes) -> int:
@@ -204,7 +205,7 @@ class Orchestrator:
             raise ValueError(f"{len(part)} bytes in one part")
         status, headers, content = await self._request(
             "PUT",
-            f"/agent/v1/runs/{run}/{end}/files/{path}?offset={offset}",
+            f"/agent/v1/runs/{run}/{end}/files/{quote(path)}?offset={offset}",
             body=part,
             timeout_s=PART_S,
             passes=(409,),

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import shutil
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.errors import UserError, shown
 from bentpipe.records import Record
 from bentpipe.testbed.agent.connection import RefusedRequestError, UnreachableError
 from bentpipe.testbed.agent.identity import write_private
+from bentpipe.testbed.agent.result_files import LEFT_OUT, committed_files, sha256_of
 from bentpipe.testbed.schemas.agent_protocol import (
     LARGEST_PART,
-    LARGEST_RESULT,
-    MOST_FILES,
     CommitRequest,
     CommittedFile,
 )
@@ -27,7 +24,7 @@ from bentpipe.testbed.schemas.desired import End
 from bentpipe.testbed.schemas.identifiers import Id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from bentpipe.testbed.agent.connection import Orchestrator
@@ -63,11 +60,15 @@ class Spool:
     def add(self, run: str, end: End, fence: int, state: FinalState, reason: str, results: Path | None) -> None:
         """Take a folder of results; it is moved, so it must be on the same disk.
 
+        What cannot be sent is left out, and named in the result (`bentpipe.testbed.agent.result_files`).
+
         Raises:
-            UserError: Results that are no plain files, too many, or too large. Nothing was moved.
             OSError: The disk is full. Nothing was moved.
         """
-        files = list(_committed(results)) if results is not None else []
+        files, left_out = committed_files(results) if results is not None else ([], 0)
+        if left_out:
+            note = f"{left_out} not sent: see {LEFT_OUT}"
+            reason = f"{reason[:400]}; {note}" if reason else note
         request = CommitRequest(fence=fence, state=state, reason=reason[:500], files=tuple(files))
         half, whole = self.folder / f".{run}-{end}", self.folder / f"{run}-{end}"
         if whole.exists():
@@ -142,7 +143,7 @@ class Spool:
 
 def _is_whole(folder: Path, result: SpooledResult) -> bool:
     """Return whether the files still are what they were when they were put here."""
-    return all(_sha256(folder / file.path) == file.sha256 for file in result.request.files)
+    return all(sha256_of(folder / file.path) == file.sha256 for file in result.request.files)
 
 
 def _set_aside(folder: Path) -> None:
@@ -169,42 +170,3 @@ def _part(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(LARGEST_PART)
-
-
-def _committed(results: Path) -> Iterator[CommittedFile]:
-    """Yield the files of a folder. A program that was not trusted made it."""
-    count = total = 0
-    for path in sorted(_walk(results)):
-        if path.is_symlink() or not path.is_file():
-            raise UserError("is no plain file", where=shown(path.name), expected="files in folders")
-        size = path.stat().st_size
-        count, total = count + 1, total + size
-        if count > MOST_FILES or total > LARGEST_RESULT:
-            raise UserError(
-                f"{count} files, {total / 1e6:.0f} MB",
-                where="results",
-                expected=f"at most {MOST_FILES} files and {LARGEST_RESULT / 1e9:g} GB",
-            )
-        yield CommittedFile(path=str(path.relative_to(results)), bytes=size, sha256=_sha256(path))
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder, without following links, and not more than can be sent."""
-    stack, seen = [folder], 0
-    while stack:
-        for entry in stack.pop().iterdir():
-            seen += 1
-            if seen > 4 * MOST_FILES:
-                raise UserError(f"more than {4 * MOST_FILES} entries", where="results", expected=f"{MOST_FILES} files")
-            if entry.is_dir() and not entry.is_symlink():
-                stack.append(entry)
-            else:
-                yield entry
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -62,7 +62,7 @@ def write_resolv_conf(request: RunRequest, folder: Path) -> str | None:
 
 def environment(request: RunRequest, output: str, inputs: str) -> dict[str, str]:
     """Return the variables of the program; `output` and `inputs` are the paths inside."""
-    variables = {"PATH": PATH, "HOME": output, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb"}
+    variables = {"PATH": PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb"}
     variables |= {"BENTPIPE_RUN": request.run_id, "BENTPIPE_OUTPUT": output, "BENTPIPE_INPUTS": inputs}
     return {**variables, **request.environment}
 

@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,7 +32,7 @@ from bentpipe.testbed.schemas.agent_protocol import (
     RenewRequest,
     TelemetryBatch,
 )
-from bentpipe.testbed.schemas.identifiers import FilePath, is_id
+from bentpipe.testbed.schemas.identifiers import FILE_PATH_RULE, is_file_path, is_id
 from bentpipe.testbed.schemas.node import NodeReport
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ PREFIX = "/agent/v1"
 PUBLIC = frozenset({f"{PREFIX}/enrol", f"{PREFIX}/authority"})
 """Paths without a certificate."""
 RUN_END = PREFIX + "/runs/{run}/{end}"
-_FILE_PATH: TypeAdapter[str] = TypeAdapter(FilePath)
 
 
 @dataclass
@@ -210,12 +208,8 @@ def _place(request: Request) -> tuple[str, str, str]:
         raise UserError(shown(run), where="run", expected="an id")
     if end not in ("client", "server"):
         raise UserError(shown(end), where="end", expected="client or server")
-    if path:
-        try:
-            _FILE_PATH.validate_python(path)
-        except ValidationError:
-            expected = "a relative path of at most eight parts, none of which begins with a dot"
-            raise UserError(shown(path), where="path", expected=expected) from None
+    if path and not is_file_path(path):
+        raise UserError(shown(path), where="path", expected=FILE_PATH_RULE)
     return run, end, path
 
 

@@ -17,7 +17,9 @@ _PRIVATE = re.compile(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", re.MULTILINE)
 
 
 def folder_bytes(folder: str, limit_bytes: int) -> int:
-    """Return the space that a folder's files take, or a number above `limit_bytes` as soon as it is certain.
+    """Return the size of a folder's files, or a number above `limit_bytes` as soon as it is certain.
+
+    A sparse file counts with its length: it is sent whole.
 
     Symbolic links are not followed, nor other file systems entered.
     """
@@ -37,7 +39,7 @@ def _folder_bytes(descriptor: int, limit_bytes: int, depth: int, device: int) ->
                     status = entry.stat(follow_symlinks=False)
                 except OSError:  # removed meanwhile
                     continue
-                total += status.st_blocks * 512 + ENTRY_BYTES
+                total += max(status.st_blocks * 512, status.st_size) + ENTRY_BYTES
                 if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
                     if depth >= MAX_DEPTH:
                         return limit_bytes + 1
