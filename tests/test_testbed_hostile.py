@@ -5,14 +5,15 @@ import asyncio
 import pytest
 from sqlalchemy import func, select, update
 from test_testbed_runs import BOOT, Agent, deliver, submitted
-from testbed_orchestrators import NOW_MS, POLICY, join, new_database, orchestrator, runs_of, user
+from testbed_orchestrators import NOW_MS, POLICY, join, new_database, orchestrator, plan_all, runs_of, user
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.orchestrator.database.tables import BookingRow, ExperimentRow, RunRow
+from bentpipe.testbed.orchestrator.database.tables import AuditRow, BookingRow, ExperimentRow, NodeRow, RunRow
 from bentpipe.testbed.orchestrator.services import experiments
 from bentpipe.testbed.orchestrator.services.files import request_image, review_image
 from bentpipe.testbed.orchestrator.services.listings import show_experiment
 from bentpipe.testbed.orchestrator.services.nodes import revoke_node
+from bentpipe.testbed.orchestrator.services.silence import silence_turn
 from bentpipe.testbed.schemas.agent_protocol import RunEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.views import ImageReview
@@ -138,3 +139,31 @@ async def test_a_revoked_node_stays_so_for_who_read_it_before(tmp_path):
         await revoke_node(testbed, await user(testbed, "root", "admin"), "attic")
         testbed.nodes.set_versions(older)
         assert not testbed.nodes.get(node.node).active
+
+
+@pytest.mark.parametrize("name", ["attic", "cloud"])
+async def test_a_revoked_node_takes_no_time_of_the_other_end(tmp_path, database_url, name):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        client, server = await both_ends(testbed, when="{every: 1h}", class_="exclusive")
+        assert await bookings_of(testbed) > 2
+        await revoke_node(testbed, await user(testbed, "root", "admin"), name)
+        assert await bookings_of(testbed) == 0
+        assert {run.state for run in await runs_of(testbed)} == {"canceled"}
+        other = server if name == "attic" else client
+        assert (await other.desired()).assignments == (await other.desired()).grants == ()
+        async with testbed.read() as transaction:
+            detail = await transaction.scalar(select(AuditRow.detail).where(AuditRow.action == "node.revoke"))
+        assert detail == {"plans": 1, "runs": len(await runs_of(testbed))}
+        testbed.clock.now_ms += 49 * 3_600_000
+        await plan_all(testbed)
+        assert await bookings_of(testbed) == 0
+        assert await experiments.end_those_done(testbed) == 1
+
+
+async def test_a_plan_made_while_its_node_was_revoked_ends(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        await both_ends(testbed, when="{every: 1h}")
+        async with testbed.write() as transaction:
+            await transaction.execute(update(NodeRow).where(NodeRow.name == "attic").values(state="revoked"))
+        await silence_turn(testbed)
+        assert await bookings_of(testbed) == 0

@@ -1,12 +1,15 @@
 """Limits that hold for a node or a user who keeps none."""
 
 import pytest
+from sqlalchemy import select
 from test_testbed_hostile import both_ends
 from test_testbed_runs import Agent, submitted
-from testbed_orchestrators import NOW_MS, join, orchestrator, runs_of, user
+from testbed_orchestrators import NOW_MS, join, orchestrator, plan_all, runs_of, user
 
-from bentpipe.testbed.orchestrator.services import uploads
+from bentpipe.testbed.orchestrator.database.tables import RunEventRow
+from bentpipe.testbed.orchestrator.services import planner, uploads
 from bentpipe.testbed.orchestrator.services.agent_limits import RESTARTS
+from bentpipe.testbed.orchestrator.services.nodes import show_node
 from bentpipe.testbed.orchestrator.services.refusals import BusyError
 from bentpipe.testbed.schemas.agent_protocol import RunEvent, StateEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
@@ -98,3 +101,44 @@ async def test_parts_of_a_node_are_limited(tmp_path, database_url, monkeypatch):
         with pytest.raises(BusyError, match="try again later"):
             await all_parts.put(client.node.node, third.run, "client", "a.txt", 0, b"x")
         assert await all_parts.put(server.node.node, third.run, "server", "a.txt", 0, bytes(50)) == 50
+
+
+async def test_plans_with_enough_runs_ahead_leave_their_place_to_others(tmp_path, database_url, monkeypatch):
+    monkeypatch.setattr(planner, "PLANS_PER_TURN", 2)
+    monkeypatch.setattr(planner, "MOST_AHEAD", 10)
+    async with orchestrator(tmp_path, database_url) as testbed:
+        for name in ("attic", "cellar", "barn"):
+            await join(testbed, name)
+        often = "{builtin: ping, args: {target: 192.0.2.1, seconds: 5}}"
+        nodes = "{names: [cellar, barn]}"
+        await submitted(testbed, await user(testbed, "eve"), nodes=nodes, run=often, when="{every: 10s}")
+        await submitted(testbed, await user(testbed), when="{every: 30m}")
+        assert len(await runs_of(testbed, node="barn")) >= 10
+        assert len(await runs_of(testbed, node="attic")) >= 10
+
+
+async def test_a_plan_that_fails_does_not_keep_others_from_theirs(tmp_path, database_url, monkeypatch):
+    monkeypatch.setattr(planner, "PLANS_PER_TURN", 1)
+    async with orchestrator(tmp_path, database_url) as testbed:
+        for name in ("attic", "cellar"):
+            await join(testbed, name)
+        load = planner.load_calendars
+
+        async def fail(transaction, nodes, *times):
+            if next(iter(nodes)) == cellar:
+                raise ValueError("a row that nobody expected")
+            return await load(transaction, nodes, *times)
+
+        cellar = (await show_node(testbed, "cellar")).id
+        monkeypatch.setattr(planner, "load_calendars", fail)
+        await submitted(testbed, await user(testbed, "eve"), nodes="{names: [cellar]}", when="{every: 1h}")
+        testbed.clock.now_ms += 1
+        await submitted(testbed, await user(testbed), when="{every: 1h}")
+        assert {run.node for run in await runs_of(testbed)} == {"attic"}
+        async with testbed.read() as transaction:
+            (text,) = [row.body["text"] for row in await transaction.rows(select(RunEventRow.body))]
+        assert "could not be planned (ValueError)" in text
+        monkeypatch.setattr(planner, "load_calendars", load)
+        testbed.clock.now_ms += 61_000
+        await plan_all(testbed)
+        assert {run.node for run in await runs_of(testbed)} == {"attic", "cellar"}

@@ -120,6 +120,7 @@ class Orchestrator:
         wakeups: Who waits for changes.
         nodes: Nodes in memory, for heartbeats.
         agents_url: Address that nodes dial.
+        unplannable: Plans whose planning failed → when it is tried again [ms since 1970].
     """
 
     database: Database
@@ -130,6 +131,7 @@ class Orchestrator:
     wakeups: Wakeups = field(default_factory=Wakeups)
     nodes: NodeTable = field(default_factory=NodeTable)
     agents_url: str = ""
+    unplannable: dict[str, int] = field(default_factory=dict)
     _acts: list[tuple[Act, asyncio.Future[Any]]] = field(default_factory=list)
     _group: asyncio.Lock = field(default_factory=asyncio.Lock)
 

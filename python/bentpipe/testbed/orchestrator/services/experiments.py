@@ -12,13 +12,12 @@ from bentpipe.errors import UserError, shown
 from bentpipe.testbed.orchestrator.database.tables import (
     ExperimentRow,
     PlanRow,
-    RunEndRow,
     RunRow,
     TriggerRow,
     UserRow,
 )
 from bentpipe.testbed.orchestrator.services import audit
-from bentpipe.testbed.orchestrator.services.calendars import release
+from bentpipe.testbed.orchestrator.services.closing import end_plans
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.idempotency import note_nothing
 from bentpipe.testbed.orchestrator.services.placing import LEAD_MS
@@ -209,38 +208,10 @@ async def close(transaction: Transaction, experiment: str, state: str, reason: s
     plans = await transaction.rows(
         select(PlanRow.id, PlanRow.node_id, PlanRow.server_id).where(PlanRow.experiment_id == experiment)
     )
-    names = [plan.id for plan in plans]
-    await transaction.execute(
-        update(PlanRow).where(PlanRow.experiment_id == experiment).values(state="ended", next_due_at_ms=None)
-    )
-    await transaction.execute(update(TriggerRow).where(TriggerRow.plan_id.in_(names)).values(state="ended"))
-    runs = [
-        run.id
-        for run in await transaction.rows(
-            select(RunRow.id).where(RunRow.experiment_id == experiment, RunRow.state.not_in(FINAL))
-        )
-    ]
-    for first in range(0, len(runs), 500):
-        some = runs[first : first + 500]
-        await transaction.execute(
-            update(RunRow)
-            .where(RunRow.id.in_(some), RunRow.state.not_in(FINAL))
-            .values(state="canceled", reason=reason, changed_at_ms=transaction.now_ms)
-        )
-        await transaction.execute(
-            update(RunEndRow)
-            .where(RunEndRow.run_id.in_(some), RunEndRow.state.not_in(FINAL))
-            .values(state="canceled", reason=reason)
-        )
-        await release(transaction, some)
-    await transaction.execute(
-        update(RunRow).where(RunRow.experiment_id == experiment, RunRow.wants_retry).values(wants_retry=False)
-    )
+    await end_plans(transaction, plans, reason)
     await transaction.execute(
         update(ExperimentRow).where(ExperimentRow.id == experiment).values(state=state, reason=reason)
     )
-    for plan in plans:
-        transaction.touch([plan.node_id, plan.server_id])
 
 
 async def extend(orchestrator: Orchestrator, caller: Caller, key: str, extension: Extension) -> str:

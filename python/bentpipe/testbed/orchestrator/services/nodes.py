@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 from bentpipe.errors import shown
 from bentpipe.testbed.orchestrator.database.tables import NodeRow, UserRow
 from bentpipe.testbed.orchestrator.services import audit
+from bentpipe.testbed.orchestrator.services.closing import end_plans_of_nodes
 from bentpipe.testbed.orchestrator.services.refusals import ForbiddenError, NotFoundError
 from bentpipe.testbed.schemas.agent_protocol import LOST_S
 from bentpipe.testbed.schemas.desired import NodeSettings
@@ -100,7 +101,7 @@ async def change_node(orchestrator: Orchestrator, caller: Caller, name: str, cha
 
 
 async def revoke_node(orchestrator: Orchestrator, caller: Caller, name: str) -> None:
-    """Refuse a node from now on: an own one, or as admin any. Raises `NotFoundError`, `ForbiddenError`."""
+    """Refuse a node (own, or as admin any) from now on; end its plans. Raises `NotFoundError`, `ForbiddenError`."""
     async with orchestrator.write() as transaction:
         row = await transaction.first(
             select(NodeRow.id, NodeRow.owner_id).where(named(name)).order_by(NodeRow.id != name)
@@ -109,7 +110,9 @@ async def revoke_node(orchestrator: Orchestrator, caller: Caller, name: str) -> 
             raise NotFoundError(f"no node {shown(name)}; try `bentpipe node ls`")
         if not caller.is_admin and row.owner_id != caller.user:
             raise ForbiddenError(f"the node {shown(name)} is another user's; expected an own one")
+        # Plans before nodes, as the planner locks them: the two do not wait for each other.
+        plans, runs = await end_plans_of_nodes(transaction, [row.id])
         await transaction.execute(update(NodeRow).where(NodeRow.id == row.id).values(state="revoked"))
-        await audit.record(transaction, caller.name, "node.revoke", row.id)
+        await audit.record(transaction, caller.name, "node.revoke", row.id, plans=plans, runs=runs)
         transaction.touch([row.id])
         transaction.wakes_planner = True

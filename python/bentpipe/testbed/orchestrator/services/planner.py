@@ -6,16 +6,19 @@ refuses what slips through: overlaps, and two runs of one due time.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, PlanRow, RunEndRow, RunRow
 from bentpipe.testbed.orchestrator.services import displacing
 from bentpipe.testbed.orchestrator.services.budgets import Usage, load_usage
 from bentpipe.testbed.orchestrator.services.calendars import book, insert_bookings, load_calendars, lock_nodes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
+from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.placing import find_place
 from bentpipe.testbed.schemas.desired import HORIZON_S
 from bentpipe.testbed.schemas.experiment import TestbedExperiment
@@ -32,24 +35,55 @@ STEP = 200
 MOST_AHEAD = 1000
 """Most runs of a plan that wait: with more, its horizon is shorter."""
 PLANS_PER_TURN = 50
+FAILED_MS = 60_000
+"""Time after which a plan whose planning failed is tried again [ms]."""
+log = logging.getLogger("bentpipe.testbed")
 
 
 async def plan_turn(orchestrator: Orchestrator) -> int:
-    """Plan what is due. Return how many plans had work; 0: nothing is left."""
-    horizon = orchestrator.clock() + HORIZON_MS
+    """Plan what is due. Return how many plans had work; 0: nothing is left.
+
+    A plan that has enough runs ahead, or whose planning failed, leaves its place to others.
+    """
+    now_ms = orchestrator.clock()
+    failed = [plan for plan, again_at_ms in orchestrator.unplannable.items() if again_at_ms > now_ms]
+    waiting = _waiting(PlanRow.id, now_ms).correlate(PlanRow).scalar_subquery()
     statement = (
-        select(PlanRow.id)
-        .where(PlanRow.state == "active", PlanRow.next_due_at_ms < horizon)
+        select(PlanRow.id, PlanRow.node_id)
+        .where(
+            PlanRow.state == "active",
+            PlanRow.next_due_at_ms < now_ms + HORIZON_MS,
+            PlanRow.id.not_in(failed),
+            waiting < MOST_AHEAD,
+        )
         .order_by(PlanRow.next_due_at_ms)
         .limit(PLANS_PER_TURN)
     )
     async with orchestrator.read() as transaction:
-        plans = [row.id for row in await transaction.rows(statement)]
+        plans = await transaction.rows(statement)
     worked = 0
     for plan in plans:
-        async with orchestrator.write() as transaction:
-            worked += await plan_ahead(transaction, plan)
+        try:
+            async with orchestrator.write() as transaction:
+                worked += await plan_ahead(transaction, plan.id)
+        except (OSError, OperationalError, InterfaceError):
+            raise  # the disk is full, or the database does not answer: no fault of the plan
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the fault of one plan
+            await _note_failure(orchestrator, plan, error)
+        else:
+            orchestrator.unplannable.pop(plan.id, None)
     return worked
+
+
+async def _note_failure(orchestrator: Orchestrator, plan: Any, error: Exception) -> None:  # noqa: ANN401 - a row
+    """Log that a plan could not be planned, and note it at its node once; others go on."""
+    log.error("plan %s could not be planned", plan.id, exc_info=error)
+    is_new = plan.id not in orchestrator.unplannable
+    orchestrator.unplannable[plan.id] = orchestrator.clock() + FAILED_MS
+    if is_new:
+        async with orchestrator.write() as transaction:
+            text = f"plan {plan.id} could not be planned ({type(error).__name__}); it is tried again each minute"
+            await note(transaction, plan.node_id, "agent", text)
 
 
 @dataclass
@@ -198,7 +232,7 @@ async def plan_ahead(transaction: Transaction, plan_id: str) -> bool:
     )
     if row is None:
         return False
-    waiting = await _waiting(transaction, plan_id)
+    waiting = int(await transaction.scalar(_waiting(plan_id, transaction.now_ms)) or 0)
     if waiting >= MOST_AHEAD:
         return False
     experiment = TestbedExperiment.model_validate(row.record)
@@ -245,11 +279,11 @@ def _after_a_pause(experiment: TestbedExperiment, created_at_ms: int, due: int, 
     return due if following is None else following
 
 
-async def _waiting(transaction: Transaction, plan: str) -> int:
-    statement = select(func.count()).where(
-        RunRow.plan_id == plan, RunRow.state.in_(("planned", "assigned")), RunRow.due_at_ms > transaction.now_ms
+def _waiting(plan: Any, now_ms: int) -> Any:  # noqa: ANN401 - an id or a column, a statement
+    """Return the statement for the number of runs of a plan that wait."""
+    return select(func.count()).where(
+        RunRow.plan_id == plan, RunRow.state.in_(("planned", "assigned")), RunRow.due_at_ms > now_ms
     )
-    return int(await transaction.scalar(statement) or 0)
 
 
 async def _store(transaction: Transaction, step: Step, due: int | None, count: int) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 
 from bentpipe.testbed.orchestrator.database.tables import NodeRow, RunEndRow, RunRow
 from bentpipe.testbed.orchestrator.services.calendars import release
+from bentpipe.testbed.orchestrator.services.closing import end_plans_of_revoked
 from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.schemas.agent_protocol import LOST_S
 from bentpipe.testbed.schemas.quantities import at_text
@@ -27,6 +28,7 @@ RUNS_PER_TURN = 500
 async def silence_turn(orchestrator: Orchestrator) -> int:
     """Mark silent nodes and their runs as lost, and runs as missed whose node never got them. Return how many."""
     async with orchestrator.write() as transaction:
+        await end_plans_of_revoked(transaction)
         return await mark_nodes(transaction) + await mark_runs(transaction) + await mark_missed(transaction)
 
 
