@@ -1,6 +1,7 @@
 """What a hostile node or user tries, and what meets at the same moment."""
 
 import asyncio
+import shutil
 
 import pytest
 from sqlalchemy import func, select, update
@@ -8,12 +9,24 @@ from test_testbed_runs import BOOT, Agent, deliver, submitted
 from testbed_orchestrators import NOW_MS, POLICY, join, new_database, orchestrator, plan_all, runs_of, user
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.orchestrator.database.tables import AuditRow, BookingRow, ExperimentRow, NodeRow, RunRow
+from bentpipe.testbed.orchestrator import storage
+from bentpipe.testbed.orchestrator.database.tables import (
+    AuditRow,
+    BookingRow,
+    ExperimentRow,
+    NodeRow,
+    RunEndRow,
+    RunEventRow,
+    RunRow,
+)
 from bentpipe.testbed.orchestrator.services import experiments
+from bentpipe.testbed.orchestrator.services.displacing import place_again, take_out
 from bentpipe.testbed.orchestrator.services.files import request_image, review_image
 from bentpipe.testbed.orchestrator.services.listings import show_experiment
 from bentpipe.testbed.orchestrator.services.nodes import revoke_node
+from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.silence import silence_turn
+from bentpipe.testbed.orchestrator.services.uploads import Uploads
 from bentpipe.testbed.schemas.agent_protocol import RunEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.views import ImageReview
@@ -167,3 +180,81 @@ async def test_a_plan_made_while_its_node_was_revoked_ends(tmp_path, database_ur
             await transaction.execute(update(NodeRow).where(NodeRow.name == "attic").values(state="revoked"))
         await silence_turn(testbed)
         assert await bookings_of(testbed) == 0
+
+
+async def test_other_bytes_of_an_earlier_try_are_not_taken_for_the_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "PART_BYTES", 1000)
+    async with orchestrator(tmp_path, f"sqlite:///{tmp_path / 'testbed.db'}") as testbed:
+        agent = Agent(testbed, await join(testbed, "attic"))
+        await submitted(testbed, await user(testbed))
+        (assignment,) = (await agent.desired()).assignments
+        with monkeypatch.context() as patched:
+            patched.setattr(Uploads, "_believe", killed)
+            with pytest.raises(RuntimeError):
+                await deliver(testbed, agent, assignment, files={"testbed.json": b'{"try":1}', "large": bytes(2000)})
+        shutil.rmtree(tmp_path / "uploads")
+        files = {"testbed.json": b'{"try":2}', "large": b"x" * 2000}
+        location = await deliver(testbed, agent, assignment, files=files)
+        for path, content in files.items():
+            assert await testbed.storage.get(f"{location}/{path}") == content
+        stored = sorted(path.name for path in (tmp_path / "store").rglob("testbed.json*"))
+        assert len(stored) == 2  # the other one has a suffix
+
+
+async def killed(*_):
+    raise RuntimeError("killed here")
+
+
+async def test_a_run_that_was_assigned_meanwhile_is_not_missed(tmp_path, postgresql):
+    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+        await join(testbed, "attic")
+        await submitted(testbed, await user(testbed), when="{every: 1d}")
+        before = await bookings_of(testbed)
+        testbed.clock.now_ms += 600_000
+        async with testbed.write() as other:
+            await other.execute(update(RunRow).values(state="assigned"))
+            await other.execute(update(RunEndRow).values(state="assigned"))
+            await while_it_waits(silence_turn(testbed), other)
+        assert {run.state for run in await runs_of(testbed)} == {"assigned"}
+        async with testbed.read() as transaction:
+            assert {row.state for row in await transaction.rows(select(RunEndRow.state))} == {"assigned"}
+        assert await bookings_of(testbed) == before
+
+
+async def test_a_run_that_was_canceled_meanwhile_is_not_placed_again(tmp_path, postgresql):
+    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+        await join(testbed, "attic")
+        await submitted(testbed, await user(testbed), class_="exclusive", when="{every: 1d}")
+        runs = [run.id for run in await runs_of(testbed)]
+        async with testbed.write() as other:
+            await other.execute(update(RunRow).values(state="canceled"))
+            await while_it_waits(displace(testbed, runs), other)
+        assert {run.state for run in await runs_of(testbed)} == {"canceled"}
+
+
+async def displace(testbed, runs):
+    async with testbed.write() as transaction:
+        await place_again(transaction, await take_out(transaction, runs), "another")
+
+
+async def while_it_waits(action, transaction):
+    """Begin an action that needs what a transaction changed; commit that; wait for the action."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(action)
+        await asyncio.sleep(0.5)
+        await transaction.connection.commit()
+
+
+async def test_two_notes_of_a_node_at_the_same_moment_are_both_kept(tmp_path, postgresql):
+    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+        node = (await join(testbed, "attic")).node
+        async with testbed.write() as first:
+            await note(first, node, "agent", "one")
+            await while_it_waits(write_note(testbed, node), first)
+        async with testbed.read() as transaction:
+            assert len(await transaction.rows(select(RunEventRow.seq))) == 2
+
+
+async def write_note(testbed, node):
+    async with testbed.write() as transaction:
+        await note(transaction, node, "agent", "two")

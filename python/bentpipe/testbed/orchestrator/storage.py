@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
+from bentpipe.testbed.orchestrator.services.refusals import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,27 +56,40 @@ class Storage:
         return cls(LocalStore(prefix=folder.resolve()), str(folder.resolve()))
 
     async def put(self, path: str, content: bytes | Path) -> None:
-        """Write an object; one that exists already is left as it is (it was written by an earlier try)."""
+        """Write an object. The same content again changes nothing: it was written by an earlier try.
+
+        An object with other content is of a try that ended before its commit: it is kept with a suffix.
+        """
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        try:
-            if isinstance(content, Path) and content.stat().st_size > PART_BYTES:
-                await self._put_large(path, content)
-            else:
-                data = content.read_bytes() if isinstance(content, Path) else content
-                await obstore.put_async(self._store, path, data, mode="create")
-        except AlreadyExistsError:
-            log.info("%s is in the store already", path)
-
-    async def _put_large(self, path: str, content: Path) -> None:
-        """Write a large object in parts: a multipart upload has no mode ``create``, so look first."""
-        import obstore
-
-        if await self.size(path) == content.stat().st_size:
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        present = await self.size(path)
+        if present is not None:
+            digest, present_digest = await asyncio.to_thread(_sha256, content), await self._sha256(path)
+            if (present, present_digest) == (size, digest):
+                log.info("%s is in the store already", path)
+                return
+            aside = f"{path}.other-{present_digest[:12]}"
+            log.warning("%s is in the store with other content, which is now %s", path, aside)
+            await obstore.rename_async(self._store, path, aside)
+        if isinstance(content, Path) and size > PART_BYTES:  # in parts, which has no mode `create`
+            with content.open("rb") as file:
+                await obstore.put_async(self._store, path, file, chunk_size=PART_BYTES)
             return
-        with content.open("rb") as file:
-            await obstore.put_async(self._store, path, file, chunk_size=PART_BYTES)
+        data = content.read_bytes() if isinstance(content, Path) else content
+        try:
+            await obstore.put_async(self._store, path, data, mode="create")
+        except AlreadyExistsError:  # another process, at the same moment
+            if await self._sha256(path) != hashlib.sha256(data).hexdigest():
+                raise ConflictError(f"{path} was written by another process meanwhile; try again") from None
+
+    async def _sha256(self, path: str) -> str:
+        """Return the hash of an object. Raises FileNotFoundError."""
+        digest = hashlib.sha256()
+        async for part in self.stream(path):
+            digest.update(part)
+        return digest.hexdigest()
 
     async def size(self, path: str) -> int | None:
         """Return the size of an object; None: there is none."""
@@ -100,3 +116,10 @@ class Storage:
         result = await obstore.get_async(self._store, path)
         async for part in result.stream(min_chunk_size=256 * 1024):
             yield bytes(part)
+
+
+def _sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

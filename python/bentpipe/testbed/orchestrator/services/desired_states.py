@@ -256,12 +256,12 @@ async def _assign(orchestrator: Orchestrator, node: str, desired: Desired) -> No
         for begin in range(0, len(runs), 500):
             some = runs[begin : begin + 500]
             await transaction.execute(
-                update(RunEndRow)
-                .where(RunEndRow.run_id.in_(some), RunEndRow.node_id == node, RunEndRow.state == "planned")
-                .values(state="assigned")
-            )
-            await transaction.execute(
                 update(RunRow)
                 .where(RunRow.id.in_(some), RunRow.node_id == node, RunRow.state == "planned")
                 .values(state="assigned", changed_at_ms=transaction.now_ms)
+            )
+            await transaction.execute(
+                update(RunEndRow)
+                .where(RunEndRow.run_id.in_(some), RunEndRow.node_id == node, RunEndRow.state == "planned")
+                .values(state="assigned")
             )

@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, PlanRow, RunEndRow, RunRow
 from bentpipe.testbed.orchestrator.services.calendars import (
+    MOVABLE,
     book,
     insert_bookings,
     load_calendars,
@@ -26,17 +27,19 @@ if TYPE_CHECKING:
 
 
 async def take_out(transaction: Transaction, runs: Collection[str]) -> Sequence[Any]:
-    """End the bookings of displaced runs; return their rows."""
+    """End the bookings of displaced runs; return their rows, which nobody changes until the transaction ends."""
     if not runs:
         return []
-    await release(transaction, sorted(runs))
     statement = (
         select(*RunRow.__table__.c, ExperimentRow.record, ExperimentRow.priority, ExperimentRow.name)
         .join(ExperimentRow, ExperimentRow.id == RunRow.experiment_id)
-        .where(RunRow.id.in_(runs))
+        .where(RunRow.id.in_(runs), RunRow.state.in_(MOVABLE))  # else it was canceled or began meanwhile
         .order_by(ExperimentRow.priority.desc(), RunRow.due_at_ms)
+        .with_for_update(of=RunRow)
     )
-    return await transaction.rows(statement)
+    rows = await transaction.rows(statement)
+    await release(transaction, sorted(row.id for row in rows))
+    return rows
 
 
 async def place_again(transaction: Transaction, rows: Sequence[Any], by: str) -> None:

@@ -12,6 +12,7 @@ from bentpipe.testbed.orchestrator.services.closing import end_plans_of_revoked
 from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.schemas.agent_protocol import LOST_S
 from bentpipe.testbed.schemas.quantities import at_text
+from bentpipe.testbed.schemas.states import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,21 +68,24 @@ async def mark_runs(transaction: Transaction) -> int:
 
 async def mark_missed(transaction: Transaction) -> int:
     """Mark runs as missed whose node did not fetch its calendar in time."""
-    rows = await transaction.rows(
+    due = (
         select(RunRow.id)
         .where(RunRow.state == "planned", RunRow.latest_start_at_ms < transaction.now_ms)
         .limit(RUNS_PER_TURN)
     )
+    reason = "the node did not fetch its calendar in time"
+    rows = await transaction.rows(
+        update(RunRow)
+        .where(RunRow.id.in_(due), RunRow.state == "planned")  # once more: it may be assigned meanwhile
+        .values(state="missed", reason=reason, changed_at_ms=transaction.now_ms)
+        .returning(RunRow.id)
+    )
     runs = [row.id for row in rows]
     if runs:
-        reason = "the node did not fetch its calendar in time"
         await transaction.execute(
-            update(RunRow)
-            .where(RunRow.id.in_(runs), RunRow.state == "planned")
-            .values(state="missed", reason=reason, changed_at_ms=transaction.now_ms)
-        )
-        await transaction.execute(
-            update(RunEndRow).where(RunEndRow.run_id.in_(runs)).values(state="missed", reason=reason)
+            update(RunEndRow)
+            .where(RunEndRow.run_id.in_(runs), RunEndRow.state.not_in(FINAL))
+            .values(state="missed", reason=reason)
         )
         await release(transaction, runs)
     return len(runs)
