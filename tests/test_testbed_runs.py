@@ -334,6 +334,24 @@ async def test_runs_of_a_silent_node_are_lost_and_may_come_back(tmp_path, databa
         assert second.start_at_ms == NOW_MS + 600_000
 
 
+async def test_a_lost_run_may_still_deliver_after_the_end_of_its_experiment(tmp_path, database_url):
+    clock = Clock()
+    async with orchestrator(tmp_path, database_url, clock) as testbed:
+        agent = Agent(testbed, await join(testbed, "attic"))
+        await submitted(testbed, await user(testbed), when="{every: 10m}", limits="{runs: 1}")
+        beats = Heartbeats(testbed, Boots(testbed))
+        await beats.beat(agent.node, Heartbeat(boot_id=BOOT, sent_at_ms=1.0, status=NodeStatus()), clock())
+        await beats.flush()
+        (run,) = (await agent.desired()).assignments
+        clock.now_ms += 3_600_000  # cut off for an hour
+        await silence_turn(testbed)
+        assert await experiments.end_those_done(testbed) == 1
+        assert [(run.state, run.reason) for run in await runs_of(testbed)] == [("lost", "the node is silent")]
+        await agent.state(run, "running", reason="")
+        await deliver(testbed, agent, run)
+        assert [run.state for run in await runs_of(testbed)] == ["done"]
+
+
 async def test_a_higher_priority_displaces_what_has_not_begun(tmp_path, database_url):
     clock = Clock()
     async with orchestrator(tmp_path, database_url, clock) as testbed:

@@ -22,6 +22,7 @@ AT_ONCE = 500
 async def end_plans(transaction: Transaction, plans: Sequence[Any], reason: str) -> int:
     """End plans (rows with `id`, `node_id`, `server_id`), and cancel their open runs; return how many runs.
 
+    A run that was lost stays so if its time is over: its node, cut off, may have made it, and then its result comes.
     The plans come first: a planner that works on one is waited for, and its runs are then seen.
     """
     names = sorted(plan.id for plan in plans)
@@ -39,7 +40,11 @@ async def end_plans(transaction: Transaction, plans: Sequence[Any], reason: str)
 
 
 async def _cancel_runs(transaction: Transaction, plans: Sequence[str], reason: str) -> int:
-    is_open = select(RunRow.id).where(RunRow.plan_id.in_(plans), RunRow.state.not_in(FINAL))
+    is_open = select(RunRow.id).where(
+        RunRow.plan_id.in_(plans),
+        RunRow.state.not_in(FINAL),
+        (RunRow.state != "lost") | (RunRow.end_at_ms > transaction.now_ms),
+    )
     runs = [run.id for run in await transaction.rows(is_open)]
     canceled = 0
     for first in range(0, len(runs), AT_ONCE):
