@@ -110,6 +110,7 @@ def questions(testbed: Any, caller: Any, runs: int) -> dict[str, Callable[[rando
 
     from bentpipe.testbed.orchestrator.database.tables import ALL_LANES, BookingRow
     from bentpipe.testbed.orchestrator.services import dry_runs
+    from bentpipe.testbed.orchestrator.services.availability import free_times, to_json
     from bentpipe.testbed.schemas.quantities import at_text
 
     span_ms = max(1, runs // NODES) * STEP_MS
@@ -120,11 +121,11 @@ def questions(testbed: Any, caller: Any, runs: int) -> dict[str, Callable[[rando
 
     async def one(source: random.Random) -> object:
         begin = moment(source)
-        return await dry_runs.availability(testbed, [f"n{source.randrange(NODES)}"], begin, begin + 2 * day_ms, 0)
+        return to_json(await free_times(testbed, [f"n{source.randrange(NODES)}"], begin, begin + 2 * day_ms, 0))
 
     async def twenty(source: random.Random) -> object:
         begin, names = moment(source), [f"n{number}" for number in source.sample(range(NODES), 20)]
-        return await dry_runs.availability(testbed, names, begin, begin + day_ms, 0)
+        return to_json(await free_times(testbed, names, begin, begin + day_ms, 0))
 
     async def conflict(source: random.Random) -> object:
         at = at_text(max(moment(source), testbed.clock() + day_ms) // 1000 * 1000)

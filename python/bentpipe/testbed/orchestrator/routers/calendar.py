@@ -13,7 +13,8 @@ from bentpipe.testbed.orchestrator.routers.answers import json_answer
 from bentpipe.testbed.orchestrator.routers.parameters import After, AtMs, Limit
 from bentpipe.testbed.orchestrator.routers.streams import EventStream
 from bentpipe.testbed.orchestrator.security.roles import Caller
-from bentpipe.testbed.orchestrator.services import dry_runs, listings
+from bentpipe.testbed.orchestrator.services import listings
+from bentpipe.testbed.orchestrator.services.availability import free_times, to_json
 from bentpipe.testbed.schemas.experiment_views import FiringPage, TriggerPage
 from bentpipe.testbed.schemas.views import AuditPage, AvailabilityPage
 
@@ -31,7 +32,8 @@ async def availability(
     least_ms: Annotated[int, Query(ge=0, le=31 * 86_400_000)] = 0,
 ) -> Response:
     """Say when nodes have free lanes."""
-    return json_answer(await dry_runs.availability(orchestrator_of(request), node, from_at_ms, to_at_ms, least_ms))
+    free = await free_times(orchestrator_of(request), node, from_at_ms, to_at_ms, least_ms)
+    return Response(to_json(free), media_type="application/json")
 
 
 @router.get("/v1/triggers", response_model=TriggerPage)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, insert, select, update
+from sqlalchemy import ColumnElement, String, and_, cast, func, insert, select, update
 
 from bentpipe.testbed.orchestrator.database.overlaps import LONGEST_BOOKING_MS
 from bentpipe.testbed.orchestrator.database.tables import BookingRow, ExperimentRow, NodeRow, RunRow, UserRow
@@ -56,13 +58,16 @@ async def load_calendars(
         )
         .join(RunRow, RunRow.id == BookingRow.run_id)
         .where(overlapping(names, from_at_ms, to_at_ms), BookingRow.first_lane < BookingRow.end_lane)
-        .order_by(BookingRow.from_at_ms)
+        .order_by(BookingRow.node_id, BookingRow.from_at_ms)
     )
+    bookings: dict[str, list[Booking]] = {node: [] for node in calendars}
     for row in await transaction.rows(statement):
         may_move = row.state in MOVABLE and row.start_at_ms > transaction.now_ms + MARGIN_MS
-        calendars[row.node_id].add(
+        bookings[row.node_id].append(
             Booking(row.from_at_ms, row.to_at_ms, row.first_lane, row.end_lane, row.run_id, row.priority, may_move)
         )
+    for node, calendar in calendars.items():
+        calendar.fill(bookings[node])
     return calendars
 
 
@@ -72,21 +77,32 @@ async def load_lanes(
     """Return the calendars of nodes in a time, whose bookings name no run: enough to find what is free."""
     names = sorted({node for node in nodes if node is not None})
     calendars = await _empty_calendars(transaction, names)
-    columns = (
-        BookingRow.node_id,
-        BookingRow.from_at_ms,
-        BookingRow.to_at_ms,
-        BookingRow.first_lane,
-        BookingRow.end_lane,
-    )
-    statement = (
-        select(*columns)
-        .where(overlapping(names, from_at_ms, to_at_ms), BookingRow.first_lane < BookingRow.end_lane)
-        .order_by(BookingRow.from_at_ms)
-    )
-    for row in await transaction.rows(statement):
-        calendars[row.node_id].add(Booking(row.from_at_ms, row.to_at_ms, row.first_lane, row.end_lane, ""))
+    times = await load_times(transaction, names, from_at_ms, to_at_ms)
+    for node, calendar in calendars.items():
+        calendar.fill([Booking(*booked, "") for booked in times.get(node, ())])
     return calendars
+
+
+async def load_times(
+    transaction: Transaction, nodes: Sequence[str], from_at_ms: int, to_at_ms: int
+) -> dict[str, list[tuple[int, int, int, int]]]:
+    """Return begin, end, first lane and lane after the last of nodes' bookings in a time, sorted, by node.
+
+    The database joins them to one text for each node: a row for each booking would cost four times as much.
+    """
+    columns = BookingRow.from_at_ms, BookingRow.to_at_ms, BookingRow.first_lane, BookingRow.end_lane
+    texts: list[ColumnElement[str]] = [cast(column, String) for column in columns]
+    text = reduce(lambda before, number: before + "," + number, texts)
+    statement = (
+        select(BookingRow.node_id, func.aggregate_strings(text, ",").label("numbers"))
+        .where(overlapping(nodes, from_at_ms, to_at_ms), BookingRow.first_lane < BookingRow.end_lane)
+        .group_by(BookingRow.node_id)
+    )
+    times = {}
+    for row in await transaction.rows(statement):
+        numbers = iter(json.loads(f"[{row.numbers}]"))
+        times[row.node_id] = sorted(zip(numbers, numbers, numbers, numbers, strict=True))
+    return times
 
 
 async def _empty_calendars(transaction: Transaction, nodes: Sequence[str]) -> dict[str, NodeCalendar]:

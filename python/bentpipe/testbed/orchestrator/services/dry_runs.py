@@ -1,28 +1,22 @@
-"""What a submission would do, without doing it; and when nodes are free."""
+"""What a submission would do, without doing it."""
 
 from __future__ import annotations
 
 import heapq
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
-from bentpipe.errors import UserError, shown
-from bentpipe.testbed.orchestrator.database.tables import NodeRow
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, load_lanes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
 from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
-from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
 from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, NodeCalendar, book, first_free
 from bentpipe.testbed.orchestrator.services.works import expected_bytes, make_work
 from bentpipe.testbed.schemas.experiment_views import DryRun, PlannedStart
-from bentpipe.testbed.schemas.views import AvailabilityPage, Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
     from bentpipe.testbed.orchestrator.security.roles import Caller
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
 FIRST_STARTS = 10
 WEEK_MS = 7 * 86_400_000
 """How far ahead a free slot is looked for [ms]."""
-LONGEST_QUERY_MS = 31 * 86_400_000
-"""Longest time of a question for availability [ms]."""
 
 
 async def dry_run(orchestrator: Orchestrator, caller: Caller, text: str) -> DryRun:
@@ -140,53 +132,3 @@ async def _start(
         next_free_at_ms=free,
         reason="" if place is not None else f"no slot is free within the slip of {experiment.limits.slip:g} s",
     )
-
-
-async def availability(
-    orchestrator: Orchestrator, nodes: Sequence[str], from_at_ms: int, to_at_ms: int, least_ms: int
-) -> AvailabilityPage:
-    """Return when nodes have free lanes.
-
-    Args:
-        orchestrator: The orchestrator.
-        nodes: Names of nodes.
-        from_at_ms: From.
-        to_at_ms: To.
-        least_ms: Shortest interval that is of interest [ms].
-
-    Raises:
-        UserError: A time that is too long, or ends before it begins.
-        NotFoundError: No such node.
-    """
-    if not from_at_ms < to_at_ms <= from_at_ms + LONGEST_QUERY_MS:
-        raise UserError(
-            f"{to_at_ms - from_at_ms} ms", where="to_at_ms", expected="later than from_at_ms, by 31 days at most"
-        )
-    async with orchestrator.read() as transaction:
-        rows = await transaction.rows(select(NodeRow.id, NodeRow.name).where(NodeRow.name.in_(nodes)))
-        names = {row.id: row.name for row in rows}
-        if missing := sorted(set(nodes) - set(names.values())):
-            raise NotFoundError(f"no node {shown(missing[0])}; try `bentpipe node ls`")
-        calendars = await load_lanes(transaction, names, from_at_ms, to_at_ms)
-    items = [
-        Interval(node=names[node], from_at_ms=begin, to_at_ms=end, lanes=lanes)
-        for node, calendar in sorted(calendars.items(), key=lambda each: names[each[0]])
-        for begin, end, lanes in free_intervals(calendar, from_at_ms, to_at_ms)
-        if end - begin >= least_ms and lanes > 0
-    ]
-    return AvailabilityPage(items=tuple(items))
-
-
-def free_intervals(calendar: NodeCalendar, from_at_ms: int, to_at_ms: int) -> Iterator[tuple[int, int, int]]:
-    """Yield intervals of a calendar with their number of free lanes: a sweep over begins and ends."""
-    changes: list[tuple[int, int]] = []
-    for booking in calendar.between(from_at_ms, to_at_ms):
-        lanes = calendar.max_parallel if booking.is_exclusive else booking.end_lane - booking.first_lane
-        changes.append((max(booking.from_at_ms, from_at_ms), -lanes))
-        changes.append((min(booking.to_at_ms, to_at_ms), lanes))
-    free, begin = calendar.max_parallel, from_at_ms
-    for at_ms, step in [*sorted(changes), (to_at_ms, 0)]:
-        if at_ms > begin:
-            yield begin, at_ms, max(0, free)
-            begin = at_ms
-        free += step

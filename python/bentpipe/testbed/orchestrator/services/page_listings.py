@@ -15,7 +15,8 @@ from bentpipe.testbed.orchestrator.database.tables import (
     RunRow,
     UserRow,
 )
-from bentpipe.testbed.orchestrator.services import dry_runs, listings
+from bentpipe.testbed.orchestrator.services import listings
+from bentpipe.testbed.orchestrator.services.availability import free_times
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, overlapping
 from bentpipe.testbed.orchestrator.services.refusals import NotFoundError
 from bentpipe.testbed.schemas.page_views import BookingView, RunPlacing, TriggerDetail
@@ -102,7 +103,7 @@ async def placing(orchestrator: Orchestrator, run: str) -> RunPlacing:
         conflicts = await conflicts_of(transaction, others)
         now_ms = transaction.now_ms
     length_ms = max(1, row.end_at_ms - row.start_at_ms)
-    free = (await dry_runs.availability(orchestrator, [row.name], now_ms, now_ms + WEEK_MS, length_ms)).items
+    free = (await free_times(orchestrator, [row.name], now_ms, now_ms + WEEK_MS, length_ms))[row.name]
     return RunPlacing(
         booking_class=row.record["class"],
         priority=row.priority,
@@ -110,7 +111,7 @@ async def placing(orchestrator: Orchestrator, run: str) -> RunPlacing:
         end_at_ms=row.end_at_ms,
         changed_at_ms=row.changed_at_ms,
         conflicts=conflicts,
-        next_free_at_ms=min((each.from_at_ms for each in free), default=None),
+        next_free_at_ms=free[0][0] if free else None,
     )
 
 
