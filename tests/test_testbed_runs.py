@@ -343,7 +343,7 @@ async def test_a_lost_run_may_still_deliver_after_the_end_of_its_experiment(tmp_
         await beats.beat(agent.node, Heartbeat(boot_id=BOOT, sent_at_ms=1.0, status=NodeStatus()), clock())
         await beats.flush()
         (run,) = (await agent.desired()).assignments
-        clock.now_ms += 3_600_000  # cut off for an hour
+        clock.now_ms += 3_600_000  # out of reach for an hour
         await silence_turn(testbed)
         assert await experiments.end_those_done(testbed) == 1
         assert [(run.state, run.reason) for run in await runs_of(testbed)] == [("lost", "the node is silent")]

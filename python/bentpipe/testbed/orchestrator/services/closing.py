@@ -22,7 +22,7 @@ AT_ONCE = 500
 async def end_plans(transaction: Transaction, plans: Sequence[Any], reason: str) -> int:
     """End plans (rows with `id`, `node_id`, `server_id`), and cancel their open runs; return how many runs.
 
-    A run that was lost stays so if its time is over: its node, cut off, may have made it, and then its result comes.
+    A run that was lost stays so if its time is over: its node may have made it, and then its result comes.
     The plans come first: a planner that works on one is waited for, and its runs are then seen.
     """
     names = sorted(plan.id for plan in plans)
