@@ -402,5 +402,5 @@ async def test_links_of_a_hostile_program_lead_nowhere(orchestrator: Orchestrato
     assert commit.state == "failed"
     assert "secret" not in commit.reason + orchestrator.reason(run)
     assert {file.path for file in commit.files} == {"left-out.txt", "testbed.json"}
-    assert not any(b"secret" in content for content in orchestrator.files.values())
+    assert not any(b"the host's secret" in content for content in orchestrator.files.values())
     assert victim.read_text() == "as it was"

@@ -105,7 +105,6 @@ IMAGE = {"image": f"busybox@sha256:{'1' * 64}", "duration": 10.0}
         ({"images": "none"}, {"program": IMAGE}, {}, "no containers"),
         ({"images": "reviewed"}, {"program": IMAGE}, {}, "reviewed containers only"),
         ({"images": "reviewed"}, {"program": IMAGE}, {"reviewed": (IMAGE["image"],)}, None),
-        ({"images": "signed", "signers": ["AAAA"]}, {"program": IMAGE}, {}, "signed containers only"),
         ({"kernel": []}, {"kernel": {"congestion_control": "bbr"}}, {}, "cc.set"),
         ({"captures": False}, {"capture": {}}, {}, "captures"),
         ({"bytes": ["1MB/day"]}, {}, {"used_bytes": lambda period_s, plan: 999_999}, "1MB/day has 0.0 MB left"),

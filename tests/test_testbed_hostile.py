@@ -6,7 +6,7 @@ import shutil
 import pytest
 from sqlalchemy import func, select, update
 from test_testbed_runs import BOOT, Agent, deliver, submitted
-from testbed_orchestrators import NOW_MS, POLICY, join, new_database, orchestrator, plan_all, runs_of, user
+from testbed_orchestrators import NOW_MS, join, new_database, orchestrator, plan_all, runs_of, user
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator import storage
@@ -109,19 +109,18 @@ async def test_an_id_is_no_name_of_another_experiment(tmp_path, database_url):
         assert await experiments.cancel(testbed, ada, key) == key
 
 
-async def test_images_that_nobody_reviewed_are_not_called_reviewed(tmp_path, database_url):
+async def test_images_that_are_not_approved_are_not_called_reviewed(tmp_path, database_url):
     reference = f"registry.example.org/x@sha256:{'a' * 64}"
     async with orchestrator(tmp_path, database_url) as testbed:
-        policy = POLICY.replace(images="signed", signers=("AAAA",))
-        agent = Agent(testbed, await join(testbed, "attic", runners=("docker",), policy=policy))
-        caller = await user(testbed)
+        agent = Agent(testbed, await join(testbed, "attic", runners=("docker",)))
+        caller, reviewer = await user(testbed), await user(testbed, "rob", "reviewer")
+        await request_image(testbed, caller, reference)
+        await review_image(testbed, reviewer, ImageReview(reference=reference, state="approved"))
         run = f"{{image: '{reference}', duration: 10s}}"
         await submitted(testbed, caller, run=run, limits="{bytes_per_run: 1MB}")
-        await request_image(testbed, caller, reference)
-        assert (await agent.desired()).images == ()
-        reviewer = await user(testbed, "rob", "reviewer")
-        await review_image(testbed, reviewer, ImageReview(reference=reference, state="approved"))
         assert (await agent.desired()).images == (reference,)
+        await review_image(testbed, reviewer, ImageReview(reference=reference, state="refused", reason="a worm"))
+        assert (await agent.desired()).images == ()
 
 
 async def test_a_run_that_ended_meanwhile_is_not_canceled(tmp_path, postgresql):

@@ -99,6 +99,14 @@ def test_an_image_is_named_by_its_digest() -> None:
     )
 
 
+def test_signed_images_are_one_line_in_a_file_and_nothing_in_an_old_report() -> None:
+    for line in ("images: signed", "signers: [AAAA]"):
+        with pytest.raises(UserError, match=r"p\.yml: signed images are no choice any more; expected"):
+            HostPolicy.from_yaml(f"schema: bentpipe.policy/1\n{line}", "p.yml")
+    old = {"schema": "bentpipe.policy/1", "images": "signed", "signers": ["AAAA"]}
+    assert HostPolicy.check(old, "report").images == "none"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.schemas.quantities import budget_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from bentpipe.testbed.schemas.desired import End, Work
     from bentpipe.testbed.schemas.policy import HostPolicy
@@ -33,7 +31,6 @@ class Host:
         used_bytes: Bytes that experiments used in the last so many seconds, of a plan (None: of all).
         runners: Names of the runners that work here.
         reviewed: Images that the orchestrator says were reviewed.
-        signatures: Signature of an image's digest (base64), by image.
     """
 
     minute_of_day: int
@@ -42,7 +39,6 @@ class Host:
     used_bytes: Callable[[float, str | None], int]
     runners: Collection[str]
     reviewed: Collection[str] = ()
-    signatures: Mapping[str, str] | None = None
 
 
 def refusal(work: Work, policy: HostPolicy, host: Host, *, end: End = "client", has_peer: bool = False) -> str | None:
@@ -108,8 +104,6 @@ def _program(work: Work, policy: HostPolicy, host: Host) -> str | None:
             return "the host's policy allows no containers"
         if policy.images == "reviewed" and program.image not in host.reviewed:
             return "the host's policy allows reviewed containers only, and this one is not"
-        if policy.images == "signed" and not is_signed(program.image, policy.signers, host.signatures or {}):
-            return "the host's policy allows signed containers only, and this one has no signature of its signers"
     if runner_for(work, policy, host) is None:
         return f"no runner: the host's policy allows {', '.join(policy.runners)}, here work {', '.join(host.runners)}"
     return None
@@ -128,21 +122,3 @@ def _settings(work: Work, policy: HostPolicy) -> str | None:
     if work.capture is not None and not policy.captures:
         return "the host's policy allows no captures"
     return None
-
-
-def is_signed(image: str, signers: Collection[str], signatures: Mapping[str, str]) -> bool:
-    """Return whether one of the signers (Ed25519) signed the image's digest."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    signature = signatures.get(image)
-    if signature is None:
-        return False
-    for signer in signers:
-        try:
-            key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signer, validate=True))
-            key.verify(base64.b64decode(signature, validate=True), image.partition("@")[2].encode())
-        except (InvalidSignature, ValueError, binascii.Error):
-            continue
-        return True
-    return False

@@ -38,12 +38,7 @@ def _sentences(policy: HostPolicy) -> Iterator[str]:
     yield f"Runners: {', '.join(policy.runners) or 'none'}."
     if policy.builtins is not None:
         yield f"Built-in experiments: {', '.join(policy.builtins) or 'none'}."
-    images = {
-        "none": "No containers.",
-        "signed": "Containers with a signature that the host trusts.",
-        "reviewed": "Containers that the testbed reviewed.",
-    }
-    yield images[policy.images]
+    yield "No containers." if policy.images == "none" else "Containers that the testbed reviewed."
     yield "Packets of experiments may be captured." if policy.captures else "No packet captures."
     reach = ", ".join(policy.reach_private)
     yield f"Experiments reach {reach}." if reach else "Experiments reach neither the terminal nor the home network."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_network
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -68,10 +68,8 @@ class HostPolicy(Record):
     """Runners that may be used, in this order."""
     builtins: Items[str] | None = None
     """Built-in experiments that may run; default: all."""
-    images: Literal["none", "signed", "reviewed"] = "reviewed"
-    """Containers that may run: none; those with a signature of `signers`; those that the testbed reviewed."""
-    signers: Items[str] = ()
-    """Public keys (Ed25519, base64) for ``signed``."""
+    images: Literal["none", "reviewed"] = "reviewed"
+    """Containers that may run: none, or those that the testbed reviewed."""
     kernel: Items[str] = ("cc.set", "qdisc.set", "sysctl.set", "offload.set", "counters", "reset")
     """Verbs of the kernel service that experiments may use."""
     captures: bool = True
@@ -89,6 +87,15 @@ class HostPolicy(Record):
     disk_bytes: int = Field(default=5_000_000_000, ge=100_000_000)
     """Disk for calendar, results that wait, and telemetry [bytes]."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, values: Any) -> Any:  # noqa: ANN401 - whatever came
+        """Take what nodes reported before ``signed`` was removed: it never ran a container."""
+        if not isinstance(values, dict) or "signers" not in values:
+            return values
+        kept = {key: value for key, value in values.items() if key != "signers"}
+        return kept | {"images": "none"} if kept.get("images") == "signed" else kept
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         for hours in self.hours:
@@ -99,8 +106,6 @@ class HostPolicy(Record):
                 ip_network(network)
             except ValueError as error:
                 raise UserError(f"{shown(network)}: {error}", where="reach_private", expected="a network") from None
-        if self.images == "signed" and not self.signers:
-            raise UserError("images signed without signers", expected="public keys in signers")
         return self
 
     @classmethod
@@ -108,7 +113,10 @@ class HostPolicy(Record):
         """Make it of a file's text; `where` names the file. Raises `UserError`."""
         from bentpipe.testbed.schemas.yaml_text import parse_yaml
 
-        return cls.check(parse_yaml(text, where), where)
+        values = parse_yaml(text, where)
+        if isinstance(values, dict) and (values.get("images") == "signed" or "signers" in values):
+            raise UserError("signed images are no choice any more", where=where, expected="images: none or reviewed")
+        return cls.check(values, where)
 
     def allows_at(self, minute_of_day: int) -> bool:
         """Return whether experiments may run at a local minute of the day (0 to 1439)."""
