@@ -115,6 +115,16 @@ def test_the_policy_of_the_host_decides(the_policy: Any, the_work: Any, host: An
     assert (actual is None) if reason is None else (actual is not None and reason in actual)
 
 
+def test_background_runs_are_limited_in_number() -> None:
+    names = "abcdef"
+    wanted = desired([assignment(name, 0) for name in names], {"0" * 64: work(booking_class="background")})
+    decisions = decide(wanted, set(), START_MS, began_at_ms=START_MS - HOUR_MS, max_background=4)
+    assert [each.action for each in decisions] == ["prepare"] * 4
+    busy = [Occupant(name, "background", 9.0) for name in names[:4]]
+    assert not decide(wanted, set(), START_MS, began_at_ms=START_MS - HOUR_MS, busy=busy, max_background=4)
+    assert decide(wanted, set(), START_MS, began_at_ms=START_MS - HOUR_MS, busy=busy[:3], max_background=4)
+
+
 def test_a_clock_that_is_off_is_in_no_run_with_two_ends() -> None:
     for error_ms in (None, 1500.0):
         host = _host(clock_error_ms=error_ms)

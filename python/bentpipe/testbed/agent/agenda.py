@@ -45,6 +45,7 @@ def decide(
     began_at_ms: float,
     busy: Collection[Occupant] = (),
     max_parallel: int = 4,
+    max_background: int = 8,
 ) -> list[Decision]:
     """Return what to do now, in the calendar's order.
 
@@ -55,6 +56,7 @@ def decide(
         began_at_ms: When the agent began; runs due before are caught up as their experiment says [ms].
         busy: Runs under way.
         max_parallel: Most runs of class ``normal`` at a time.
+        max_background: Most runs of class ``background`` at a time.
     """
     new = [each for each in wanted.assignments if (each.run, each.end) not in known]
     late = [each for each in new if now_ms > each.latest_start_at_ms]
@@ -71,22 +73,27 @@ def decide(
         work = wanted.works[each.work]
         begin_ms = max(now_ms, each.start_at_ms)
         until_ms = begin_ms + work.duration_s * 1e3
-        if blocker(work.booking_class, occupants, max_parallel) is None:
+        if blocker(work.booking_class, occupants, max_parallel, max_background) is None:
             occupants.append(Occupant(each.run, work.booking_class, until_ms))
             decisions.append(Decision(each, "prepare"))
     return decisions
 
 
-def blocker(booking_class: BookingClass, busy: Collection[Occupant], max_parallel: int) -> Occupant | None:
+def blocker(
+    booking_class: BookingClass, busy: Collection[Occupant], max_parallel: int, max_background: int = 8
+) -> Occupant | None:
     """Return the run under way that keeps one of this class from starting; None: it may start.
 
     Example:
         >>> blocker("normal", [Occupant("a", "exclusive", 9.0)], 4).run
         'a'
         >>> blocker("background", [Occupant("a", "exclusive", 9.0)], 4)
+        >>> blocker("background", [Occupant("a", "background", 9.0)], 4, 1).run
+        'a'
     """
     if booking_class == "background":
-        return None
+        background = [each for each in busy if each.booking_class == "background"]
+        return background[0] if len(background) >= max_background else None
     for each in busy:
         if each.booking_class == "exclusive" or (booking_class == "exclusive" and each.booking_class == "normal"):
             return each

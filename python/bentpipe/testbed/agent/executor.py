@@ -23,7 +23,7 @@ from bentpipe.testbed.schemas.identifiers import derived_id
 
 if TYPE_CHECKING:
     from bentpipe.testbed.agent.surroundings import Surroundings
-    from bentpipe.testbed.schemas.desired import ArmedTrigger, Assignment
+    from bentpipe.testbed.schemas.desired import ArmedTrigger, Assignment, Work
 
 IDLE_S = 1.0
 """Longest time between two looks at the calendar [s]."""
@@ -109,6 +109,11 @@ class Executor:
             Occupant(end.plan.run, end.plan.work.booking_class, now_ms + end.plan.work.duration_s * 1e3) for end in ends
         ]
 
+    def _blocker(self, work: Work) -> Occupant | None:
+        """Return the run under way that keeps this work from starting; None: it may start."""
+        policy = self._around.policy()
+        return blocker(work.booking_class, self._busy(), policy.max_parallel, policy.max_background)
+
     def _step(self) -> float:
         wanted = self.wanted
         now_ms = self._around.clock.now_ms()
@@ -124,6 +129,7 @@ class Executor:
             began_at_ms=self._began_at_ms,
             busy=self._busy(),
             max_parallel=policy.max_parallel,
+            max_background=policy.max_background,
         )
         for decision in decisions:
             if decision.action == "miss":
@@ -238,7 +244,7 @@ class Executor:
             return "the node is stopping"
         work = wanted.works[trigger.work]
         policy = around.policy()
-        busy = blocker(work.booking_class, self._busy(), policy.max_parallel)
+        busy = self._blocker(work)
         budget = trigger.bytes_budget
         held = around.household.why_not()
         checks = (
@@ -283,7 +289,7 @@ class Executor:
         self.retries.tidy(known | {each.run for each in wanted.assignments}, list(self._clients))
         for retry in self.retries.waiting:
             plan = retry.plan
-            busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
+            busy = self._blocker(plan.work)
             is_free = busy is None and retry.preempted not in self._clients and around.household.why_not() is None
             if not around.is_alone() or not is_free or hold(wanted, plan.work, now_ms, self._known) is not None:
                 continue
@@ -328,7 +334,7 @@ class Executor:
         if stored is not None and stored.has_ended:
             raise RefusedError("the run has ended here")
         plan = self._server_plan(wanted, hello)
-        busy = blocker(plan.work.booking_class, self._busy(), around.policy().max_parallel)
+        busy = self._blocker(plan.work)
         if busy is not None:
             raise RefusedError("the server node is busy", round(busy.until_ms))
         self._known.add((plan.run, plan.end))

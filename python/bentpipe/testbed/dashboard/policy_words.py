@@ -34,7 +34,7 @@ def _sentences(policy: HostPolicy) -> Iterator[str]:
         yield "No byte budget."
     if policy.rate is not None:
         yield f"At most {rate(policy.rate)} in each direction."
-    yield f"At most {policy.max_parallel} of class normal at a time."
+    yield f"At most {policy.max_parallel} of class normal and {policy.max_background} of class background at a time."
     yield f"Runners: {', '.join(policy.runners) or 'none'}."
     if policy.builtins is not None:
         yield f"Built-in experiments: {', '.join(policy.builtins) or 'none'}."

@@ -64,6 +64,8 @@ class HostPolicy(Record):
     """Highest rate of an experiment in each direction."""
     max_parallel: int = Field(default=4, ge=1, le=32)
     """Experiments of class ``normal`` at a time."""
+    max_background: int = Field(default=8, ge=0, le=100)
+    """Experiments of class ``background`` at a time."""
     runners: Items[RunnerName] = ("docker", "bubblewrap")
     """Runners that may be used, in this order."""
     builtins: Items[str] | None = None
