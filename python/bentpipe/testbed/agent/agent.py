@@ -80,6 +80,7 @@ class Agent:
         self.store.take_over_events(self.boot_id)
         self.clock.go_on_with(self.store.clock())
         self.policy_file = PolicyFile(settings)
+        self._most_events = MOST_EVENTS
         self._troubles: dict[str, tuple[float, str]] = {}
         self._events_changed = asyncio.Event()
         self._version_seen = asyncio.Event()
@@ -315,7 +316,7 @@ class Agent:
 
     async def _send_events(self) -> None:
         self._events_changed.clear()
-        batch = self.store.events(MOST_EVENTS)
+        batch = self.store.events(self._most_events)
         if batch is None:
             await self._events_changed.wait()
             return
@@ -325,7 +326,10 @@ class Agent:
         except RefusedRequestError as error:
             if error.status not in (400, 422):
                 raise
-            LOG.exception("the orchestrator refused %d events", len(events))
+            if len(events) > 1:  # one of them is bad: it is found by halves
+                self._most_events = len(events) // 2
+                return
+            LOG.exception("the orchestrator refused an event")
             self.store.drop_events(boot_id, events[-1].seq + 1)
             return
         if answer.next_seq < events[0].seq:  # the orchestrator forgot what arrived: its database was restored
@@ -333,6 +337,7 @@ class Agent:
             self.store.take_over_events(self.boot_id)
             self.note("agent", f"the orchestrator has forgotten events {answer.next_seq} to {events[0].seq - 1}")
             return
+        self._most_events = min(2 * self._most_events, MOST_EVENTS)
         self.store.drop_events(boot_id, answer.next_seq)
         self.executor.cancel_stale(answer.stale)
         self._troubles.pop("events", None)
@@ -349,7 +354,7 @@ class Agent:
 
     async def _renew(self) -> None:
         if self.settings.url.startswith("https://") and self.identity.is_due():
-            answer = await self.orchestrator.renew(self.identity.make_request(self.settings.name))
+            answer = await self.orchestrator.renew(self.identity.make_request(self.settings.name, is_renewal=True))
             self.identity.keep(answer.certificate_pem)
             await self.orchestrator.reconnect()
             LOG.info("the certificate is renewed")

@@ -44,21 +44,30 @@ class Identity:
         """Whether there is a certificate."""
         return self.certificate_path.exists() and self.authority_path.exists()
 
-    def make_request(self, name: str) -> str:
-        """Return a certificate signing request in PEM, with the key that there is, or a new one."""
+    @property
+    def next_key_path(self) -> Path:
+        """Private key of a renewal that is under way."""
+        return self.folder / "node.key.next"
+
+    def make_request(self, name: str, *, is_renewal: bool = False) -> str:
+        """Return a certificate signing request in PEM: with the key that there is, else or for a renewal a new one.
+
+        A renewal whose answer was lost is repeated with the same key.
+        """
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
 
-        if self.key_path.exists():
-            key = serialization.load_pem_private_key(self.key_path.read_bytes(), None)
+        path = self.next_key_path if is_renewal else self.key_path
+        if path.exists():
+            key = serialization.load_pem_private_key(path.read_bytes(), None)
             if not isinstance(key, ec.EllipticCurvePrivateKey):
-                raise UserError("no elliptic-curve key", where=str(self.key_path), expected="the agent's key")
+                raise UserError("no elliptic-curve key", where=str(path), expected="the agent's key")
         else:
             key = ec.generate_private_key(ec.SECP256R1())
             write_private(
-                self.key_path,
+                path,
                 key.private_bytes(
                     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
                 ),
@@ -72,6 +81,19 @@ class Identity:
         if authority_pem is not None:
             write_private(self.authority_path, authority_pem.encode())
         write_private(self.certificate_path, certificate_pem.encode())
+        self._take_next_key()
+
+    def _take_next_key(self) -> None:
+        """Replace the key by that of the renewal, if the certificate is for it; also after a kill between the two."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+
+        if not self.next_key_path.exists():
+            return
+        certificate = x509.load_pem_x509_certificate(self.certificate_path.read_bytes())
+        key = serialization.load_pem_private_key(self.next_key_path.read_bytes(), None)
+        if key.public_key() == certificate.public_key():
+            self.next_key_path.replace(self.key_path)
 
     def is_due(self, now: datetime | None = None) -> bool:
         """Return whether the certificate is to be renewed: a third of its life, or less, is left."""
@@ -83,6 +105,7 @@ class Identity:
 
     def tls(self) -> ssl.SSLContext:
         """Return a TLS context that shows the certificate and trusts the authority alone."""
+        self._take_next_key()
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(self.authority_path))
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False  # the authority is this testbed's own, and signs one server

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from bentpipe.errors import BentpipeError, UserError, shown
 from bentpipe.testbed.orchestrator.routers import answers
 from bentpipe.testbed.orchestrator.routers.bodies import LARGEST_BODY, read_body, read_record
-from bentpipe.testbed.orchestrator.routers.streams import EventStream
+from bentpipe.testbed.orchestrator.routers.streams import MOST_STREAMS_OF_NODE, EventStream
 from bentpipe.testbed.orchestrator.services import desired_states, events, files, joining, nodes
 from bentpipe.testbed.orchestrator.services.refusals import TooLargeError, UnauthenticatedError
 from bentpipe.testbed.schemas.agent_protocol import (
@@ -84,11 +84,20 @@ class AgentRoutes:
 
         async def guarded_endpoint(request: Request) -> Response:
             try:
-                return await endpoint(request, self.node_of(request.scope))
+                node = self.node_of(request.scope)
+                if node.older_key_hash is not None:
+                    await self._forget_older_key(request.scope, node)
+                return await endpoint(request, node)
             except BentpipeError as error:
                 return answers.problem_of(error)
 
         return guarded_endpoint
+
+    async def _forget_older_key(self, scope: Scope, node: KnownNode) -> None:
+        """Refuse the key before, if the node shows its new one."""
+        identity = self.certificates.identity(scope)
+        if identity is not None and identity.key_hash == node.key_hash:
+            await joining.forget_older_key(self.orchestrator, node.node, node.key_hash)
 
     async def authority(self, _: Request) -> Response:
         """Return the authority's certificate; a join token carries its fingerprint."""
@@ -121,16 +130,23 @@ class AgentRoutes:
         body = await read_record(request, Heartbeat, 64 * 1024)
         return answers.json_answer(await self.heartbeats.beat(node, body, received_at_ms))
 
-    async def stream(self, _: Request, node: KnownNode) -> Response:
+    async def stream(self, request: Request, node: KnownNode) -> Response:
         """Tell of newer versions of the wanted state."""
-        known = self.orchestrator.nodes
+        known, identity = self.orchestrator.nodes, self.certificates.identity(request.scope)
 
         def version() -> str | None:
             present = known.get(node.node)
             over = self.orchestrator.wakeups.ended or present is None or not present.active
+            over = over or identity is None or identity.until_at_ms < self.orchestrator.clock()
             return None if over or present is None else str(present.version)
 
-        return EventStream(lambda: self.orchestrator.wakeups.of_node(node.node), version, "version")
+        return EventStream(
+            lambda: self.orchestrator.wakeups.of_node(node.node),
+            version,
+            "version",
+            caller=node.node,
+            most=MOST_STREAMS_OF_NODE,
+        )
 
     async def desired(self, request: Request, node: KnownNode) -> Response:
         """Give the wanted state, if it is newer."""

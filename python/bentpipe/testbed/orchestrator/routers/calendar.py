@@ -15,6 +15,7 @@ from bentpipe.testbed.orchestrator.routers.streams import EventStream
 from bentpipe.testbed.orchestrator.security.roles import Caller
 from bentpipe.testbed.orchestrator.services import listings
 from bentpipe.testbed.orchestrator.services.availability import free_times, to_json
+from bentpipe.testbed.orchestrator.services.refusals import RefusedError
 from bentpipe.testbed.schemas.experiment_views import FiringPage, TriggerPage
 from bentpipe.testbed.schemas.views import AuditPage, AvailabilityPage
 
@@ -55,10 +56,21 @@ async def list_firings(
 
 
 @router.get("/v1/events", response_class=Response)
-async def events(request: Request, _: Reader) -> Response:
+async def events(request: Request, caller: Reader) -> Response:
     """Stream ``changed`` with a number that grows whenever something changed (server-sent events)."""
     wakeups = orchestrator_of(request).wakeups
-    return EventStream(wakeups.of_all, lambda: None if wakeups.ended else str(wakeups.number), "changed")
+
+    async def may_look() -> bool:
+        try:
+            await Needs("read")(request)
+        except RefusedError:
+            return False
+        return True
+
+    def number() -> str | None:
+        return None if wakeups.ended else str(wakeups.number)
+
+    return EventStream(wakeups.of_all, number, "changed", caller=caller.user, may_look=may_look)
 
 
 @router.get("/v1/audit", response_model=AuditPage)

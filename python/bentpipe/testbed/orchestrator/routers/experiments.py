@@ -82,9 +82,9 @@ async def list_experiments(
 
 
 @router.get("/v1/experiments/{experiment}", response_model=ExperimentDetail)
-async def show_experiment(experiment: str, request: Request, _: Reader) -> Response:
-    """Return an experiment by id, or the newest of a name."""
-    return json_answer(await listings.show_experiment(orchestrator_of(request), experiment))
+async def show_experiment(experiment: str, request: Request, caller: Reader) -> Response:
+    """Return an experiment by id, or the newest of a name: an own one before those of others."""
+    return json_answer(await listings.show_experiment(orchestrator_of(request), experiment, caller.user))
 
 
 @router.post("/v1/experiments/{experiment}/cancel", response_model=ExperimentDetail)

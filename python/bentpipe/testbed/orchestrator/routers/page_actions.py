@@ -48,7 +48,7 @@ async def extend(experiment: str, request: Request, caller: Submitter) -> Respon
     form = await read_form(request)
     orchestrator = orchestrator_of(request)
     hours, runs = _whole(form, "hours", 8760), _whole(form, "runs", 1_000_000)
-    view = await listings.show_experiment(orchestrator, experiment)
+    view = await listings.show_experiment(orchestrator, experiment, caller.user)
     until_at_ms = None if hours is None else view.until_at_ms + hours * HOUR_MS
     extension = Extension(until_at_ms=until_at_ms, runs=runs)
     key = await experiments.extend(orchestrator, caller, view.id, extension)

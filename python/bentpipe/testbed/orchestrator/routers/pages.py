@@ -17,7 +17,7 @@ from bentpipe.testbed.orchestrator.routers.answers import json_answer
 from bentpipe.testbed.orchestrator.routers.html import PageRoute, page
 from bentpipe.testbed.orchestrator.routers.parameters import AtMs
 from bentpipe.testbed.orchestrator.routers.runs import file_answer
-from bentpipe.testbed.orchestrator.routers.sessions import Looks
+from bentpipe.testbed.orchestrator.routers.sessions import Looks, caller_of
 from bentpipe.testbed.orchestrator.routers.streams import EventStream
 from bentpipe.testbed.orchestrator.security.roles import Caller
 from bentpipe.testbed.orchestrator.services import listings, nodes, page_listings
@@ -48,10 +48,17 @@ async def static(name: str) -> Response:
 
 
 @router.get("/live", response_class=Response)
-async def live(request: Request, _: Reader) -> Response:
+async def live(request: Request, caller: Reader) -> Response:
     """Stream ``changed`` whenever something changed (server-sent events)."""
     wakeups = orchestrator_of(request).wakeups
-    return EventStream(wakeups.of_all, lambda: str(wakeups.number), "changed")
+
+    async def may_look() -> bool:
+        return await caller_of(request) is not None
+
+    def number() -> str | None:
+        return None if wakeups.ended else str(wakeups.number)
+
+    return EventStream(wakeups.of_all, number, "changed", caller=caller.user, may_look=may_look)
 
 
 @router.get("/", response_class=Response)
@@ -149,7 +156,7 @@ async def show_experiments(request: Request, _: Reader, after: After = "") -> Re
 async def show_experiment(experiment: str, request: Request, caller: Reader) -> Response:
     """Show an experiment: its file, its runs, figures of its results."""
     orchestrator = orchestrator_of(request)
-    view = await listings.show_experiment(orchestrator, experiment)
+    view = await listings.show_experiment(orchestrator, experiment, caller.user)
     listed = await listings.list_runs(orchestrator, "", RUNS_OF_EXPERIMENT, experiment=view.id, newest=True)
     runs = listed.items[::-1]
     durations_s = await page_listings.durations_s(orchestrator, [run.id for run in runs])

@@ -30,7 +30,7 @@ At = Annotated[int | None, Query(ge=0, le=253_402_300_799_000)]
 @router.get("/v1/runs", response_model=RunPage)
 async def list_runs(
     request: Request,
-    _: Reader,
+    caller: Reader,
     after: After = "",
     limit: Limit = 100,
     experiment: Word = None,
@@ -49,6 +49,7 @@ async def list_runs(
         state=state,
         from_at_ms=from_at_ms,
         to_at_ms=to_at_ms,
+        user=caller.user,
     )
     return json_answer(page)
 

@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
 from bentpipe.testbed.orchestrator.security.client_certificates import CONNECTION_KEY
+from bentpipe.testbed.orchestrator.services.refusals import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from contextlib import AbstractContextManager
 
     from starlette.types import Receive, Scope, Send
 
 PING_S = 15.0
 """Time after which a stream sends a comment, so that home routers keep the connection [s]."""
+CHECK_S = 5.0
+"""Least time between two looks whether the caller still may look [s]; with `PING_S` a stream ends within 20 s."""
+MOST_STREAMS = 24
+"""Open streams of a user: a browser opens six connections, and a user has a few browsers and `exp watch`."""
+MOST_STREAMS_OF_NODE = 4
+"""Open streams of a node: an agent has one, and those that it lost end after a while."""
+
+
+class OpenStreams:
+    """Counts open streams by caller."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._counts: dict[str, int] = {}
+
+    def check(self, caller: str, most: int) -> None:
+        """Raise `BusyError` if a caller has too many."""
+        if self._counts.get(caller, 0) >= most:
+            raise BusyError(f"{most} streams of this caller are open; expected fewer; close one")
+
+    @contextlib.contextmanager
+    def counted(self, caller: str) -> Iterator[None]:
+        """Count a stream while it is open."""
+        self._counts[caller] = self._counts.get(caller, 0) + 1
+        try:
+            yield
+        finally:
+            self._counts[caller] -= 1
+            if not self._counts[caller]:
+                del self._counts[caller]
+
+
+OPEN = OpenStreams()
+"""Streams of this process."""
 
 
 class EventStream(Response):
@@ -26,20 +63,36 @@ class EventStream(Response):
         waking: Makes the event that is set at a change.
         value: Returns the present value; None: the stream ends.
         name: Name of the events.
+        caller: Whose streams are counted.
+        most: Most streams of that caller.
+        may_look: Tells whether the caller still may look; None: `value` tells it.
+
+    Raises:
+        BusyError: The caller has too many streams.
     """
 
     def __init__(
-        self, waking: Callable[[], AbstractContextManager[asyncio.Event]], value: Callable[[], str | None], name: str
+        self,
+        waking: Callable[[], AbstractContextManager[asyncio.Event]],
+        value: Callable[[], str | None],
+        name: str,
+        *,
+        caller: str,
+        most: int = MOST_STREAMS,
+        may_look: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """Keep what makes the events; nothing is sent yet."""
+        OPEN.check(caller, most)
         super().__init__(media_type="text/event-stream")
         self._waking, self._value, self._name = waking, value, name
+        self._caller, self._may_look = caller, may_look
+        self._checked_s = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client leaves."""
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        with self._waking() as event:
+        with OPEN.counted(self._caller), self._waking() as event:
             watch = _Leaving(scope, receive, event)
             try:
                 await self._send(send, event, watch)
@@ -52,7 +105,7 @@ class EventStream(Response):
         while not watch.left:
             event.clear()  # before the value is read: a change after that wakes once more
             value = self._value()
-            if value is None:
+            if value is None or not await self._is_allowed():
                 await send({"type": "http.response.body", "body": b""})
                 return
             if value == last and watch.connection is not None:
@@ -76,6 +129,13 @@ class EventStream(Response):
                     event.clear()
             finally:
                 timer.cancel()
+
+    async def _is_allowed(self) -> bool:
+        now_s = time.monotonic()
+        if self._may_look is None or now_s - self._checked_s < CHECK_S:
+            return True
+        self._checked_s = now_s
+        return await self._may_look()
 
     async def _send_value(self, send: Send, value: str, last: str | None) -> None:
         text = b": ping\n\n" if value == last else f"event: {self._name}\ndata: {value}\n\n".encode()

@@ -154,8 +154,10 @@ async def _insert(transaction: Transaction, values: dict[str, Any]) -> None:
         raise ConflictError(f"an experiment named {values['name']!r} is active", code="name_taken") from None
 
 
-async def find(transaction: Transaction, key: str) -> Any:  # noqa: ANN401 - a row
+async def find(transaction: Transaction, key: str, user: str | None = None) -> Any:  # noqa: ANN401 - a row
     """Return the row of an experiment by id, else the newest of a name: a name may look like another's id.
+
+    Those of `user` come before those of others.
 
     Raises `NotFoundError`.
     """
@@ -163,7 +165,12 @@ async def find(transaction: Transaction, key: str) -> Any:  # noqa: ANN401 - a r
         select(*ExperimentRow.__table__.c, UserRow.name.label("owner"))
         .join(UserRow, UserRow.id == ExperimentRow.owner_id)
         .where((ExperimentRow.id == key) | (ExperimentRow.name == key))
-        .order_by(ExperimentRow.id != key, ExperimentRow.state != "active", ExperimentRow.created_at_ms.desc())
+        .order_by(
+            ExperimentRow.id != key,
+            ExperimentRow.owner_id != (user or ""),
+            ExperimentRow.state != "active",
+            ExperimentRow.created_at_ms.desc(),
+        )
         .limit(1)
     )
     if row is None:

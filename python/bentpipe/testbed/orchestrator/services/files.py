@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
 from bentpipe.errors import UserError, shown
 from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, ImageRow, PlanRow, ProfileRow, UserRow
 from bentpipe.testbed.orchestrator.services import audit
-from bentpipe.testbed.orchestrator.services.refusals import ConflictError, NotFoundError
+from bentpipe.testbed.orchestrator.services.refusals import ConflictError, NotFoundError, TooLargeError
 from bentpipe.testbed.schemas.views import ImagePage, ImageView, ProfilePage, ProfileView
 
 if TYPE_CHECKING:
-    from bentpipe.testbed.orchestrator.context import Orchestrator
+    from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
     from bentpipe.testbed.orchestrator.security.roles import Caller
     from bentpipe.testbed.schemas.views import ImageReview
 
 LARGEST_PROFILE = 64 * 1024 * 1024
 """Largest Profile [bytes]."""
+MOST_PROFILE_BYTES = 16 * LARGEST_PROFILE
+"""Bytes of all Profiles of a user: 1 GB, which is years of links."""
 PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
@@ -32,17 +34,18 @@ async def put_profile(orchestrator: Orchestrator, caller: Caller, name: str, con
     Raises:
         UserError: A bad name, or no Parquet file.
         ConflictError: Another file has the name.
+        TooLargeError: The user's Profiles have too many bytes.
     """
     if PROFILE_NAME.match(name) is None:
         raise UserError(shown(name), where="name", expected="letters, digits, . _ -; at most 64")
     if content[:4] != b"PAR1" or content[-4:] != b"PAR1":
         raise UserError("no Parquet file", where="body", expected="a file of `bentpipe profile make`")
     sha256 = hashlib.sha256(content).hexdigest()
+    async with orchestrator.read() as reading:
+        await _check_profile(reading, caller, name, sha256, len(content))
     await orchestrator.storage.put(f"files/{sha256}", content)
     async with orchestrator.write() as transaction:
-        row = await transaction.first(select(ProfileRow.sha256).where(ProfileRow.name == name))
-        if row is not None and row.sha256 != sha256:
-            raise ConflictError(f"a Profile named {name!r} exists; try another name", code="name_taken")
+        row = await _check_profile(transaction, caller, name, sha256, len(content))
         created_at_ms = transaction.now_ms
         if row is None:
             try:
@@ -59,6 +62,18 @@ async def put_profile(orchestrator: Orchestrator, caller: Caller, name: str, con
                 raise ConflictError(f"a Profile named {name!r} exists", code="name_taken") from None
             await audit.record(transaction, caller.name, "profile.put", name, sha256=sha256)
     return ProfileView(name=name, sha256=sha256, bytes=len(content), owner=caller.name, created_at_ms=created_at_ms)
+
+
+async def _check_profile(transaction: Transaction, caller: Caller, name: str, sha256: str, size_bytes: int) -> Any:  # noqa: ANN401 - a row
+    """Return the row of a Profile; None: it is new. Raises `ConflictError`, `TooLargeError`."""
+    row = await transaction.first(select(ProfileRow.sha256).where(ProfileRow.name == name))
+    if row is not None and row.sha256 != sha256:
+        raise ConflictError(f"a Profile named {name!r} exists; try another name", code="name_taken")
+    if row is None:
+        used = await transaction.scalar(select(func.sum(ProfileRow.bytes)).where(ProfileRow.owner_id == caller.user))
+        if int(used or 0) + size_bytes > MOST_PROFILE_BYTES:
+            raise TooLargeError(f"your Profiles have {used} bytes; expected at most {MOST_PROFILE_BYTES} with this one")
+    return row
 
 
 async def list_profiles(orchestrator: Orchestrator, after: str, limit: int) -> ProfilePage:

@@ -152,3 +152,12 @@ async def renew(orchestrator: Orchestrator, node: str, shown_key: str, csr_pem: 
         await audit.record(transaction, f"node {node}", "node.renew", node, serial=signed.serial)
         transaction.touch([node])
     return RenewAnswer(certificate_pem=signed.pem)
+
+
+async def forget_older_key(orchestrator: Orchestrator, node: str, key_hash: str) -> None:
+    """Refuse a node's key before from now on: it has shown the newest, `key_hash`."""
+    async with orchestrator.write() as transaction:
+        await transaction.execute(
+            update(NodeRow).where(NodeRow.id == node, NodeRow.key_hash == key_hash).values(older_key_hash=None)
+        )
+        transaction.touch([node])

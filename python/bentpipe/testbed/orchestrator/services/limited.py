@@ -14,6 +14,9 @@ MEMORY_BYTES = 4 * 10**9
 LARGEST_OUTPUT = 4 * 1024 * 1024
 """Bytes that such a process may print."""
 
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+"""Flags of unshare(2)."""
+
 
 async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int | None, str]:
     """Run a module of bentpipe, which limits itself by `limit_process`.
@@ -67,9 +70,21 @@ async def _read_all(stream: asyncio.StreamReader | None) -> bytes:
     return bytes(output)
 
 
+def leave_network() -> bool:
+    """Give this process a network namespace without interfaces; return False: the system does not allow it.
+
+    It has to be called before there are threads.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    return any(libc.unshare(flags) == 0 for flags in (CLONE_NEWNET, CLONE_NEWUSER | CLONE_NEWNET))
+
+
 def limit_process(seconds: float, written_bytes: int = 0) -> None:
-    """Limit memory, processor time [s], written files [bytes] and core files of this process; others go first."""
+    """Limit memory, processor time [s], written files [bytes], core files and network of this process."""
     os.nice(10)
+    leave_network()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (written_bytes, written_bytes))

@@ -106,10 +106,10 @@ def _experiment(row: Any, nodes: Sequence[str], counts: dict[str, int]) -> Exper
     )
 
 
-async def show_experiment(orchestrator: Orchestrator, key: str) -> ExperimentDetail:
-    """Return an experiment by id or name. Raises `NotFoundError`."""
+async def show_experiment(orchestrator: Orchestrator, key: str, user: str | None = None) -> ExperimentDetail:
+    """Return an experiment by id or name, of that name first one of `user`. Raises `NotFoundError`."""
     async with orchestrator.read() as transaction:
-        row = await find(transaction, key)
+        row = await find(transaction, key, user)
         (view,) = await _experiments(transaction, [row])
     return ExperimentDetail(text=row.text, **{name: getattr(view, name) for name in type(view).model_fields})
 
@@ -159,10 +159,11 @@ async def list_runs(
     from_at_ms: int | None = None,
     to_at_ms: int | None = None,
     newest: bool = False,
+    user: str | None = None,
 ) -> RunPage:
     """List runs by start. `after` is ``<start>-<id>`` of the run before. Raises `NotFoundError`.
 
-    With `newest` the last ones come first, and `after` has no effect.
+    With `newest` the last ones come first, and `after` has no effect. A name of an experiment is first one of `user`.
     """
     statement = _RUNS.order_by(RunRow.start_at_ms, RunRow.id).limit(limit + 1)
     if newest:
@@ -182,7 +183,7 @@ async def list_runs(
         statement = statement.where(RunRow.start_at_ms < to_at_ms)
     async with orchestrator.read() as transaction:
         if experiment is not None:
-            statement = statement.where(RunRow.experiment_id == (await find(transaction, experiment)).id)
+            statement = statement.where(RunRow.experiment_id == (await find(transaction, experiment, user)).id)
         if node is not None:
             key = await transaction.scalar(select(NodeRow.id).where(named(node)).order_by(NodeRow.id != node))
             if key is None:
