@@ -321,11 +321,10 @@ async def _fire(testbed, node, experiment, now_ms):
             "values": {"latency_ms": 91.5},
         }
         events.append({"seq": seq, "at_ms": float(end), "body": {**body, "reason": reason}})
-    first = node.next_seq
-    events = [{**event, "seq": first + number} for number, event in enumerate(events)]
-    await take_events(
-        testbed, Boots(testbed), node, EventBatch.check({"boot_id": node.boot_id, "events": events}, "events")
-    )
+    boots = Boots(testbed)
+    await boots.check(node, node.boot_id or derived_id("boot", "attic"))  # as a heartbeat does
+    events = [{**event, "seq": node.next_seq + number} for number, event in enumerate(events)]
+    await take_events(testbed, boots, node, EventBatch.check({"boot_id": node.boot_id, "events": events}, "events"))
 
 
 async def _set_status(testbed, nodes, now_ms, run):
