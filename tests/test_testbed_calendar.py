@@ -4,37 +4,32 @@
 """
 
 import asyncio
-import contextlib
-import itertools
 import json
 import os
 import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 from sqlalchemy.exc import DBAPIError
 from testbed_orchestrators import NOW_MS, Clock, join, new_database, orchestrator, plan_all, runs_of, user, yaml_of
 
 from bentpipe.testbed.orchestrator.database.engines import Database, is_overlap
-from bentpipe.testbed.orchestrator.database.tables import ALL_LANES, BookingRow, RunRow
-from bentpipe.testbed.orchestrator.services import dry_runs, experiments
+from bentpipe.testbed.orchestrator.database.tables import ALL_LANES, BookingRow
+from bentpipe.testbed.orchestrator.services import experiments
 from bentpipe.testbed.orchestrator.services.availability import free_intervals, to_json
-from bentpipe.testbed.orchestrator.services.desired_states import desired_state
 from bentpipe.testbed.orchestrator.services.due_times import next_due
-from bentpipe.testbed.orchestrator.services.listings import list_experiments
 from bentpipe.testbed.orchestrator.services.planner import plan_turn
-from bentpipe.testbed.orchestrator.services.refusals import ConflictError, ForbiddenError
-from bentpipe.testbed.orchestrator.services.silence import silence_turn
 from bentpipe.testbed.orchestrator.services.slots import Booking, NodeCalendar, displaceable, first_free, is_free
 from bentpipe.testbed.schemas.experiment import Schedule
-from bentpipe.testbed.schemas.experiment_views import Extension
 from bentpipe.testbed.schemas.quantities import at_text
 from bentpipe.testbed.schemas.views import AvailabilityPage
 from bentpipe.times import parse_utc
+from bentpipe.validation import testbed_calendar
+from bentpipe.validation.testbed_calendar import take_steps
+from bentpipe.validation.testbed_calendar.machine import check_calendar
 
 STEPS = int(os.environ.get("BENTPIPE_CALENDAR_STEPS", "60"))
 
@@ -208,131 +203,28 @@ async def test_two_planners_race_and_plan_each_due_time_once(tmp_path, database_
         await check_calendar(testbed)
 
 
-async def check_calendar(testbed):
-    """No two live bookings of a node overlap; every run that waits has one for each end, every other one a reason."""
-    async with testbed.read() as transaction:
-        rows = await transaction.rows(select(*BookingRow.__table__.c).where(BookingRow.live))
-        runs = {row.id: row for row in await transaction.rows(select(*RunRow.__table__.c))}
-    by_node = {}
-    for row in rows:
-        by_node.setdefault(row.node_id, []).append(row)
-    for node_rows in by_node.values():
-        node_rows.sort(key=lambda row: row.from_at_ms)
-        for index, row in enumerate(node_rows):
-            for other in node_rows[index + 1 :]:
-                if other.from_at_ms >= row.to_at_ms:
-                    break
-                lanes = max(row.first_lane, other.first_lane) < min(row.end_lane, other.end_lane)
-                assert not lanes, (row, other)
-    booked = Counter(row.run_id for row in rows)
-    for run in runs.values():
-        if run.state in ("planned", "assigned"):
-            assert booked[run.id] == (2 if run.server_id else 1), run
-            assert run.due_at_ms <= run.start_at_ms <= run.latest_start_at_ms, run
-        elif run.state in ("missed", "canceled"):
-            assert not booked[run.id], run
-            assert run.reason, run
-
-
-class CalendarMachine(RuleBasedStateMachine):
-    """Steps of users, nodes and time that Hypothesis chooses; the calendar is checked after each."""
-
-    def __init__(self, url, folder):
-        super().__init__()
-        self.clock, self.count = Clock(), 0
-        self.runner, self.stack = asyncio.Runner(), contextlib.AsyncExitStack()
-        self.testbed = self.runner.run(self.stack.enter_async_context(orchestrator(folder, url, self.clock)))
-        self.runner.run(self.begin())
-
-    async def begin(self):
-        for name in ("a", "b"):
-            await join(self.testbed, name)
-        await join(self.testbed, "s", "server")
-        self.callers = [await user(self.testbed, name) for name in ("ada", "bob")]
-
-    def teardown(self):
-        self.runner.run(self.stack.aclose())
-        self.runner.close()
-
-    @rule(
-        booking_class=st.sampled_from(["normal", "exclusive", "background"]),
-        priority=st.sampled_from([0, 1, 5]),
-        seconds=st.sampled_from([17, 290, 3000]),
-        two_ends=st.booleans(),
-        when=st.sampled_from(
-            ["now", "{at: 'SOON'}", "{every: 30m}", "{every: 2h}", "{cron: '*/20 * * * *'}", "{cron: '7 3 * * *'}"]
-        ),
-        limits=st.sampled_from(
-            ["{slip: 5m}", "{slip: 2h, runs: 3}", "{slip: 0s}", "{bytes: 1GB/day, bytes_per_run: 100MB}"]
-        ),
-        nodes=st.sampled_from(["{names: [a]}", "{names: [b]}", "{names: [a, b]}"]),
-        caller=st.integers(0, 1),
-    )
-    def submit(self, booking_class, priority, seconds, two_ends, when, limits, nodes, caller):
-        self.count += 1
-        fields = {"run": f"{{builtin: ping, args: {{target: x, seconds: {seconds}}}}}"}
-        if booking_class != "background" and two_ends:
-            fields = {"run": f"{{builtin: irtt, args: {{seconds: {seconds}}}}}", "server": "{near: node}"}
-        soon = at_text((self.clock() // 1000 + 600) * 1000)
-        text = yaml_of(
-            name=f"e{self.count}",
-            nodes=nodes,
-            class_=booking_class,
-            priority=str(priority),
-            when=when.replace("SOON", soon),
-            limits=limits,
-            **fields,
-        )
-        self.act(dry_runs.dry_run(self.testbed, self.callers[caller], text))
-        self.act(experiments.submit(self.testbed, self.callers[caller], text))
-
-    @rule(number=st.integers(0, 9))
-    def cancel(self, number):
-        if keys := self.active():
-            self.act(experiments.cancel(self.testbed, self.callers[0], keys[number % len(keys)]))
-
-    @rule(number=st.integers(0, 9), runs=st.integers(1, 9))
-    def extend(self, number, runs):
-        if keys := self.active():
-            extension = Extension(runs=runs)
-            self.act(experiments.extend(self.testbed, self.callers[0], keys[number % len(keys)], extension))
-
-    @rule(seconds=st.sampled_from([1, 50, 700, 4000]))
-    def wait(self, seconds):
-        self.clock.now_ms += seconds * 1000
-
-    @rule(node=st.integers(0, 2))
-    def fetch(self, node):
-        self.act(desired_state(self.testbed, sorted(self.testbed.nodes._nodes)[node]))
-
-    def active(self):
-        page = self.runner.run(list_experiments(self.testbed, "", 100, "active"))
-        return [each.id for each in page.items]
-
-    def act(self, action):
-        with contextlib.suppress(ConflictError, ForbiddenError):
-            self.runner.run(action)
-
-    @invariant()
-    def is_sound(self):
-        async def check():
-            await plan_all(self.testbed)
-            await silence_turn(self.testbed)
-            await experiments.end_those_done(self.testbed)
-            await check_calendar(self.testbed)
-
-        self.runner.run(check())
-
-
 def test_random_steps_leave_a_sound_calendar(tmp_path, database_url, request):
-    count = itertools.count()
-
-    def machine():
-        number = next(count)
+    def url_of(number):
         if database_url.startswith("sqlite"):
-            return CalendarMachine(f"sqlite:///{tmp_path / f'{number}.db'}", tmp_path)
-        return CalendarMachine(new_database(request.getfixturevalue("postgresql")), tmp_path)
+            return f"sqlite:///{tmp_path / f'{number}.db'}"
+        return new_database(request.getfixturevalue("postgresql"))
 
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=max(1, STEPS // 30), stateful_step_count=30, deadline=None)
-    )
+    steps, problem = take_steps(url_of, STEPS, lambda _: None, examples=2)
+    assert problem == ""
+    assert steps >= STEPS
+
+
+def test_a_calendar_that_is_not_sound_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("bentpipe.validation.testbed_calendar.machine.plan_all", plan_nothing)
+    steps, problem = take_steps(lambda number: f"sqlite:///{tmp_path / f'{number}.db'}", 50, lambda _: None, 1)
+    assert steps == 0
+    assert problem == "batch 20: a plan"
+
+
+async def plan_nothing(_):
+    raise AssertionError("a plan")
+
+
+def test_the_claim_says_what_it_lacks(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert testbed_calendar.check(None, lambda _: None).skipped == "needs hypothesis (pip install hypothesis)"

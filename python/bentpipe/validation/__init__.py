@@ -59,6 +59,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "testbed_faults",
         "a testbed's programs are killed at named points, in a partition, out of time or disk: nothing lost",
     ),
+    "testbed-calendar": (
+        "testbed_calendar",
+        "ten thousand random steps on SQLite and on PostgreSQL leave a testbed's calendar sound; an hour",
+    ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
     "kernel-reference": (
         "sim_vs_kernel.reference",
@@ -68,7 +72,9 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 }
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
-BY_NAME_ONLY = frozenset({"applications", "calls", "nodes", "sim-vs-kernel", "testbed-faults", "testbed-latency"})
+BY_NAME_ONLY = frozenset(
+    {"applications", "calls", "nodes", "sim-vs-kernel", "testbed-calendar", "testbed-faults", "testbed-latency"}
+)
 
 #: Claims with a quick version and a folder for what they measure in real time.
 MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel", "testbed-latency"})
@@ -89,6 +95,7 @@ NEEDS: Mapping[str, str] = {
     "testbed-latency": "emu",
     "calls": "emu",
     "testbed-faults": "emu",
+    "testbed-calendar": "emu",
 }
 
 
