@@ -257,7 +257,8 @@ async def test_a_run_that_uses_too_many_bytes_is_ended(orchestrator: Orchestrato
         runner.runs[run].used = 2_000_000
         await orchestrator.until(lambda: f"{run}-client" in orchestrator.commits)
         assert "byte limit" in orchestrator.commits[f"{run}-client"].reason
-        assert agent.store.used_bytes(0) == 2_000_000
+        assert agent.store.used_bytes(0, derived_id("plan")) == 2_000_000
+        assert agent.store.used_bytes(0) > 2_000_000  # the upload too
 
 
 def _armed(**fields: Any) -> ArmedTrigger:

@@ -11,7 +11,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import BentpipeError, UserError
-from bentpipe.testbed.agent.admission import Host
+from bentpipe.testbed.agent.admission import Host, left
 from bentpipe.testbed.agent.clock import OrchestratorClock
 from bentpipe.testbed.agent.connection import Orchestrator, RefusedRequestError
 from bentpipe.testbed.agent.dish import COLUMNS
@@ -51,6 +51,8 @@ TROUBLE_S = 600.0
 """How long a trouble is reported [s]."""
 KEPT_WITHIN_MS = 10.0
 """Change of the orchestrator's time that is written down [ms]."""
+RESULTS = "results"
+"""Under which uploads are counted, in place of a plan."""
 POLICY_EVERY_S = 2.0
 """Time between two looks at the policy's file [s]."""
 
@@ -85,7 +87,13 @@ class Agent:
         self._events_changed = asyncio.Event()
         self._version_seen = asyncio.Event()
         self._is_reported = False
-        self.spool = Spool(folder / "spool", lambda text: self.note("disk", text))
+        self.spool = Spool(
+            folder / "spool",
+            lambda text: self.note("disk", text),
+            limit_bytes=lambda: self.policy_file.policy.disk_bytes * 3 // 4,  # the rest is the telemetry's
+            why_wait=self._why_results_wait,
+            on_sent=lambda sent: self.store.add_bytes(RESULTS, self.clock.now_ms(), sent),
+        )
         self.profiles = ProfileFiles(folder / "profiles", self.orchestrator)
         self._runners = dict(runners)
         self.around = Surroundings(
@@ -150,6 +158,17 @@ class Agent:
             runners=tuple(self._runners),
             reviewed=self.executor.wanted.images if self.executor.wanted is not None else (),
         )
+
+    def _why_results_wait(self, part_bytes: int) -> str | None:
+        """Return why so many bytes of results may not be sent now: the household comes first, then its budgets."""
+        held = self.around.household.why_not()
+        if held is not None:
+            return held
+        host = self.host()
+        for budget in self.policy_file.policy.bytes:
+            if left(budget, host, None) < part_bytes:
+                return f"the host's budget of {budget_text(budget)} is used up"
+        return None
 
     def status(self) -> NodeStatus:
         """Return what a heartbeat says."""

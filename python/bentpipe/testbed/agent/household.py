@@ -28,6 +28,7 @@ class ScavengerMode:
         levels: The host's levels.
         executor: Whose runs yield.
         on_change: Called when the state changes, and with a line that people should see.
+        sent_bytes: Returns the bytes of results sent so far: they are no household's traffic.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class ScavengerMode:
         levels: ScavengerLevels,
         executor: Callable[[], Executor],
         on_change: Callable[[str], object],
+        sent_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """Begin without runs."""
         self.scavenger = Scavenger(levels, self, clock=lambda: asyncio.get_running_loop().time())
-        self._executor, self._on_change = executor, on_change
+        self._executor, self._on_change, self._sent_bytes = executor, on_change, sent_bytes
         self._plans: dict[str, RunPlan] = {}
         self._own: dict[str, tuple[int, int]] = {}
         self._ended_bytes = (0, 0)
@@ -91,7 +93,7 @@ class ScavengerMode:
         while True:
             for end in self._executor().clients:
                 self._own[end.plan.run] = end.rates_bytes
-            up = self._ended_bytes[0] + sum(each[0] for each in self._own.values())
+            up = self._sent_bytes() + self._ended_bytes[0] + sum(each[0] for each in self._own.values())
             down = self._ended_bytes[1] + sum(each[1] for each in self._own.values())
             self.scavenger.add_own(ByteCounts(loop.time(), down, up))
             if self.state != self._announced:

@@ -16,7 +16,6 @@ from bentpipe.testbed.agent.connection import RefusedRequestError, UnreachableEr
 from bentpipe.testbed.agent.identity import write_private
 from bentpipe.testbed.agent.result_files import LEFT_OUT, committed_files, sha256_of
 from bentpipe.testbed.schemas.agent_protocol import (
-    LARGEST_PART,
     CommitRequest,
     CommittedFile,
 )
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.agent.connection import Orchestrator
 
+PART_BYTES = 128 * 1024
+"""Bytes sent at a time: the household's use of the link is looked at before each part."""
 COMMIT = "commit.json"
 FILES = "files"
 FinalState = Literal["done", "failed", "preempted", "canceled", "missed"]
@@ -48,10 +49,28 @@ class SpooledResult(Record):
 class Spool:
     """The folder of results that wait."""
 
-    def __init__(self, folder: Path, on_note: Callable[[str], object] = lambda _: None) -> None:
-        """Open it; what a kill left half-made is removed."""
+    def __init__(
+        self,
+        folder: Path,
+        on_note: Callable[[str], object] = lambda _: None,
+        *,
+        limit_bytes: Callable[[], int] | None = None,
+        why_wait: Callable[[int], str | None] = lambda _: None,
+        on_sent: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """Open it; what a kill left half-made is removed.
+
+        Args:
+            folder: The folder.
+            on_note: Called with one-line notes.
+            limit_bytes: Most bytes that wait; the oldest are given up, with a reason.
+            why_wait: Returns why so many bytes may not be sent now; None: they may.
+            on_sent: Called with the bytes of each part that was sent.
+        """
         self.folder = folder
         self._on_note = on_note
+        self._limit_bytes, self._why_wait, self._on_sent = limit_bytes, why_wait, on_sent
+        self.sent_bytes = 0
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for half in folder.glob(".*"):
             shutil.rmtree(half, ignore_errors=True)
@@ -84,7 +103,29 @@ class Spool:
                 (half / FILES).rename(results)
             raise
         half.rename(whole)
+        self._keep_within()
         self.changed.set()
+
+    def _keep_within(self) -> None:
+        """Give up the files of the oldest results while more bytes wait than may; their runs are told why."""
+        if self._limit_bytes is None:
+            return
+        limit = self._limit_bytes()
+        for folder in self.folder.glob("*~damaged"):
+            if self.size_bytes() > limit:
+                shutil.rmtree(folder, ignore_errors=True)
+        for result in self.waiting():
+            if self.size_bytes() <= limit:
+                return
+            if not result.request.files:
+                continue
+            folder = self.folder / f"{result.run}-{result.end}"
+            reason = f"its result was given up: more than {limit / 1e6:.0f} MB waited (disk_bytes of the host's policy)"
+            state: FinalState = "failed" if result.request.state == "done" else result.request.state
+            request = result.request.replace(files=(), state=state, reason=reason)
+            write_private(folder / COMMIT, result.replace(request=request).model_dump_json().encode())
+            shutil.rmtree(folder / FILES, ignore_errors=True)
+            self._on_note(f"run {result.run} ({result.end}): {reason}")
 
     def waiting(self) -> list[SpooledResult]:
         """Return the results that wait, oldest first. A damaged one is set aside and noted."""
@@ -119,7 +160,7 @@ class Spool:
         try:
             try:
                 for file in result.request.files:
-                    await _send_file(orchestrator, result, folder / FILES / file.path, file)
+                    await self._send_file(orchestrator, result, folder / FILES / file.path, file)
             except RefusedRequestError as error:
                 if error.code != "committed":  # a kill came between the commit and the removal here
                     raise
@@ -140,6 +181,25 @@ class Spool:
         await asyncio.to_thread(shutil.rmtree, gone)
         return location
 
+    async def _send_file(
+        self, orchestrator: Orchestrator, result: SpooledResult, path: Path, file: CommittedFile
+    ) -> None:
+        offset = await orchestrator.offset(result.run, result.end, file.path)
+        if offset > file.bytes:
+            raise UnreachableError(f"{file.path}: {offset} bytes arrived of {file.bytes}")
+        while offset < file.bytes or (file.bytes == 0 and offset == 0):
+            part = await asyncio.to_thread(_part, path, offset)
+            if part and (reason := self._why_wait(len(part))) is not None:
+                raise UnreachableError(f"results wait: {reason}")
+            self.sent_bytes += len(part)
+            self._on_sent(len(part))
+            arrived = await orchestrator.put(result.run, result.end, file.path, offset, part)
+            if arrived == offset and file.bytes > 0:
+                raise UnreachableError(f"{file.path}: nothing arrived at offset {offset}")
+            offset = arrived
+            if file.bytes == 0:
+                break
+
 
 def _is_whole(folder: Path, result: SpooledResult) -> bool:
     """Return whether the files still are what they were when they were put here."""
@@ -152,21 +212,7 @@ def _set_aside(folder: Path) -> None:
     folder.rename(target)
 
 
-async def _send_file(orchestrator: Orchestrator, result: SpooledResult, path: Path, file: CommittedFile) -> None:
-    offset = await orchestrator.offset(result.run, result.end, file.path)
-    if offset > file.bytes:
-        raise UnreachableError(f"{file.path}: {offset} bytes arrived of {file.bytes}")
-    while offset < file.bytes or (file.bytes == 0 and offset == 0):
-        part = await asyncio.to_thread(_part, path, offset)
-        arrived = await orchestrator.put(result.run, result.end, file.path, offset, part)
-        if arrived == offset and file.bytes > 0:
-            raise UnreachableError(f"{file.path}: nothing arrived at offset {offset}")
-        offset = arrived
-        if file.bytes == 0:
-            break
-
-
 def _part(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read(LARGEST_PART)
+        return file.read(PART_BYTES)

@@ -177,6 +177,7 @@ async def _run(
                 policy.scavenger,
                 executor=lambda: agent.executor,
                 on_change=agent.household_changed,
+                sent_bytes=lambda: agent.spool.sent_bytes,
             )
             agent.around.household = scavenger
         router = router_counters(settings.router, policy) if settings.router is not None else None

@@ -1,0 +1,61 @@
+"""What uploads of results may use: the host's budget, the household's link, the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_testbed_agent import make
+from test_testbed_agent_parts import Uploads
+from testbed_orchestrator import Orchestrator
+
+from bentpipe.testbed.agent.connection import UnreachableError
+from bentpipe.testbed.agent.spool import Spool
+
+
+def add(spool: Spool, folder: Path, run: str, size: int) -> None:
+    results = folder / "result"
+    results.mkdir()
+    (results / "a").write_bytes(bytes(size))
+    spool.add(run * 32, "client", 1, "done", "", results)
+
+
+def test_results_beyond_the_disk_limit_are_given_up_with_a_reason_oldest_first(tmp_path: Path) -> None:
+    notes: list[str] = []
+    spool = Spool(tmp_path / "spool", notes.append, limit_bytes=lambda: 250_000)
+    for run in "123":
+        add(spool, tmp_path, run, 100_000)
+    waiting = {each.run[0]: each for each in spool.waiting()}
+    oldest, others = waiting.pop("1"), waiting.values()
+    assert (oldest.request.state, oldest.request.files) == ("failed", ())
+    assert "given up" in oldest.request.reason
+    assert "given up" in notes[0]
+    assert [len(each.request.files) for each in others] == [1, 1]
+    assert spool.size_bytes() < 250_000
+
+
+def test_uploads_are_counted_and_wait_for_the_budget_and_the_household(tmp_path: Path) -> None:
+    agent, _ = make(Orchestrator(), tmp_path)
+    policy = tmp_path / "policy.yml"
+    policy.write_text(policy.read_text() + "bytes: [1MB/day]\n")
+    agent.policy_file._stamp = None
+    agent.policy_file.look()
+    add(agent.spool, tmp_path, "1", 3_000_000)
+    (result,) = agent.spool.waiting()
+
+    def send(message: str) -> None:
+        with pytest.raises(UnreachableError, match=message):
+            asyncio.run(agent.spool.send(Uploads(), result))  # type: ignore[arg-type]
+
+    used: Any = agent.store.used_bytes
+    agent.around.household.why_not = lambda: "the household uses its link"  # type: ignore[method-assign]
+    send("the household uses its link")
+    assert used(0) == 0
+    agent.around.household.why_not = lambda: None  # type: ignore[method-assign]
+    send("1MB/day is used up")
+    assert 800_000 < used(0) <= 1_000_000
+    assert agent.spool.sent_bytes == used(0)
+    assert agent.spool.waiting()
+    agent.store.close()
