@@ -186,7 +186,7 @@ def main() -> None:
     if program == "agent":
         from bentpipe.testbed.agent import spool, supervision
 
-        setattr(spool, "LARGEST_PART", PART_BYTES)  # noqa: B010 - it is imported there
+        setattr(spool, "PART_BYTES", PART_BYTES)  # noqa: B010 - it is imported there
         supervision.Backoff.__init__.__defaults__ = (None, LONGEST_PAUSE_S)
     sys.argv[1:] = sys.argv[3:]
     runpy.run_module("bentpipe", run_name="__main__", alter_sys=True)
