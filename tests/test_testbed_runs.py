@@ -154,7 +154,9 @@ async def test_uploads_resume_and_refuse_what_does_not_fit(tmp_path, database_ur
         assert all(len(name) == 64 for name in stored)
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a//b", ".", "a/./b", "a/../b", "a/b/c/d/e/f/g/h/i", "x\0", ""])
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a//b", ".", "a/./b", "a/../b", "a/b/c/d/e/f/g/h/i", "x\0", ""]
+)
 def test_paths_that_lead_elsewhere_are_no_paths(path):
     with pytest.raises(UserError):
         CommittedFile(path=path, bytes=1, sha256="0" * 64)
