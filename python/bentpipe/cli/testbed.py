@@ -61,6 +61,33 @@ def up(
     audit_days: Annotated[
         int, typer.Option(min=0, max=36_500, help="Days for which the audit is kept; 0: for ever.")
     ] = 365,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="OpenID Connect provider at which users log in. [default: none]", show_default=False
+        ),
+    ] = None,
+    oidc_client: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Name of this testbed at the provider.", show_default=False),
+    ] = None,
+    oidc_secret_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the client's secret.", show_default=False)
+    ] = None,
+    oidc_groups: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="YAML: roles by group and subject. [default: nobody has a role]", show_default=False
+        ),
+    ] = None,
+    oidc_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Dashboard as browsers see it. [default: https:// and --public, or --listen]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run the orchestrator until Ctrl-C. At the first start it prints an admin's token, once.
 
@@ -84,6 +111,11 @@ def up(
         proxy=proxy,
         events_days=events_days,
         audit_days=audit_days,
+        oidc_issuer=oidc_issuer,
+        oidc_client=oidc_client,
+        oidc_secret_file=oidc_secret_file,
+        oidc_groups=oidc_groups,
+        oidc_url=oidc_url,
         on_ready=ready,
     )
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from bentpipe.testbed.orchestrator.database.engines import Database
     from bentpipe.testbed.orchestrator.security.authority import Authority
+    from bentpipe.testbed.orchestrator.security.oidc.login import OidcLogin
     from bentpipe.testbed.orchestrator.security.sessions import Sessions
+    from bentpipe.testbed.orchestrator.services.oidc_logins import Refusals
     from bentpipe.testbed.orchestrator.services.result_figures import ResultFigures
     from bentpipe.testbed.orchestrator.storage import Storage
 
@@ -121,6 +123,7 @@ class Orchestrator:
         nodes: Nodes in memory, for heartbeats.
         agents_url: Address that nodes dial.
         unplannable: Plans whose planning failed → when it is tried again [ms since 1970].
+        oidc: Login at an identity provider; None: none.
     """
 
     database: Database
@@ -132,6 +135,7 @@ class Orchestrator:
     nodes: NodeTable = field(default_factory=NodeTable)
     agents_url: str = ""
     unplannable: dict[str, int] = field(default_factory=dict)
+    oidc: OidcLogin | None = None
     _acts: list[tuple[Act, asyncio.Future[Any]]] = field(default_factory=list)
     _group: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -148,6 +152,13 @@ class Orchestrator:
         from bentpipe.testbed.orchestrator.services.result_figures import ResultFigures
 
         return ResultFigures(self)
+
+    @cached_property
+    def oidc_refusals(self) -> Refusals:
+        """Refused logins at the identity provider, for the audit."""
+        from bentpipe.testbed.orchestrator.services.oidc_logins import Refusals
+
+        return Refusals()
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
+    from bentpipe.testbed.orchestrator.security.oidc.login import OidcLogin
+    from bentpipe.testbed.orchestrator.security.oidc.settings import OidcSettings
+
 log = logging.getLogger("bentpipe.testbed")
 
 
@@ -55,6 +58,7 @@ class Settings:
         clock: Time [ms since 1970].
         events_days: Days for which events of agents are kept; 0: for ever.
         audit_days: Days for which lines of the audit are kept; 0: for ever.
+        oidc: Login at an identity provider; None: none.
     """
 
     home: Path = field(default_factory=defaults.home_folder)
@@ -67,6 +71,7 @@ class Settings:
     clock: Callable[[], int] = wall_clock_ms
     events_days: int = defaults.EVENTS_DAYS
     audit_days: int = defaults.AUDIT_DAYS
+    oidc: OidcSettings | None = None
 
 
 def address_of(text: str, where: str) -> tuple[str, int]:
@@ -133,6 +138,10 @@ class Running:
             lines.append(f"token of the user admin, shown once: {self.first_token}")
         if self.login_url is not None:
             lines.append(f"dashboard, once within ten minutes: {self.login_url}")
+        if self.orchestrator.oidc is not None:
+            lines.append(
+                f"redirect URI to register at {self.orchestrator.oidc.name}: {self.orchestrator.oidc.redirect}"
+            )
         return lines
 
 
@@ -159,6 +168,7 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
         agents = agents_app(AgentRoutes(orchestrator, certificates, heartbeats, Uploads(orchestrator), telemetry))
         context = None if settings.proxy is not None else _tls(orchestrator, [public, agents_host])
         url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
+        orchestrator.oidc = _oidc(orchestrator, url, settings)
         servers = [
             _server(users_app(orchestrator, telemetry, host, settings.public), None),
             _server(agents, context),
@@ -189,6 +199,16 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
             await asyncio.gather(*tasks, return_exceptions=True)
             await orchestrator.figures.close()
             await heartbeats.flush()
+
+
+def _oidc(orchestrator: Orchestrator, url: str, settings: Settings) -> OidcLogin | None:
+    """Return the login at the provider of the settings; None: there is none. Raises `UserError`."""
+    if settings.oidc is None:
+        return None
+    from bentpipe.testbed.orchestrator.security.oidc.login import OidcLogin as Login
+
+    key = orchestrator.sessions.key
+    return Login.open(settings.oidc, key, orchestrator.clock, url, settings.public)
 
 
 async def _login_url(orchestrator: Orchestrator, url: str, first_token: str | None, settings: Settings) -> str | None:

@@ -28,6 +28,11 @@ def serve_testbed(
     proxy: str | None = None,
     events_days: int = EVENTS_DAYS,
     audit_days: int = AUDIT_DAYS,
+    oidc_issuer: str | None = None,
+    oidc_client: str | None = None,
+    oidc_secret_file: Path | None = None,
+    oidc_groups: Path | None = None,
+    oidc_url: str | None = None,
     on_ready: Callable[[Running], object] = lambda _: None,
 ) -> None:
     """Run an orchestrator until Ctrl-C or SIGTERM.
@@ -42,6 +47,11 @@ def serve_testbed(
         proxy: Address of a proxy that ends the nodes' TLS; None: none.
         events_days: Days for which events of agents are kept; 0: for ever.
         audit_days: Days for which lines of the audit are kept; 0: for ever.
+        oidc_issuer: Address of an OpenID Connect provider at which users log in; None: none.
+        oidc_client: Name of this testbed at the provider.
+        oidc_secret_file: File with its secret.
+        oidc_groups: YAML file that maps groups and subjects to roles; None: nobody has a role.
+        oidc_url: Address of the dashboard as browsers see it; None: ``https://PUBLIC``, or that of `listen`.
         on_ready: Called once it listens.
 
     Raises:
@@ -58,6 +68,7 @@ def serve_testbed(
     with _needing_libraries():
         from bentpipe.testbed.orchestrator.logs import log_as_json
         from bentpipe.testbed.orchestrator.running import Settings, run
+        from bentpipe.testbed.orchestrator.security.oidc.settings import OidcSettings
     log_as_json()
     settings = Settings(
         home=home or home_folder(),
@@ -69,6 +80,7 @@ def serve_testbed(
         proxy=proxy,
         events_days=events_days,
         audit_days=audit_days,
+        oidc=OidcSettings.of(oidc_issuer, oidc_client, oidc_secret_file, oidc_groups, oidc_url),
     )
     asyncio.run(run(settings, on_ready))
 

@@ -22,6 +22,7 @@ from bentpipe.testbed.orchestrator.routers import (
     html,
     node_profiles,
     nodes,
+    oidc,
     page_actions,
     page_streams,
     pages,
@@ -53,7 +54,14 @@ ROUTERS = (
     files.router,
     tokens.router,
 )
-PAGE_ROUTERS = (sessions.router, page_streams.router, page_actions.router, node_profiles.page_router, pages.router)
+PAGE_ROUTERS = (
+    sessions.router,
+    oidc.router,
+    page_streams.router,
+    page_actions.router,
+    node_profiles.page_router,
+    pages.router,
+)
 """The dashboard; sessions instead of bearer tokens."""
 
 

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.orchestrator.routers.answers import problem
+from bentpipe.testbed.orchestrator.security.addresses import is_loopback
 
 if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address.
-
-    Example:
-        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("192.0.2.1")
-        (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class HostGuard:

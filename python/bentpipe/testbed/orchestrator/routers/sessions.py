@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 COOKIE = "bentpipe_session"
 """Name of the session's cookie."""
-PUBLIC_PAGES = frozenset({"/login", "/static/{name}"})
-"""Pages without a session: neither says anything of the testbed's contents."""
+PUBLIC_PAGES = frozenset({"/login", "/login/oidc", "/login/oidc/callback", "/static/{name}"})
+"""Pages without a session: none says anything of the testbed's contents."""
 _OWN_PATH = re.compile(r"/(?![/\\])[\w./?=&%~-]{0,300}\Z")
 _LARGEST_FORM = 16 * 1024
 
@@ -74,14 +74,14 @@ async def caller_of(request: Request) -> Caller | None:
 @router.get("/login", response_class=Response)
 async def login_page(request: Request, code: str = "", then: str = "/") -> Response:
     """Show the form. A code is used by its button only: a program that fetches links in advance does not use it up."""
-    return page("login.html", request, code=code[:100], then=_own(then), problem="", title="Log in")
+    return login_form(request, code=code[:100], then=then)
 
 
 @router.post("/login", response_class=Response)
 async def login(request: Request) -> Response:
     """Begin a session with a token or a one-time code."""
     form = await read_form(request)
-    then = _own(form.get("then", "/"))
+    then = own_path(form.get("then", "/"))
     sessions = sessions_of(request)
     token_id, problem = None, "the token is unknown, expired or revoked"
     if "code" in form:
@@ -92,18 +92,31 @@ async def login(request: Request) -> Response:
         except UnauthenticatedError:
             token_id = None
     if token_id is None:
-        return page("login.html", request, 401, code="", then=then, problem=problem, title="Log in")
+        return login_form(request, 401, problem=problem, then=then)
     answer = RedirectResponse(then, 303)
     is_secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+    begin_session(answer, request, token_id, is_secure=is_secure)
+    return answer
+
+
+def login_form(request: Request, status: int = 200, *, problem: str = "", code: str = "", then: str = "/") -> Response:
+    """Return the page that logs in, with the reason why a login failed."""
+    oidc = orchestrator_of(request).oidc
+    provider = "" if oidc is None else oidc.name
+    content = {"code": code, "then": own_path(then), "problem": problem, "provider": provider}
+    return page("login.html", request, status, title="Log in", **content)
+
+
+def begin_session(answer: Response, request: Request, token_id: str, *, is_secure: bool) -> None:
+    """Set the cookie of a new session of a token."""
     answer.set_cookie(
         COOKIE,
-        sessions.begin(token_id),
+        sessions_of(request).begin(token_id),
         max_age=SESSION_MS // 1000,
         httponly=True,
         samesite="strict",
         secure=is_secure,
     )
-    return answer
 
 
 @router.post("/logout", response_class=Response)
@@ -116,6 +129,6 @@ async def logout(request: Request) -> Response:
     return answer
 
 
-def _own(path: str) -> str:
+def own_path(path: str) -> str:
     """Return a path of this host, never another host's address."""
     return path if _OWN_PATH.match(path) else "/"

@@ -55,10 +55,24 @@ async def issue(
         raise UserError(f"{days:g}", where="days", expected="more than 0, at most 3660")
     user = await transaction.scalar(select(UserRow.id).where(UserRow.name == name))
     if user is None:
-        user = new_id(transaction.now_ms)
-        await transaction.execute(
-            insert(UserRow).values(id=user, name=name, subject=None, disabled=False, created_at_ms=transaction.now_ms)
-        )
+        user = await add_user(transaction, name)
+    until_at_ms = transaction.now_ms + round(days * DAY_MS)
+    token, token_id = await add_token(transaction, user, role, name, until_at_ms)
+    await audit.record(transaction, who, "token.issue", name, role=role, token=token_id)
+    return token, token_id
+
+
+async def add_user(transaction: Transaction, name: str, subject: str | None = None) -> str:
+    """Add a user, whose name at an identity provider is `subject`; return the id."""
+    user = new_id(transaction.now_ms)
+    await transaction.execute(
+        insert(UserRow).values(id=user, name=name, subject=subject, disabled=False, created_at_ms=transaction.now_ms)
+    )
+    return user
+
+
+async def add_token(transaction: Transaction, user: str, role: str, name: str, until_at_ms: int) -> tuple[str, str]:
+    """Add a token of a user; return it and its id."""
     token, token_id = new_secret("bpu"), new_id(transaction.now_ms)
     await transaction.execute(
         insert(TokenRow).values(
@@ -67,12 +81,11 @@ async def issue(
             hash=hash_of(token),
             role=role,
             name=name,
-            expires_at_ms=transaction.now_ms + round(days * DAY_MS),
+            expires_at_ms=until_at_ms,
             revoked=False,
             created_at_ms=transaction.now_ms,
         )
     )
-    await audit.record(transaction, who, "token.issue", name, role=role, token=token_id)
     return token, token_id
 
 
