@@ -1,5 +1,8 @@
 """The terminal in the agent: recorded all the time, within a budget, and sliced for runs."""
 
+import errno
+import io
+import threading
 import time
 
 import numpy as np
@@ -15,10 +18,12 @@ from bentpipe.measurements.dish.client import DishClient
 from bentpipe.measurements.dish.errors import DishError
 from bentpipe.measurements.dish.recording import maps, rebuild_maps, scan_recording
 from bentpipe.measurements.runs.store import Source, read_measured, write_measured
-from bentpipe.segments import parts
+from bentpipe.segments import Segments, parts
+from bentpipe.testbed.agent import dish_slice
 from bentpipe.testbed.agent.dish import COLUMNS, DishRecording
 from bentpipe.testbed.agent.dish_budget import keep_within
 from bentpipe.testbed.agent.dish_slice import slice_recording
+from bentpipe.testbed.agent.terminal import add_telemetry
 from bentpipe.testbed.schemas.policy import Sharing
 
 ALL = Sharing()
@@ -226,3 +231,76 @@ def test_outages_of_a_slice_reach_into_it(tmp_path):
     middle = (start_ms + end_ms) // 2
     tables = recording.slice(middle, middle + 500, ALL)
     assert "outage" in tables["dish_events"]["kind"].to_list()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path):
+    """The open segment is replaced once a second; Polars opens a path twice."""
+    recording = record(tmp_path, 40)
+    (path,) = parts(tmp_path / "samples", scan_layout())
+    rows = pl.read_parquet(path)
+    header = pl.read_parquet_metadata(path)[scan_layout().key]
+    versions = [written(rows.head(count), header) for count in (5, 20, 40)]
+    replaced = threading.Event()
+
+    def replace():
+        while not replaced.is_set():
+            for version in versions:
+                other = tmp_path / "other"
+                other.write_bytes(version)
+                other.replace(path)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        heights = {recording.slice(START_MS, START_MS + 10**6, ALL)["dish_samples"].height for _ in range(150)}
+    finally:
+        replaced.set()
+        thread.join()
+    assert heights <= {5, 20, rows.height}
+
+
+def written(rows, header):
+    file = io.BytesIO()
+    rows.write_parquet(file, metadata={scan_layout().key: header})
+    return file.getvalue()
+
+
+def test_no_row_is_twice_in_a_slice_while_files_are_merged(tmp_path, monkeypatch):
+    recording = record(tmp_path, 40)
+    (path,) = parts(tmp_path / "samples", scan_layout())
+    rows, header = pl.read_parquet(path), pl.read_parquet_metadata(path)[scan_layout().key]
+    segments, read = Segments(tmp_path, "samples", "test", scan_layout()), dish_slice._read
+    path.write_bytes(written(rows.head(20), header))
+    segments.merge_hours()  # the hour's file, which the second merging replaces while it is read
+    path.with_name("20260510T090042.000Z.parquet").write_bytes(written(rows.tail(-20), header))
+    has_merged = []
+
+    def merge_after(path):
+        rows = read(path)
+        if not has_merged:
+            has_merged.append(segments.merge_hours())
+        return rows
+
+    monkeypatch.setattr(dish_slice, "_read", merge_after)
+    assert recording.slice(START_MS, START_MS + 10**6, ALL)["dish_samples"].height == rows.height
+    assert has_merged
+
+
+def test_a_slice_that_fails_is_a_note(tmp_path):
+    class Broken:
+        def slice(self, from_s, to_s, folder):
+            folder.mkdir()
+            raise UserError("does not read", where="a.parquet")
+
+    (note,) = add_telemetry(Broken(), 0.0, 1.0, tmp_path / "terminal")
+    assert note == "terminal/ is left out: a.parquet: does not read"
+    assert not (tmp_path / "terminal").exists()
+
+
+def test_a_full_disk_is_waited_for(tmp_path):
+    class Full:
+        def slice(self, from_s, to_s, folder):
+            raise OSError(errno.ENOSPC, "full")
+
+    with pytest.raises(OSError, match="full"):
+        add_telemetry(Full(), 0.0, 1.0, tmp_path / "terminal")

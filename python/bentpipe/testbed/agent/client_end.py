@@ -19,6 +19,7 @@ from bentpipe.testbed.agent.results import gather, record_of
 from bentpipe.testbed.agent.session import RefusedError
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.store import StoredRun
+from bentpipe.testbed.agent.terminal import add_telemetry
 from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.runners.inside.usage import folder_bytes
 from bentpipe.testbed.schemas.agent_protocol import StateEvent
@@ -397,8 +398,10 @@ class ClientEnd:
 
     def _results(self, state: str, reason: str) -> Path:
         around, plan = self._around, self.plan
+        notes: tuple[str, ...] = ()
         if around.terminal is not None and self._began_wall_s is not None and around.policy().share.telemetry:
-            around.terminal.slice(self._began_wall_s - 15, around.wall_s() + 1, self._folder / "terminal")
+            span_s = self._began_wall_s - 15, around.wall_s() + 1
+            notes = add_telemetry(around.terminal, *span_s, self._folder / "terminal")
         record = record_of(
             plan,
             around,
@@ -409,5 +412,6 @@ class ClientEnd:
             prepared=self._prepared,
             used_bytes=self.rates_bytes,
             exit_code=None if self._exit is None else self._exit.code,
+            notes=notes,
         )
         return gather(self._folder, record)

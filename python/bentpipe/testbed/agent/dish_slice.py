@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.damage import guarded
+from bentpipe.damage import guarded, read_parquet
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.recording.reading import rebuild_maps
 from bentpipe.measurements.dish.recording.tables import LAYOUT, TABLES
@@ -26,8 +27,8 @@ PRIVATE_COLUMNS = ("device_id", "raw")
 PRIVATE_EVENTS = ("location",)
 """Events that tell the exact place: not in a slice."""
 
-TRIES = 3
-"""Files are merged while they are read: how often they are listed anew."""
+TRIES, AGAIN_S = 10, 0.1
+"""Files are merged while they are read: how often they are listed, and the time between two tries [s]."""
 
 
 def slice_recording(folder: Path, from_at_ms: int, to_at_ms: int, share: Sharing) -> dict[str, pl.DataFrame]:
@@ -70,28 +71,29 @@ def _rows(folder: Path, table: str, begin: int, end: int) -> pl.DataFrame:
     last = datetime.fromtimestamp(end / 1e9, UTC) + timedelta(hours=1)
     hours = f"{first:%Y%m%dT%H}", f"{last:%Y%m%dT%H}"
     for attempt in range(TRIES):
+        if attempt:
+            time.sleep(AGAIN_S)
         listed = parts(folder / table, LAYOUT)
         named = [path for path in listed if hours[0] <= path.name[: len(hours[0])] <= hours[1]]
         if not named:
             return pl.DataFrame(schema=dict(TABLES[table]))
         try:
-            return pl.concat([_read(path) for path in named])
+            rows = pl.concat([_read(path) for path in named])
         except FileNotFoundError:  # merged or removed in between
-            if attempt == TRIES - 1:
-                raise UserError("files vanish while they are read", where=str(folder / table)) from None
-    raise AssertionError("unreachable")
+            continue
+        # One that was merged in between is read twice: by itself, and in its hour's file.
+        if set(named) <= set(parts(folder / table, LAYOUT)):
+            return rows
+    raise UserError("files vanish while they are read", where=str(folder / table))
 
 
 def _read(path: Path) -> pl.DataFrame:
-    try:
-        return guarded(
-            lambda: pl.read_parquet(path, glob=False),
-            lambda reason: UserError(f"does not read ({reason})", where=str(path), hint="move it away"),
-        )
-    except UserError:
-        if path.exists():
-            raise
-        raise FileNotFoundError(path) from None
+    """Read a file by one opening. Polars opens a path twice, and the open segment is replaced once a second."""
+    data = path.read_bytes()
+    return guarded(
+        lambda: read_parquet(data),
+        lambda reason: UserError(f"does not read ({reason})", where=str(path), hint="move it away"),
+    )
 
 
 def _maps(rows: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:

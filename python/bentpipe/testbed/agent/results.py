@@ -78,6 +78,8 @@ class RunRecord(Record):
     """Outcome of each kernel setting."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Versions."""
+    notes: Items[str] = Field(default=())
+    """What is missing in the result, and why."""
 
 
 def record_of(
@@ -91,6 +93,7 @@ def record_of(
     prepared: PreparedRun | None,
     used_bytes: tuple[int, int],
     exit_code: int | None = None,
+    notes: tuple[str, ...] = (),
 ) -> RunRecord:
     """Return the record of an end of a run that ends now; `used_bytes`: sent and received."""
     offset = around.clock.offset()
@@ -115,6 +118,7 @@ def record_of(
         up_bytes=used_bytes[0],
         down_bytes=used_bytes[1],
         settings=() if prepared is None else tuple(prepared.settings),
+        notes=notes,
     )
 
 

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import shutil
 import tempfile
 from typing import TYPE_CHECKING
+
+from bentpipe.testbed.agent.signals.board import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from bentpipe.testbed.agent.dish import DishRecording
+    from bentpipe.testbed.agent.surroundings import Terminal
     from bentpipe.testbed.schemas.policy import HostPolicy
+
+LOG = logging.getLogger("bentpipe.agent")
+
+
+def add_telemetry(terminal: Terminal, from_s: float, to_s: float, folder: Path) -> tuple[str, ...]:
+    """Write the telemetry of a time [s since 1970] into `folder`; return notes: why there is none.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    try:
+        terminal.slice(from_s, to_s, folder)
+    except Exception as error:  # the run itself succeeded: its result goes without
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        LOG.warning("no telemetry beside a run: %s", line_of(error))
+        shutil.rmtree(folder, ignore_errors=True)
+        return (f"terminal/ is left out: {line_of(error)}",)
+    return ()
 
 
 class RecordedTerminal:
