@@ -16,6 +16,7 @@ from testbed_records import assignment, desired, peer, policy, work
 
 from bentpipe.testbed.agent.agent import Agent
 from bentpipe.testbed.agent.settings import AgentSettings
+from bentpipe.testbed.agent.starting import _run_until_mended, find_runners
 from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.schemas.desired import ArmedTrigger, SessionGrant
 from bentpipe.testbed.schemas.identifiers import derived_id
@@ -175,6 +176,35 @@ async def test_the_policy_wins_and_is_read_again(orchestrator: Orchestrator, fol
         assert agent.policy_file.look()
         assert agent.policy_file.policy.paused
         assert "bentpipe.policy/1" in agent.status().notes[-1]
+
+
+@scenario
+async def test_a_policy_that_does_not_read_at_the_start_pauses_the_node(
+    orchestrator: Orchestrator, folder: Path
+) -> None:
+    (folder / "n").mkdir()
+    the_policy = folder / "n" / "policy.yml"
+    the_policy.write_text("schema: bentpipe.policy/9")
+    agent, _ = make(orchestrator, folder / "n")
+    stopped = asyncio.Event()
+    task = asyncio.create_task(_run_until_mended(agent, stopped))
+    await orchestrator.until(lambda: orchestrator.events[agent.boot_id])
+    assert "bentpipe.policy/1" in orchestrator.events[agent.boot_id][0].body.text
+    assert agent.status().paused
+    assert "bentpipe.policy/1" in agent.status().notes[-1]
+    assert not agent.policy_file.policy.share.telemetry
+    the_policy.write_text(POLICY)
+    assert agent.policy_file.look()
+    await asyncio.wait_for(task, 20)  # it is to start anew with what the policy says
+    assert not stopped.is_set()
+    assert not agent.policy_file.policy.paused
+
+
+def test_containers_are_no_matter_where_no_image_is_configured(tmp_path: Path) -> None:
+    notes: list[str] = []
+    runners = asyncio.run(find_runners(tmp_path, None, notes.append))
+    assert "docker" not in runners
+    assert not any("docker" in note for note in notes)
 
 
 @scenario

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from testbed_records import KEY, peer
 
-from bentpipe.testbed.agent import session_server
+from bentpipe.testbed.agent import beats, session_server
 from bentpipe.testbed.agent.session import BEAT_S, SILENCE_S, Message, RefusedError, is_sealed, peek, seal
 from bentpipe.testbed.agent.session_client import ClientSession
 from bentpipe.testbed.agent.session_server import SessionServer
@@ -103,6 +106,82 @@ def test_a_client_that_falls_silent_ends_the_server_within_its_bound() -> None:
         return server.times[0] - silent_s
 
     assert SILENCE_S - 2 * BEAT_S < asyncio.run(scenario()) < SILENCE_S + 1.0
+
+
+def test_a_client_whose_loop_is_busy_for_a_moment_is_not_silent() -> None:
+    """Its beats come from a thread of their own."""
+
+    async def scenario() -> list[str]:
+        server, client_at = Server(), {}
+        sessions, address = await _listen(server)
+
+        def other_agent() -> None:
+            async def client_side() -> None:
+                client = _client(address)
+                await client.open(5)
+                await client.begin()
+                time.sleep(3 * SILENCE_S)
+                client_at["log"] = list(server.log)
+                await client.close()
+
+            asyncio.run(client_side())
+
+        await asyncio.to_thread(other_agent)
+        await asyncio.wait_for(server.ended.wait(), 3)
+        await sessions.close()
+        assert client_at["log"] == ["prepare", "answered", "began"]
+        return server.log
+
+    assert asyncio.run(scenario())[-1] == "end: "
+
+
+def test_beats_of_a_stuck_agent_and_of_a_stopped_session_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beats, "BEAT_S", 0.005)
+    monkeypatch.setattr(beats, "LONGEST_S", 0.1)
+    sent, has_come = [], threading.Event()
+
+    def packet() -> bytes:
+        sent.append(time.monotonic())
+        has_come.set()
+        return b"beat"
+
+    begin_s = time.monotonic()
+    to_server, server = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    stuck = beats.Beats(to_server, packet)
+    assert has_come.wait(5)
+    stuck._stopped.wait(0.3)  # nobody says that it is alive
+    assert sent[-1] - begin_s < 0.2
+    stuck.is_alive()
+    has_come.clear()
+    assert has_come.wait(5)
+    stuck.stop()
+    count = len(sent)
+    threading.Event().wait(0.03)
+    assert len(sent) == count
+    assert to_server.fileno() == -1
+    server.close()
+
+
+def test_time_in_which_the_server_did_not_run_is_no_silence() -> None:
+    async def scenario() -> list[str]:
+        server = Server()
+        sessions, address = await _listen(server)
+        client = _client(address)
+        await client.open(5)
+        await client.begin()
+        await asyncio.sleep(2 * BEAT_S)
+        assert client._beats is not None
+        client._beats.stop()  # as if both ends' processes did not run
+        time.sleep(2 * SILENCE_S)
+        await asyncio.sleep(0)
+        client._send("beat")
+        await asyncio.sleep(BEAT_S)
+        log = list(server.log)
+        await client.close()
+        await sessions.close()
+        return log
+
+    assert asyncio.run(scenario()) == ["prepare", "answered", "began"]
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,8 @@ class Agent:
         self.executor.recover()
         if self.settings.role == "server":
             await self._listen()
+        if self.policy_file.trouble is not None:
+            self.note("policy", self.policy_file.trouble)
         loops = {
             "heartbeat": self._heartbeat,
             "wanted state": self._follow,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import socket
 import time
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.agent.beats import Beats
 from bentpipe.testbed.agent.session import BEAT_S, Kind, Message, RefusedError, is_sealed, peek, seal
 
 if TYPE_CHECKING:
@@ -37,7 +40,8 @@ class ClientSession(asyncio.DatagramProtocol):
         self._newest = -1
         self._answers: asyncio.Queue[Message] = asyncio.Queue(maxsize=100)
         self._transport: asyncio.DatagramTransport | None = None
-        self._beats: asyncio.Task[None] | None = None
+        self._beats: Beats | None = None
+        self._alive: asyncio.Task[None] | None = None
         self._is_silent = False
         self._held_s = 0.0
         self.ended = asyncio.Event()
@@ -62,8 +66,11 @@ class ClientSession(asyncio.DatagramProtocol):
 
     def _send(self, kind: Kind, reason: str = "") -> None:
         if self._transport is not None:
-            message = Message(kind=kind, number=next(self._numbers), reason=reason, **self._said)  # type: ignore[arg-type]
-            self._transport.sendto(seal(message, self._peer.key, "c"))
+            self._transport.sendto(self._packet(kind, reason))
+
+    def _packet(self, kind: Kind, reason: str = "") -> bytes:
+        message = Message(kind=kind, number=next(self._numbers), reason=reason, **self._said)  # type: ignore[arg-type]
+        return seal(message, self._peer.key, "c")
 
     async def _ask(self, kind: Kind, until: tuple[Kind, ...], timeout_s: float) -> Message:
         loop = asyncio.get_running_loop()
@@ -107,24 +114,30 @@ class ClientSession(asyncio.DatagramProtocol):
 
     async def begin(self) -> None:
         """Tell the server that traffic starts, and send beats from now on; nothing after `silence`."""
-        if self._is_silent:
+        if self._is_silent or self._transport is None:
             return
         self._send("start")
-        self._beats = asyncio.create_task(self._beat())
+        own = socket.socket(fileno=os.dup(self._transport.get_extra_info("socket").fileno()))
+        self._beats = Beats(own, lambda: self._packet("beat"))
+        self._alive = asyncio.create_task(self._say_alive(self._beats))
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT_S)
-            self._send("beat")
+    async def _say_alive(self, beats: Beats) -> None:
+        try:
+            while True:
+                beats.is_alive()
+                await asyncio.sleep(BEAT_S)
+        finally:
+            beats.stop()
 
     def silence(self, reason: str = "") -> None:
         """Send no more beats: the server ends its program by itself, and at once if it gets a bye with the reason."""
         self._is_silent = True
+        if self._beats is not None and self._alive is not None:
+            self._beats.stop()  # before the bye: a beat with a later number would hide it
+            self._alive.cancel()
+            self._beats = self._alive = None
         if reason:
             self._send("bye", reason)
-        if self._beats is not None:
-            self._beats.cancel()
-            self._beats = None
 
     async def close(self, reason: str = "") -> None:
         """Say bye, three times in case one is lost."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("bentpipe.agent")
 READY_S = 60.0
 """How long a server waits, ready, for ``start`` [s]."""
+LATEST_LOOK_S = 2 * BEAT_S
+"""Most time between two looks at a session that counts [s]; the rest is lateness of the server itself."""
 MOST_SESSIONS = 256
 """Most sessions at a time."""
 
@@ -146,14 +148,18 @@ class SessionServer(asyncio.DatagramProtocol):
             self._sessions.pop(session.run, None)
 
     async def _until_silent(self, session: _Session) -> str:
+        """Wait for the bye, or for silence. Time in which this process did not run is no silence of the client."""
         loop = asyncio.get_running_loop()
+        silent_s, looked_s = 0.0, loop.time()
         while True:
             limit_s = SILENCE_S if session.began else READY_S
-            wait_s = session.last_s + limit_s - loop.time()
-            if wait_s <= 0:
+            if silent_s >= limit_s:
                 return f"no beat of the client for {limit_s:g} s" if session.began else "the client did not start"
-            if await wait_at_most(session.ended, wait_s if session.began else min(wait_s, BEAT_S)):
+            if await wait_at_most(session.ended, min(limit_s - silent_s, BEAT_S)):
                 return session.why or ""
+            now_s = loop.time()
+            silent_s = min(silent_s + min(now_s - looked_s, LATEST_LOOK_S), now_s - session.last_s)
+            looked_s = now_s
 
     def _send(
         self,

@@ -18,6 +18,13 @@ from bentpipe.testbed.schemas.policy import SCHEMA, HostPolicy
 
 FILE = "agent.json"
 
+UNREAD = {
+    "schema": SCHEMA,
+    "paused": True,
+    "share": {"telemetry": False, "obstruction_maps": False, "place_blur_km": 500},
+}
+"""Policy of a node whose host's policy could not be read since it started."""
+
 
 class AgentSettings(Record):
     """``agent.json``."""
@@ -117,11 +124,15 @@ class PolicyFile:
     """The host's policy, read again when the file changes. One that is damaged pauses the node until it is mended."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Read it. Raises `UserError`."""
+        """Read it. While one has never been read, nothing is shared either."""
         self._settings = settings
         self._stamp = self._stat()
-        self.policy = settings.read_policy()
         self.trouble: str | None = None
+        try:
+            self.policy = settings.read_policy()
+        except UserError as error:
+            self.policy = HostPolicy.check(UNREAD, "policy")
+            self.trouble = str(error)
 
     def _stat(self) -> tuple[int, int] | None:
         if self._settings.policy is None:

@@ -17,7 +17,8 @@ from bentpipe.testbed.agent.describing import describe
 from bentpipe.testbed.agent.household import ScavengerMode
 from bentpipe.testbed.agent.live import NodeSignals, make_feeds, router_counters
 from bentpipe.testbed.agent.program import python_folders
-from bentpipe.testbed.agent.settings import AgentSettings, default_folder
+from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile, default_folder
+from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.schemas.node import KernelAbilities
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ async def find_runners(
     candidates: list[Runner] = [
         BubblewrapRunner(state / "bubblewrap", settings=settings, hidden=[folder], readable=list(python_folders())),
         ProcessRunner(state / "process", settings=settings, hidden=[folder], readable=list(python_folders())),
-        DockerRunner(state / "docker", pause_image=pause_image, settings=settings),
     ]
+    if pause_image is not None:  # the host wants containers
+        candidates.append(DockerRunner(state / "docker", pause_image=pause_image, settings=settings))
     for runner in candidates:
         reason = await runner.available()
         if reason is None:
@@ -154,7 +156,8 @@ async def run_node(folder: Path, on_note: Callable[[str], object] = lambda _: No
         loop.add_signal_handler(number, stopped.set)
     with locked(folder):
         async with kernel_service(folder) as client:
-            await _run(folder, settings, client, stopped, on_note)
+            while not stopped.is_set():  # again once a policy that did not read at the start is mended
+                await _run(folder, settings, client, stopped, on_note)
 
 
 async def _run(
@@ -164,7 +167,10 @@ async def _run(
     stopped: asyncio.Event,
     on_note: Callable[[str], object],
 ) -> None:
-    policy = settings.read_policy()
+    policy_file = PolicyFile(settings)
+    policy = policy_file.policy
+    if policy_file.trouble is not None:
+        on_note(f"the node is paused until its policy is mended: {policy_file.trouble}")
     runners = await find_runners(folder, client, on_note, pause_image=settings.pause_image)
     feeds = make_feeds(settings, policy) if settings.role == "client" else []
     signals = sorted(name for feed in feeds for name in feed.signals)
@@ -193,7 +199,21 @@ async def _run(
         agent.around.terminal = RecordedTerminal(recording, settings.name, lambda: agent.policy_file.policy)
     on_note(f"node {settings.name} runs; Ctrl-C ends it (process {os.getpid()})")
     try:
-        await agent.run(stopped)
+        if agent.policy_file.trouble is None:
+            await agent.run(stopped)
+        else:
+            await _run_until_mended(agent, stopped)
     finally:
         if recording is not None:
             await asyncio.to_thread(recording.stop)
+
+
+async def _run_until_mended(agent: Agent, stopped: asyncio.Event) -> None:
+    """Run a paused agent until its policy reads: feeds, levels and budgets are made of it."""
+    over = asyncio.Event()
+    task = asyncio.create_task(agent.run(over))
+    while not task.done() and agent.policy_file.trouble is not None:
+        if await wait_at_most(stopped, 0.5):
+            break
+    over.set()
+    await task
