@@ -1,5 +1,6 @@
 """How nodes join the testbed, and who may call as one."""
 
+import asyncio
 import contextlib
 import ssl
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
+from bentpipe.testbed.agent.entering import join_testbed
 from bentpipe.testbed.agent.settings import AgentSettings
 from bentpipe.testbed.orchestrator.security.authority import Authority
 from bentpipe.testbed.orchestrator.services import joining
@@ -147,6 +149,19 @@ async def test_a_node_joins_over_tls_and_is_alive(tmp_path, database_url):
                 assert (answer.status, answer.content_type) == (422, "application/problem+json")
             async with session.get("/agent/v1/nothing") as answer:
                 assert (answer.status, answer.content_type) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize(("chosen", "joined"), [(None, "den"), ("den", "den"), ("attic", None)])
+async def test_a_node_without_a_name_takes_the_tokens(tmp_path, database_url, chosen, joined):
+    folder = tmp_path / "node"
+    async with serving_testbed(tmp_path, database_url) as running:
+        token = await joining.issue_join_token(running.orchestrator, who="test", name="den")
+        joins = asyncio.to_thread(join_testbed, running.agents_url, token, name=chosen, folder=folder)
+        if joined is None:
+            with pytest.raises(UserError, match="'den', as the token says"):
+                await joins
+        else:
+            assert (await joins)[1] == AgentSettings.read(folder).name == joined
 
 
 async def test_the_certificate_of_another_authority_is_refused(tmp_path, database_url):

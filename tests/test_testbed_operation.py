@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -13,13 +14,17 @@ import pytest
 from sqlalchemy import text
 from test_testbed_api import client_of, token_of
 from testbed_orchestrators import Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
+from typer.testing import CliRunner
 
+from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.testbed.client import TestbedClient
 from bentpipe.testbed.credentials import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import logs
 from bentpipe.testbed.orchestrator.backup import back_up, restore
 from bentpipe.testbed.orchestrator.database.engines import Database
+from bentpipe.testbed.orchestrator.defaults import admin_file
+from bentpipe.testbed.orchestrator.running import Settings, serving
 from bentpipe.testbed.orchestrator.services import experiments, users
 from bentpipe.testbed.orchestrator.storage import Storage
 
@@ -211,10 +216,40 @@ def test_the_commands_from_the_first_start_to_a_backup(tmp_path):
         assert run("exp", "ls", "--format", "ids") == ""
         assert "error: no experiment 'x'" in run("exp", "cancel", "x", code=2)
         assert "rows and the keys" in run("testbed", "backup", str(tmp_path / "b.tar.gz"), "--home", home)
-        assert "another process uses it" in run("testbed", "up", "--home", home, code=2)
+        busy = ("testbed", "up", "--home", home, "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0")
+        assert "another process uses it" in run(*busy, code=2)
     finally:
         process.terminate()
         _, errors = process.communicate(timeout=20)
     assert process.returncode == 0
     assert token not in errors
     assert all(json.loads(line) for line in errors.splitlines())
+
+
+@pytest.mark.anyio
+async def test_a_port_that_is_taken_leaves_no_half_made_testbed(tmp_path):
+    home = tmp_path / "home"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UserError, match=r"agents: 127\.0\.0\.1:.* in use; expected a free HOST:PORT"):
+            async with serving(Settings(home=home, listen="127.0.0.1:0", agents=address)):
+                pass
+    assert not home.exists()
+    async with serving(Settings(home=home, listen="127.0.0.1:0", agents="127.0.0.1:0")) as running:
+        assert "token of the user admin" in running.lines()[1]
+
+
+@pytest.mark.anyio
+async def test_who_has_the_home_folder_gets_a_new_admins_token(tmp_path):
+    settings = Settings(home=tmp_path, listen="127.0.0.1:0", agents="127.0.0.1:0")
+    command = ["testbed", "token", "--role", "admin", "--home", str(tmp_path)]
+    async with serving(settings) as running:
+        done = await asyncio.to_thread(CliRunner().invoke, app, command)
+        assert (done.exit_code, "another process uses it" in done.output) == (2, True)
+    admin_file(tmp_path).unlink()
+    async with serving(settings) as running:
+        assert "try `bentpipe testbed token --role admin --home" in running.lines()[1]
+    done = await asyncio.to_thread(CliRunner().invoke, app, command)
+    async with serving(settings) as running:
+        assert (await users.authenticate(running.orchestrator, done.output.strip())).is_admin
+        assert "/login?code=" in running.lines()[1]

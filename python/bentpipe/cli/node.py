@@ -23,7 +23,7 @@ def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="The testbed's address for nodes: https://HOST:PORT.")],
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="Join token of `bentpipe testbed token --role node`.")],
     name: Annotated[
-        str | None, typer.Option(help="Name of the node. [default: this host's]", show_default=False)
+        str | None, typer.Option(help="Name of the node. [default: the token's, or this host's]", show_default=False)
     ] = None,
     role: Annotated[str, typer.Option(help="client: behind a terminal; server: clients reach it.")] = "client",
     dish: Annotated[str, typer.Option(metavar="HOST|none", help="The terminal.")] = "192.168.100.1:9200",

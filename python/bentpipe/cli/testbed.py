@@ -127,6 +127,7 @@ def token(
         str | None, typer.Option(help="Name of the user, or of the node. [default: any node]", show_default=False)
     ] = None,
     home: Home = None,
+    db: Db = None,
     url: Url = None,
     user_token: Annotated[
         str | None, typer.Option("--token", help="An admin's token. [default: that of --home]", show_default=False)
@@ -135,6 +136,8 @@ def token(
 ) -> None:
     """Make a token, and print it once; for a node: the whole command that joins it, valid for an hour.
 
+    `--role admin` without --name makes a new token of the user admin in --home, while the orchestrator is stopped.
+
     Example: bentpipe testbed token --role node --name attic
     """
     from bentpipe.cli.console import print_json, say
@@ -142,17 +145,22 @@ def token(
     from bentpipe.testbed.client import TestbedClient
     from bentpipe.testbed.orchestrator.defaults import admin_file
 
-    client = TestbedClient(url, user_token, admin_file(home))
-    if role == "node":
-        joining = client.make_join_token(name=name)
-        if as_json:
-            print_json(joining.to_dict())
-        else:
-            say(joining.command)
-        return
-    if name is None:
-        raise UserError("none", where="name", expected="the name of the user")
-    made = client.make_token(name, role)
+    if role == "admin" and name is None and url is None and user_token is None:
+        from bentpipe.testbed.orchestrator.starting import renew_admin_token
+
+        made = renew_admin_token(home=home, db=db)
+    else:
+        client = TestbedClient(url, user_token, admin_file(home))
+        if role == "node":
+            joining = client.make_join_token(name=name)
+            if as_json:
+                print_json(joining.to_dict())
+            else:
+                say(joining.command)
+            return
+        if name is None:
+            raise UserError("none", where="name", expected="the name of the user")
+        made = client.make_token(name, role)
     if as_json:
         print_json(made.to_dict())
     else:

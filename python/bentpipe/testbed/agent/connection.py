@@ -135,9 +135,11 @@ class Orchestrator:
         _, _, content = await self._request("GET", "/agent/v1/authority")
         return content.decode("ascii", errors="replace")
 
-    async def enrol(self, token: str, name: str, csr_pem: str, report: NodeReport) -> EnrolAnswer:
+    async def enrol(
+        self, token: str, name: str, csr_pem: str, report: NodeReport, *, is_default_name: bool = False
+    ) -> EnrolAnswer:
         """Trade a join token for a certificate."""
-        request = EnrolRequest(token=token, name=name, csr_pem=csr_pem, report=report)
+        request = EnrolRequest(token=token, name=name, is_default_name=is_default_name, csr_pem=csr_pem, report=report)
         return await self._post("/agent/v1/enrol", request, EnrolAnswer)
 
     async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:

@@ -46,7 +46,7 @@ def join_testbed(
     Args:
         url: The testbed's address for nodes.
         token: Join token.
-        name: Name of the node; None: this host's.
+        name: Name of the node; None: the token's, or this host's.
         role: ``client`` or ``server``.
         dish: The terminal; None: none.
         policy: The host's policy; None: the default one.
@@ -93,5 +93,6 @@ def join_testbed(
         },
         "node",
     )
-    answer = asyncio.run(join(where, settings, token, look_around(where, settings)))
+    report = look_around(where, settings)
+    answer = asyncio.run(join(where, settings, token, report, is_default_name=name is None))
     return where, answer.name

@@ -34,7 +34,9 @@ def split_token(token: str) -> tuple[str, str]:
     return token.strip(), print_
 
 
-async def join(folder: Path, settings: AgentSettings, token: str, report: NodeReport) -> EnrolAnswer:
+async def join(
+    folder: Path, settings: AgentSettings, token: str, report: NodeReport, *, is_default_name: bool = False
+) -> EnrolAnswer:
     """Join: make a key, get a certificate, keep the settings.
 
     Args:
@@ -42,6 +44,7 @@ async def join(folder: Path, settings: AgentSettings, token: str, report: NodeRe
         settings: Settings, with the address.
         token: Join token.
         report: What the node is.
+        is_default_name: Whether the name of the settings gives way to the token's.
 
     Raises:
         UserError: A token that is not valid, another authority than the token's, or a folder that joined before.
@@ -77,11 +80,12 @@ async def join(folder: Path, settings: AgentSettings, token: str, report: NodeRe
     context.check_hostname = False
     second = Orchestrator(settings.url, lambda: context)
     try:
-        answer = await second.enrol(whole, settings.name, identity.make_request(settings.name), report)
+        request = identity.make_request(settings.name)
+        answer = await second.enrol(whole, settings.name, request, report, is_default_name=is_default_name)
     except RefusedRequestError as error:
         raise UserError(str(error), where="join") from None
     finally:
         await second.close()
-    settings.write(folder)
+    settings.model_copy(update={"name": answer.name}).write(folder)
     identity.keep(answer.certificate_pem, authority_pem)
     return answer

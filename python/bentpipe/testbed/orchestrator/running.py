@@ -29,6 +29,7 @@ from bentpipe.testbed.orchestrator.services.refusals import UnauthenticatedError
 from bentpipe.testbed.orchestrator.services.telemetry import Telemetry
 from bentpipe.testbed.orchestrator.services.uploads import Uploads
 from bentpipe.testbed.orchestrator.storage import Storage
+from bentpipe.testbed.schemas.views import NewToken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -138,6 +139,9 @@ class Running:
             lines.append(f"token of the user admin, shown once: {self.first_token}")
         if self.login_url is not None:
             lines.append(f"dashboard, once within ten minutes: {self.login_url}")
+        else:
+            home = self.orchestrator.folder
+            lines.append(f"no valid admin's token in {home}; try `bentpipe testbed token --role admin --home {home}`")
         if self.orchestrator.oidc is not None:
             lines.append(
                 f"redirect URI to register at {self.orchestrator.oidc.name}: {self.orchestrator.oidc.redirect}"
@@ -153,13 +157,18 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
     from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
     from bentpipe.testbed.orchestrator.workers import workers
 
-    async with opened(settings) as orchestrator, contextlib.AsyncExitStack() as stack:
-        first_token = await users.ensure_first(orchestrator)
-        heartbeats, telemetry = Heartbeats(orchestrator, Boots(orchestrator)), Telemetry(orchestrator)
-        host, port = address_of(settings.listen, "listen")
-        agents_host, agents_port = address_of(settings.agents, "agents")
+    host, port = address_of(settings.listen, "listen")
+    agents_host, agents_port = address_of(settings.agents, "agents")
+    async with contextlib.AsyncExitStack() as stack:
+        # first: a port that is taken leaves no half-made testbed behind
         users_socket = stack.enter_context(_bound(host, port, "listen"))
         agents_socket = stack.enter_context(_bound(agents_host, agents_port, "agents"))
+        orchestrator = await stack.enter_async_context(opened(settings))
+        url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
+        first_token = await users.ensure_first(orchestrator)
+        if first_token is not None:
+            save_credentials(url, first_token, defaults.admin_file(settings.home))
+        heartbeats, telemetry = Heartbeats(orchestrator, Boots(orchestrator)), Telemetry(orchestrator)
         agents_port = agents_socket.getsockname()[1]
         public = settings.public or agents_host
         scheme = "http" if settings.proxy is not None else "https"
@@ -167,7 +176,6 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
         certificates = CertificateReader(orchestrator.authority.certificate, settings.proxy)
         agents = agents_app(AgentRoutes(orchestrator, certificates, heartbeats, Uploads(orchestrator), telemetry))
         context = None if settings.proxy is not None else _tls(orchestrator, [public, agents_host])
-        url = f"http://{_in_url(host)}:{users_socket.getsockname()[1]}"
         orchestrator.oidc = _oidc(orchestrator, url, settings)
         servers = [
             _server(users_app(orchestrator, telemetry, host, settings.public), None),
@@ -185,8 +193,6 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
                 for task in tasks:
                     if task.done():
                         task.result()
-            if first_token is not None:
-                save_credentials(url, first_token, defaults.admin_file(settings.home))
             login_url = await _login_url(orchestrator, url, first_token, settings)
             yield Running(orchestrator, url, orchestrator.agents_url, first_token, telemetry, login_url)
         finally:
@@ -211,6 +217,16 @@ def _oidc(orchestrator: Orchestrator, url: str, settings: Settings) -> OidcLogin
     return Login.open(settings.oidc, key, orchestrator.clock, url, settings.public)
 
 
+async def renew_admin(settings: Settings) -> NewToken:
+    """Make a token of the user ``admin``, store it in the home and return it. Raises as `opened`."""
+    file = defaults.admin_file(settings.home)
+    async with opened(settings) as orchestrator, orchestrator.write() as transaction:
+        token, token_id = await users.issue(transaction, "admin", "admin", who="owner of the home folder")
+    url = read_credentials(file)[0] if file.exists() else None
+    save_credentials(url or f"http://{settings.listen}", token, file)
+    return NewToken(id=token_id, token=token, name="admin", role="admin")
+
+
 async def _login_url(orchestrator: Orchestrator, url: str, first_token: str | None, settings: Settings) -> str | None:
     """Return an address with a one-time code of the first admin's token, which is in no address itself."""
     try:
@@ -229,9 +245,13 @@ def _bound(host: str, port: int, where: str) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UserError(f"{host}:{port}: {error.strerror}", where=where, expected="a free HOST:PORT") from None
+    try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
+        bound.close()
         raise UserError(f"{host}:{port}: {error.strerror}", where=where, expected="a free HOST:PORT") from None
     bound.setblocking(False)
     return bound

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bentpipe.testbed.orchestrator.running import Running
+    from bentpipe.testbed.schemas.views import NewToken
 
 
 def serve_testbed(
@@ -143,6 +144,36 @@ def restore_testbed(
         from bentpipe.testbed.orchestrator.backup import restore
     home = home or home_folder()
     return asyncio.run(restore(Path(source), db or f"sqlite:///{home / 'testbed.db'}", home))
+
+
+def renew_admin_token(*, home: Path | None = None, db: str | None = None) -> NewToken:
+    """Make a token of the user ``admin`` for who has the orchestrator's folder, and store it there.
+
+    An orchestrator with SQLite must not run meanwhile.
+
+    Args:
+        home: Folder of the orchestrator; None: the usual one.
+        db: URL of its database; None: SQLite in `home`.
+
+    Returns:
+        The token.
+
+    Raises:
+        UserError: No orchestrator there, or it runs.
+
+    Example:
+        >>> from pathlib import Path
+        >>> renew_admin_token(home=Path("nowhere"))
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: home: nowhere/keys: no keys; expected the folder of an orchestrator
+    """
+    with _needing_libraries():
+        from bentpipe.testbed.orchestrator.running import Settings, renew_admin
+    home = home or home_folder()
+    if not (home / "keys" / "authority.key").is_file():
+        raise UserError(f"{home / 'keys'}: no keys", where="home", expected="the folder of an orchestrator")
+    return asyncio.run(renew_admin(Settings(home=home, db=db)))
 
 
 @contextlib.contextmanager

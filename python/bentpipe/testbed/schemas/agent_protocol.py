@@ -54,6 +54,8 @@ class EnrolRequest(Record):
     """Join token."""
     name: Label
     """Name of the node."""
+    is_default_name: bool = False
+    """Whether the host chose no name: then a token with a name decides."""
     csr_pem: str = Field(max_length=8192)
     """Certificate signing request."""
     report: NodeReport

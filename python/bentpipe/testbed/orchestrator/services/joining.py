@@ -91,23 +91,24 @@ async def enrol(orchestrator: Orchestrator, request: EnrolRequest) -> EnrolAnswe
             )
         if token.expires_at_ms <= transaction.now_ms:
             raise UnauthenticatedError("the join token is expired; expected one that is less than an hour old")
-        if token.node_name is not None and token.node_name != request.name:
-            raise UserError(shown(request.name), where="name", expected=f"{token.node_name!r}, as the token says")
+        name = token.node_name if token.node_name is not None and request.is_default_name else request.name
+        if token.node_name is not None and token.node_name != name:
+            raise UserError(shown(name), where="name", expected=f"{token.node_name!r}, as the token says")
         if token.node_role is not None and token.node_role != request.report.role:
             raise UserError(
                 shown(request.report.role), where="role", expected=f"{token.node_role!r}, as the token says"
             )
-        if await transaction.scalar(select(NodeRow.id).where(NodeRow.name == request.name)) is not None:
-            raise ConflictError(f"a node named {request.name!r} exists; try another name", code="name_taken")
+        if await transaction.scalar(select(NodeRow.id).where(NodeRow.name == name)) is not None:
+            raise ConflictError(f"a node named {name!r} exists; try another name", code="name_taken")
         await transaction.execute(
             insert(NodeRow).values(
                 id=node,
-                name=request.name,
+                name=name,
                 role=request.report.role,
                 owner_id=token.owner_id,
                 state="active",
                 report=request.report.to_dict(),
-                settings=NodeSettings(name=request.name).to_dict(),
+                settings=NodeSettings(name=name).to_dict(),
                 max_parallel=request.report.policy.max_parallel,
                 serial=signed.serial,
                 key_hash=signed.key_hash,
@@ -126,11 +127,11 @@ async def enrol(orchestrator: Orchestrator, request: EnrolRequest) -> EnrolAnswe
             .where(JoinTokenRow.id == token.id)
             .values(used_key=signed.key_hash, node_id=node, certificate_pem=signed.pem)
         )
-        await audit.record(transaction, f"node {request.name}", "node.join", node, token=token.id)
+        await audit.record(transaction, f"node {name}", "node.join", node, token=token.id)
         transaction.touch([node])
     return EnrolAnswer(
         node=node,
-        name=request.name,
+        name=name,
         certificate_pem=signed.pem,
         authority_pem=orchestrator.authority.pem,
     )
