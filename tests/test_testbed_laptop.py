@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +16,9 @@ from emulation import cannot
 
 from bentpipe import TestbedClient
 from bentpipe.errors import UserError
+from bentpipe.testbed.laptop.internet import serve_joins
 from bentpipe.testbed.laptop.supervising import check_machine
+from bentpipe.testbed.laptop.until_signal import run_until_signal
 
 LIMIT_S = 420
 
@@ -41,9 +46,34 @@ def test_a_newcomer_sees_a_run_a_trigger_and_a_preemption(tmp_path: Path) -> Non
         process.send_signal(signal.SIGINT)
         code = process.wait(60)
     assert code == 0
+    assert "stopping" in (tmp_path / "out.txt").read_text()
     (run,) = list((tmp_path / "t" / "orchestrator" / "store").glob("*-download/*/*/*/server"))[:1]
     assert json.loads((run / "testbed.json").read_text())["end"] == "server"
     assert not subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout
+
+
+def test_the_wait_for_homes_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """It was a thread in `accept`, for which the end of the program waited until it was killed."""
+
+    async def briefly() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await serve_joins(tmp_path / "joins.sock")
+
+    begin_s = time.monotonic()
+    asyncio.run(briefly())
+    assert time.monotonic() - begin_s < 5
+
+
+def test_a_signal_is_answered_at_once() -> None:
+    said: list[str] = []
+
+    async def program() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    run_until_signal(program(), lambda: said.append("stopping"))
+    assert said == ["stopping"]
 
 
 def free_port() -> int:

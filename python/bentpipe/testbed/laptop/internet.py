@@ -72,14 +72,11 @@ def join(home: Home, network: int) -> None:
 
 async def serve_joins(path: Path) -> None:
     """Join every home that gives its namespace, for ever."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(str(path))
-    listener.listen(8)
     homes = {home.name: home for home in HOMES}
 
-    def one() -> None:
-        connection, _ = listener.accept()
+    def one(connection: socket.socket) -> None:
         with connection:
+            connection.setblocking(True)
             name, network = take_network(connection)
             try:
                 join(homes[name], network)
@@ -89,8 +86,13 @@ async def serve_joins(path: Path) -> None:
             finally:
                 os.close(network)
 
-    while True:
-        await asyncio.to_thread(one)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        listener.setblocking(False)
+        while True:  # not in a thread: the end of the program would wait for the thread
+            connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+            await asyncio.to_thread(one, connection)
 
 
 def path_command(home: Home, folder: Path, token: str) -> list[str]:

@@ -216,4 +216,5 @@ def serve_laptop_testbed(
         >>> import bentpipe as bp
         >>> bp.serve_laptop_testbed(Path("out/testbed"))  # doctest: +SKIP
     """
-    run_until_signal(run_laptop(folder.absolute(), listen, agents, say, with_tour=with_tour))
+    program = run_laptop(folder.absolute(), listen, agents, say, with_tour=with_tour)
+    run_until_signal(program, lambda: say("stopping: runs end, and their results are kept …"))
