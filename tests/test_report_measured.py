@@ -13,7 +13,8 @@ from report_page import Page
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
-from bentpipe.measurements.runs.figures import figures_of
+from bentpipe.measurements.runs.figures import TimeFigure, TimeSeries, figures_of
+from bentpipe.plots.measured import plot_measured
 from bentpipe.report.build import write_report
 from bentpipe.report.measured import MOST_DRAWN
 
@@ -64,7 +65,9 @@ def test_each_built_in_experiment_gets_a_page(name, tmp_path):
     done = CliRunner().invoke(app, ["report", str(folder)])
     assert (done.exit_code, done.output.strip()) == (0, str(folder / "report.html"))
     page = (folder / "report.html").read_text()
-    assert f"<dt>Experiment</dt><dd>{name}</dd>" in page
+    assert f"<dt>Program</dt><dd>{name}</dd>" in page
+    assert "<dt>Experiment</dt><dd>study</dd>" in page
+    assert "· measured</p>" in page
     assert "<dt>up</dt><dd>mos 4.4</dd>" in page
     Page(page)
     (chart,) = charts_of(page)
@@ -100,6 +103,27 @@ def test_a_folder_of_results_has_medians_over_time_and_the_terminal_beside(tmp_p
     assert first["panels"][0]["ticks"] == [[0, [0.4]]]
 
 
+def test_measurements_of_the_same_second_have_headings_of_their_own(tmp_path):
+    folder = result(tmp_path, "ping")
+    shutil.copytree(folder, folder.with_name("0124"))
+    page = write_report(tmp_path / "study/attic").read_text()
+    headings = re.findall(r"<h2>(.*, study.*)</h2>", page)
+    assert len(headings) == len(set(headings)) == 2
+    assert headings[1] == f"{headings[0]} (2)"
+
+
+@pytest.mark.filterwarnings("ignore::bentpipe.runs.store.DamagedRunWarning")
+def test_a_rehearsal_is_not_headed_measured_and_names_its_emulation(tmp_path):
+    folder = result(tmp_path, "ping")
+    emulated = folder / "emulation/program/emulated/20260510T090000.0Z"
+    emulated.mkdir(parents=True)
+    (emulated / "run.json").write_text("{}")
+    page = write_report(folder).read_text()
+    Page(page)
+    assert "· emulated</p>" in page
+    assert ">emulation/program/emulated/20260510T090000.0Z</a>" in page
+
+
 def test_many_measurements_keep_the_page_small(tmp_path):
     for number in range(MOST_DRAWN + 3):
         made.write(tmp_path, {"probes": made.pings()}, f"{number}")
@@ -130,6 +154,14 @@ def test_text_of_a_stranger_is_text_and_all_lost_is_shown(tmp_path):
     assert ">20</td>" in page
     (folder / "builtin.json").write_text('{"builtin": "<b>", "error": "<script>", "figures": {}}')
     assert "<b>" not in write_report(folder).read_text()
+
+
+def test_equal_values_are_below_the_upper_edge():
+    times = np.array([0, 10**9])
+    figure = TimeFigure("rtt", "RTT", "ms", (TimeSeries("", times, np.array([40.0, 40.0])),))
+    low, high = plot_measured([figure], 0).axes[0].get_ylim()
+    assert low == 0
+    assert high > 42
 
 
 def test_flows_add_up_and_hops_are_medians():

@@ -66,14 +66,14 @@ def test_the_wait_for_homes_does_not_hold_up_the_end(tmp_path: Path) -> None:
 
 
 def test_a_signal_is_answered_at_once() -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     async def program() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.Event().wait()
 
-    run_until_signal(program(), lambda: said.append("stopping"))
-    assert said == ["stopping"]
+    run_until_signal(program(), lambda: lines.append("stopping"))
+    assert lines == ["stopping"]
 
 
 def free_port() -> int:

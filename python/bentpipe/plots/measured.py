@@ -51,7 +51,7 @@ def plot_measured(figures: Sequence[TimeFigure], start_unix_ns: int, *, ax: Axes
                     (marks,) = axis.plot(lost, np.zeros(lost.size), marker="|", linestyle="none", color=style.LOSS)
                     marks.set_markersize(9)
                     marks.set_clip_on(False)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.06 * axis.get_ylim()[1])  # margins are relative to the data's span, which may be 0
             axis.set_ylabel(f"[{unit}]")
             axis.set_title(figure.title, loc="left")
             if len(figure.series) > 1:

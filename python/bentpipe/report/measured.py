@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,12 @@ MOST_DRAWN = 12
 """Largest number of measurements with figures on a page, as on a page about races."""
 TERMINAL = "terminal"
 """Folder in a result of the testbed with the measured Run of the terminal, beside that of the experiment."""
+EMULATION = "emulation"
+"""Folder in such a result with the emulator's Run, of a run on an emulated path."""
+RECORD = "testbed.json"
+"""File in such a result: what the testbed knows of the run."""
+START = re.compile(r"\d{8}T\d{6}Z")
+"""Name of the folder of its start."""
 OUTCOME = "builtin.json"
 """File in a result of the testbed: what its built-in experiment did, with figures that no table has."""
 LONGEST = 160
@@ -47,18 +55,17 @@ class Measurement:
         runs: The Runs.
         figures: Of all their tables.
         facts: Name and value of what else is known.
+        title: Site, start and, of a result of the testbed, experiment; no other measurement of the page has it.
+        emulated: Runs of the emulator on whose paths it was measured; empty: on real ones.
         drawn: Its figures as pictures and charts.
     """
 
     runs: tuple[MeasuredRun, ...]
     figures: tuple[TimeFigure, ...]
     facts: tuple[tuple[str, str], ...]
+    title: str
+    emulated: tuple[Path, ...] = ()
     drawn: list[Figure] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        """Site and start."""
-        return f"{printable(self.runs[0].site)}, {format_utc(self.runs[0].start_unix_ns // 10**9 * 10**9)}"
 
     @property
     def why_invalid(self) -> str:
@@ -75,7 +82,7 @@ def write_measured_report(
         UserError: A table is missing or damaged.
         StoreError: The disk cannot be written.
     """
-    measurements = [_measurement(group) for group in _grouped(runs)]
+    measurements = _with_own_titles([_measurement(group) for group in _grouped(runs)])
     overview = _overview(measurements)
     with storing(place.page.parent):
         place.figures.mkdir(parents=True, exist_ok=True)
@@ -129,12 +136,39 @@ def _measurement(runs: tuple[MeasuredRun, ...]) -> Measurement:
     facts += [("Note", note) for note in dict.fromkeys(note for source in sources for note in source.notes)]
     if not all(source.clock == "utc" for source in sources):
         facts.append(("Clock", "only differences of its times have a meaning"))
+    experiment = _experiment(first.path)
+    if experiment:
+        facts.append(("Experiment", experiment))
     facts += _outcome(first.path / OUTCOME)
+    emulated = tuple(sorted(file.parent for file in (first.path / EMULATION).glob("**/run.json")))
+    facts += [("Emulated path", str(path.relative_to(first.path))) for path in emulated]
+    start = format_utc(first.start_unix_ns // 10**9 * 10**9)
     return Measurement(
         runs,
         tuple(figure for run in runs for figure in figures_of(run)),
         tuple((name, printable(value)[:LONGEST]) for name, value in facts),
+        title=", ".join(filter(None, [printable(first.site), start, experiment])),
+        emulated=emulated,
     )
+
+
+def _experiment(folder: Path) -> str:
+    """Return the name of the experiment of a result of the testbed, EXPERIMENT/NODE/START/RUN; empty: none."""
+    start = folder.absolute().parent
+    if not (folder / RECORD).is_file() or not START.fullmatch(start.name):
+        return ""
+    return printable(start.parent.parent.name)
+
+
+def _with_own_titles(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Number those that have one title: they began in the same second."""
+    counts: Counter[str] = Counter()
+    own = []
+    for measured in measurements:
+        counts[measured.title] += 1
+        count = counts[measured.title]
+        own.append(measured if count == 1 else replace(measured, title=f"{measured.title} ({count})"))
+    return own
 
 
 def _outcome(file: Path) -> list[tuple[str, str]]:
@@ -142,7 +176,7 @@ def _outcome(file: Path) -> list[tuple[str, str]]:
     try:
         outcome: Any = json.loads(file.read_bytes())
         figures = dict(outcome["figures"])
-        facts = [("Experiment", str(outcome["builtin"]))]
+        facts = [("Program", str(outcome["builtin"]))]
         if outcome["error"] is not None:
             facts.append(("Failure", str(outcome["error"])))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
