@@ -64,13 +64,17 @@ async def test_a_node_fires_no_more_often_than_the_cooldown(tmp_path, database_u
 
 async def test_runs_of_a_node_stay_within_the_budget(tmp_path, database_url):
     async with orchestrator(tmp_path, database_url) as testbed:
-        agent, trigger = await armed(testbed, limits="{bytes: 10MB/day, bytes_per_run: 4MB}")
+        agent, trigger = await armed(
+            testbed,
+            limits="{bytes: 10MB/day, bytes_per_run: 4MB}",
+            run="{builtin: ping, args: {target: 192.0.2.1, seconds: 50, every: 0.005}}",
+        )
         first, *others = (made(trigger, number) for number in range(6))
         ended = StateEvent(
             run=first.run, end="client", fence=first.fence, state="done", up_bytes=1_000_000, down_bytes=0
         )
         answer = await agent.say(first, ended, *others)
-        assert set(answer.stale) == {event.run for event in others[2:]}  # 1 MB used, 2 x 4 MB reserved
+        assert set(answer.stale) == {event.run for event in others[4:]}  # 1 MB used, 4 x 1.84 MB expected
 
 
 async def test_a_node_tries_a_run_no_more_often_than_the_experiment_says(tmp_path, database_url):

@@ -7,9 +7,10 @@ import pytest
 from testbed_orchestrators import NOW_MS, Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.orchestrator.services import experiments
+from bentpipe.testbed.orchestrator.services import experiments, listings
 from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.desired_states import desired_state
+from bentpipe.testbed.orchestrator.services.dry_runs import dry_run
 from bentpipe.testbed.orchestrator.services.events import take_events
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
 from bentpipe.testbed.orchestrator.services.listings import show_experiment, show_run
@@ -271,7 +272,7 @@ async def test_an_agent_makes_runs_itself_and_both_agree(tmp_path, database_url)
         (armed,) = (await agent.desired()).triggers
         assert (armed.most_runs, armed.started_runs) == (2, 0)
         window = NOW_MS + 1000
-        firing = derived_id("firing", armed.trigger, agent.node.node, window)
+        firing = derived_id("firing", armed.trigger, agent.node.name, window)
         run = derived_id("run", armed.plan, firing)
         made = RunEvent(
             run=run,
@@ -288,6 +289,8 @@ async def test_an_agent_makes_runs_itself_and_both_agree(tmp_path, database_url)
         running = StateEvent(run=run, end="client", fence=armed.fence, state="running")
         await agent.say(running, fired, made)  # out of order: the run is known last
         await agent.say(made, fired)
+        (trigger,) = (await listings.list_triggers(testbed, "", 10)).items
+        assert (trigger.firings, (await listings.list_firings(testbed, trigger.id, 0, 10)).items[0].run) == (1, run)
         (row,) = await runs_of(testbed)
         assert (row.state, row.cause, row.due_at_ms) == ("running", "trigger", window)
         assert (await agent.desired()).triggers[0].started_runs == 1
@@ -308,7 +311,7 @@ async def test_an_agent_makes_runs_itself_and_both_agree(tmp_path, database_url)
         assert [each.attempt for each in await runs_of(testbed)] == [1, 2]
         assert (await runs_of(testbed))[1].start_at_ms == window + 200_000
         later = window + 400_000
-        last = derived_id("firing", armed.trigger, agent.node.node, later)
+        last = derived_id("firing", armed.trigger, agent.node.name, later)
         second = made.replace(run=derived_id("run", armed.plan, last), firing=last, due_at_ms=later, start_at_ms=later)
         await agent.say(second)
         (still,) = (await agent.desired()).triggers  # its last run is under way: disarmed, it would be ended
@@ -425,11 +428,24 @@ async def test_a_server_knows_whose_trigger_is_armed(tmp_path, database_url):
         assert (grant.plan, grant.work, grant.is_armed) == (armed.plan, armed.work, True)
 
 
+PING_OF_37_MB = "{builtin: ping, args: {target: 192.0.2.1, seconds: 1000, every: 0.005}}"
+
+
+async def test_light_runs_hold_what_they_are_expected_to_use(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        await join(testbed, "attic")
+        await submitted(testbed, await user(testbed), when="{every: 5m}", limits="{bytes: 10MB/day, runs: 3}")
+        assert [run.state for run in await runs_of(testbed)] == ["planned"] * 3
+
+
 async def test_budgets_hold_and_are_named(tmp_path, database_url):
     async with orchestrator(tmp_path, database_url) as testbed:
         await join(testbed, "attic")
-        limits = "{bytes: 100MB/day, bytes_per_run: 40MB, until: '2026-09-23T00:00:00Z'}"
-        await submitted(testbed, await user(testbed), when="{every: 6h}", limits=limits)
+        limits = "{bytes: 100MB/day, bytes_per_run: 80MB, until: '2026-09-23T00:00:00Z'}"
+        fields = {"when": "{every: 6h}", "limits": limits, "run": PING_OF_37_MB}
+        starts = (await dry_run(testbed, await user(testbed), yaml_of(**fields))).starts
+        assert [start.reason for start in starts[:4]] == ["", "", *["the budget of 100MB/day is used up"] * 2]
+        await submitted(testbed, await user(testbed), **fields)
         runs = await runs_of(testbed)
         assert [run.state for run in runs] == ["planned", "planned", "missed", "missed", "planned", "planned"]
         assert runs[2].reason == "the budget of 100MB/day is used up"

@@ -189,3 +189,10 @@ def test_the_hours_of_a_host_may_pass_midnight() -> None:
     assert not policy.allows_at(6 * 60 + 30)
     with pytest.raises(UserError, match="HH:MM"):
         HostPolicy.from_yaml("schema: bentpipe.policy/1\nhours: ['24:00-06:30']", "f")
+
+
+def test_a_ping_without_a_target_is_refused_but_on_an_emulated_path():
+    text = "schema: bentpipe.experiment/1\nname: p\nnodes: {names: [attic]}\nrun: {builtin: ping}\n"
+    with pytest.raises(UserError, match="key 'target' is missing; expected a host"):
+        TestbedExperiment.from_yaml(text + "server: {name: pop}\n", "file")
+    assert TestbedExperiment.from_yaml(text + "path: {profile: mel-lon}\n", "file").path.profile == "mel-lon"

@@ -64,7 +64,7 @@ def test_a_day_at_40_mbit_s_a_tenth_of_the_time_saves_nine_tenths(tmp_path):
     result = dry_run_trigger("latency_ms > 50", path, run_bytes=60 * 5_000_000, run_seconds=60)
     assert result.savings.continuous_bytes * 8 == pytest.approx(3.456e12)
     assert result.savings.triggered_bytes * 8 == pytest.approx(3.456e11, rel=0.01)
-    assert "144 runs send 346 Gbit; one that never ends 3.46 Tbit: 90.0% saved" in summary_lines(result)
+    assert "144 runs would send 346 Gbit; one that never ends 3.46 Tbit: 90.0% saved" in summary_lines(result)
 
 
 def test_latency_of_a_status_is_said_to_be_smoothed(dish, pings):

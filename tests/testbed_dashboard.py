@@ -312,7 +312,7 @@ async def _fire(testbed, node, experiment, now_ms):
     events = []
     for seq, (minutes, reason) in enumerate(((50, "the budget is used up"), (20, f"{HOSTILE}")), 100):
         end = now_ms - minutes * MINUTE_MS
-        firing = derived_id("firing", trigger, node.node, end)
+        firing = derived_id("firing", trigger, node.name, end)
         body = {
             "kind": "firing",
             "firing": firing,

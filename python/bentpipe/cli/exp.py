@@ -116,7 +116,7 @@ def dry_run(file: File, url: Url = None, token: Token = None, form: Format = "ta
     Example: bentpipe exp dry-run ping.yml
     """
     from bentpipe.cli.console import print_json, say, table
-    from bentpipe.testbed.schemas.quantities import size_text
+    from bentpipe.testbed.schemas.quantities import about_size_text
 
     text, where = _read(file)
     client = client_of(url, token)
@@ -130,8 +130,10 @@ def dry_run(file: File, url: Url = None, token: Token = None, form: Format = "ta
         say(f"not {verdict.node}: {', '.join(verdict.reasons)}")
     if dry.trigger is not None:
         say(f"started by: {dry.trigger}")
-    say(f"in 48 h: {dry.runs_in_48_h} runs, about {size_text(dry.bytes_in_48_h)}")
-    say(f"a run is ended at {size_text(dry.bytes_per_run)}")
+    say(
+        f"in 48 h: {dry.runs_in_48_h} run{'' if dry.runs_in_48_h == 1 else 's'}, about {about_size_text(dry.bytes_in_48_h)}"
+    )
+    say(f"a run is ended at {about_size_text(dry.bytes_per_run)}")
     rows = [
         [
             start.node,

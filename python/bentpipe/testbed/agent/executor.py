@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.testbed.agent.admission import expected_bytes
 from bentpipe.testbed.agent.agenda import Occupant, blocker, decide, hold, next_change_ms
 from bentpipe.testbed.agent.client_end import ClientEnd
 from bentpipe.testbed.agent.client_standbys import ClientStandbys
@@ -256,7 +257,7 @@ class Executor:
             (
                 "the experiment's budget is used up",
                 budget is not None
-                and around.store.used_bytes(now_ms - budget.period_s * 1e3, trigger.plan) + work.bytes_per_run
+                and around.store.used_bytes(now_ms - budget.period_s * 1e3, trigger.plan) + expected_bytes(work)
                 > budget.size_bytes,
             ),
             (

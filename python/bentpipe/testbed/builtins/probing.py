@@ -27,7 +27,7 @@ def ping(arguments: PingArguments, context: Context) -> None:
     """Send ICMP echo requests."""
     target = arguments.target or context.request.server
     if target is None:
-        raise UserError("no target", where="ping", expected="target, or a server node")
+        raise UserError("no target", where="ping", expected="target, or an emulated path")
     _probe(context, "ping", [target], every_s=arguments.every, for_s=arguments.seconds)
 
 

@@ -160,7 +160,7 @@ class FiringEvent(Record):
 
     kind: Literal["firing"] = "firing"
     firing: Id
-    """``derived_id("firing", trigger, node, window end [ms])``."""
+    """``derived_id("firing", trigger, name of the node, window end [ms])``."""
     trigger: Id
     """Trigger."""
     window_end_at_ms: int

@@ -40,7 +40,7 @@ class PingArguments(Arguments):
 
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_RAW",)
     target: str | None = None
-    """Host; default: the server node."""
+    """Host; default: the other end of an emulated path, else required."""
     every: Duration = 1.0
     """Time between two probes."""
     seconds: float = Field(default=60.0, gt=0, le=86_400)

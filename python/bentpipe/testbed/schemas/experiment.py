@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bentpipe.errors import UserError, shown
 from bentpipe.records import Items, Record, Text
-from bentpipe.testbed.schemas.builtins import LIGHT, LIGHT_BPS, Arguments, check_arguments
+from bentpipe.testbed.schemas.builtins import LIGHT, LIGHT_BPS, Arguments, PingArguments, check_arguments
 from bentpipe.testbed.schemas.identifiers import ImageReference, Label
 from bentpipe.testbed.schemas.quantities import ByteBudget, Duration, Instant, Size
 
@@ -197,9 +197,9 @@ class Limits(Record):
     """What the experiment may use."""
 
     bytes: ByteBudget | None = None
-    """Bytes of each node in a sliding period; default: what the node's host allows."""
+    """Bytes of each node in a sliding period: used by runs that ended, expected of others; default: the host's."""
     bytes_per_run: Size | None = None
-    """Bytes of one run, at which it is ended; default: twice what its program expects."""
+    """Bytes of one run, at which it is ended; default: twice what its program expects, at least 10 MB."""
     runs: int | None = Field(default=None, ge=1, le=1_000_000)
     """Runs at each node; default: one with ``now`` and ``at``, else no limit until `until`."""
     until: Instant | None = None
@@ -278,6 +278,8 @@ class TestbedExperiment(Record):
         if self.needs_server_node and self.server is None:
             raise UserError("key 'server' is missing", expected="a server node, as {near: node}")
         arguments = self.run.arguments
+        if isinstance(arguments, PingArguments) and arguments.target is None and self.path.profile is None:
+            raise UserError("key 'target' is missing", where="run: args", expected="a host, unless there is a path")
         if self.booking_class == "background":
             if self.run.builtin not in LIGHT or arguments is None:
                 raise UserError("class background", expected=f"one of {', '.join(sorted(LIGHT))} with it")

@@ -76,6 +76,19 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes}bytes"
 
 
+def about_size_text(size_bytes: int) -> str:
+    """Format a size for people, to three digits.
+
+    Example:
+        >>> about_size_text(22_080), about_size_text(999), about_size_text(2_000_000_000)
+        ('22.1 kB', '999 bytes', '2 GB')
+    """
+    for prefix in ("G", "M", "k"):
+        if size_bytes >= _PREFIX[prefix]:
+            return f"{size_bytes / _PREFIX[prefix]:.3g} {prefix}B"
+    return f"{size_bytes} bytes"
+
+
 Size = Annotated[
     int,
     BeforeValidator(_size_bytes),

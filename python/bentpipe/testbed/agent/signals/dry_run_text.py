@@ -9,6 +9,8 @@ from bentpipe.times import format_utc
 if TYPE_CHECKING:
     from bentpipe.testbed.agent.signals.dry_run import DryRun
 
+LEAST_RATE_S = 3600
+"""Shortest recording of which a rate per day is told [s]."""
 MOST_ROWS = 100
 """Most firings that are listed; JSON has all."""
 
@@ -27,7 +29,8 @@ def firing_rows(result: DryRun) -> tuple[list[str], list[list[object]]]:
 def summary_lines(result: DryRun) -> list[str]:
     """Return what the dry run says, line by line."""
     count = len(result.firings)
-    per_day = "" if result.firings_per_day is None else f", {result.firings_per_day:.4g} a day at this rate"
+    is_long = result.firings_per_day is not None and result.duration_s >= LEAST_RATE_S
+    per_day = f", {result.firings_per_day:.4g} a day at this rate" if is_long else ""
     lines = [f"{count} firing{'' if count == 1 else 's'} in {_span(result.duration_s)}{per_day}"]
     if count > MOST_ROWS:
         lines.append(f"the first {MOST_ROWS} are listed; --format json has all")
@@ -39,7 +42,7 @@ def summary_lines(result: DryRun) -> list[str]:
     if result.savings is not None:
         savings = result.savings
         lines.append(
-            f"{savings.runs} runs send {_bytes(savings.triggered_bytes)}; one that never ends "
+            f"{savings.runs} run{'' if savings.runs == 1 else 's'} would send {_bytes(savings.triggered_bytes)}; one that never ends "
             f"{_bytes(savings.continuous_bytes)}: {1 - savings.share_of_time:.1%} saved"
         )
     return lines

@@ -222,9 +222,7 @@ def _of_measured(tables: Mapping[str, pl.DataFrame], path: Path) -> dict[str, Se
     probes = tables.get("probes")
     if probes is not None and probes.height:
         if probes.select("site", "target", "kind").unique().height > 1:
-            raise UserError(
-                "has pings of several series", where=str(path), expected="one", hint="`bentpipe read` on one file"
-            )
+            raise UserError("has pings of several series", where=str(path), expected="one", hint="one run's folder")
         rows = probes.filter(~pl.col("duplicate").fill_null(value=False)).drop_nulls("unix_ns").sort("unix_ns")
         rtt_ms = rows["rtt_ms"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         t_s = rows["unix_ns"].to_numpy() / 1e9

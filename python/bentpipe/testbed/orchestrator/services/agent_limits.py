@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from bentpipe.testbed.orchestrator.database.tables import RunRow
+from bentpipe.testbed.orchestrator.services.works import reserved_bytes
 from bentpipe.testbed.schemas.experiment import TestbedExperiment
 from bentpipe.testbed.schemas.quantities import budget_text
 from bentpipe.testbed.schemas.states import ENDED
@@ -36,12 +37,20 @@ async def limit_reached(transaction: Transaction, plan: Any, event: RunEvent) ->
         return "the experiment says scavenger: end"
     elif event.attempt > experiment.scavenger.max_preemptions:
         return f"attempt {event.attempt} (max_preemptions {experiment.scavenger.max_preemptions})"
-    if limits.bytes is not None and not await _has_room(transaction, plan, limits.bytes, event.start_at_ms):
+    if limits.bytes is not None and not await _has_room(
+        transaction, plan, limits.bytes, event.start_at_ms, reserved_bytes(experiment)
+    ):
         return f"the budget of {budget_text(limits.bytes)} is used up"
     return None
 
 
-async def _has_room(transaction: Transaction, plan: Any, budget: Budget, start_at_ms: int) -> bool:  # noqa: ANN401
+async def _has_room(
+    transaction: Transaction,
+    plan: Any,  # noqa: ANN401 - a row
+    budget: Budget,
+    start_at_ms: int,
+    expected: int,
+) -> bool:
     """Return whether a run fits in the budget of the period before it; no more is counted than the node counts."""
     runs = (
         RunRow.plan_id == plan.id,
@@ -51,4 +60,4 @@ async def _has_room(transaction: Transaction, plan: Any, budget: Budget, start_a
     ended = RunRow.state.in_(ENDED_OR_UPLOADING)
     used = await transaction.scalar(select(func.sum(RunRow.up_bytes + RunRow.down_bytes)).where(*runs, ended))
     reserved = await transaction.scalar(select(func.sum(RunRow.reserved_bytes)).where(*runs, ~ended))
-    return int(used or 0) + int(reserved or 0) + int(plan.work["bytes_per_run"]) <= budget.size_bytes
+    return int(used or 0) + int(reserved or 0) + expected <= budget.size_bytes

@@ -21,6 +21,8 @@ from bentpipe.testbed.orchestrator.services.calendars import (
 from bentpipe.testbed.orchestrator.services.desired_states import ARMING_FENCE
 from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.planner import end_row, run_row
+from bentpipe.testbed.orchestrator.services.works import reserved_bytes
+from bentpipe.testbed.schemas.experiment import TestbedExperiment
 from bentpipe.testbed.schemas.identifiers import derived_id
 from bentpipe.testbed.schemas.states import FINAL
 
@@ -127,7 +129,7 @@ async def _insert(transaction: Transaction, plan: Any, event: RunEvent, first_ru
         latest_start_at_ms=event.start_at_ms,
         end_at_ms=event.start_at_ms + duration_ms,
         changed_at_ms=transaction.now_ms,
-        reserved_bytes=plan.work["bytes_per_run"],
+        reserved_bytes=reserved_bytes(TestbedExperiment.model_validate(plan.record)),
     )
     await transaction.execute(insert(RunRow).values(**row))
     ends = [end_row(event.run, "client", plan.node_id, event.fence)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.orchestrator.services.budgets import Usage
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, load_lanes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
@@ -12,14 +13,16 @@ from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
 from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, NodeCalendar, book, first_free
-from bentpipe.testbed.orchestrator.services.works import expected_bytes, make_work
+from bentpipe.testbed.orchestrator.services.works import expected_bytes, make_work, reserved_bytes
 from bentpipe.testbed.schemas.experiment_views import DryRun, PlannedStart
+from bentpipe.testbed.schemas.quantities import budget_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
     from bentpipe.testbed.orchestrator.security.roles import Caller
+    from bentpipe.testbed.orchestrator.services.placing import Place
     from bentpipe.testbed.orchestrator.services.selection import Candidate, Selection
     from bentpipe.testbed.schemas.experiment import TestbedExperiment
 
@@ -83,8 +86,9 @@ async def _starts(transaction: Transaction, experiment: TestbedExperiment, selec
     begin, end = first[0][0] - PREPARE_MS, first[-1][0] + round(experiment.limits.slip * 1000) + longest_ms
     near = await load_calendars(transaction, nodes, begin, end)
     far = await load_lanes(transaction, nodes, begin, max(end, first[-1][0] + WEEK_MS + longest_ms))
+    usages = [Usage(experiment.limits.bytes) for _ in selection.clients]
     return [
-        await _start(transaction, experiment, selection.clients[number], selection, (near, far), due)
+        await _start(transaction, experiment, selection.clients[number], selection, (near, far), due, usages[number])
         for due, number in first
     ]
 
@@ -96,6 +100,7 @@ async def _start(
     selection: Selection,
     calendars: tuple[dict[str, NodeCalendar], dict[str, NodeCalendar]],
     due: int,
+    usage: Usage,
 ) -> PlannedStart:
     """Return a start; `calendars`: near ones with runs, and those of a week with what is free."""
     near, far = calendars
@@ -108,7 +113,11 @@ async def _start(
     used = [calendar for _, calendar in pair]
     now_ms, duration_ms = transaction.now_ms, round(experiment.run.longest_s * 1000)
     latest = due + round(experiment.limits.slip * 1000)
-    place = find_place(used, experiment.booking_class, duration_ms, due, latest, experiment.priority, now_ms)
+    reserved = reserved_bytes(experiment)
+    earliest = usage.first_allowed(max(due, now_ms), latest, reserved)
+    place = None
+    if earliest is not None:
+        place = find_place(used, experiment.booking_class, duration_ms, earliest, latest, experiment.priority, now_ms)
     times = due - PREPARE_MS, due + duration_ms
     known = [
         (name, booking)
@@ -120,6 +129,7 @@ async def _start(
     displaced = frozenset() if place is None else place.displaced
     free = first_free(week, experiment.booking_class, duration_ms, max(due, now_ms + LEAD_MS), due + WEEK_MS)
     if place is not None:
+        usage.add(place.start_at_ms, reserved)
         for calendar in (*used, *week):
             book(calendar, experiment.booking_class, "", place.start_at_ms, duration_ms, experiment.priority)
     return PlannedStart(
@@ -130,5 +140,14 @@ async def _start(
         conflicts=conflicts,
         displaces=tuple(conflict for conflict in conflicts if conflict.run in displaced),
         next_free_at_ms=free,
-        reason="" if place is not None else f"no slot is free within the slip of {experiment.limits.slip:g} s",
+        reason=_why_none(experiment, place, has_budget=earliest is not None),
     )
+
+
+def _why_none(experiment: TestbedExperiment, place: Place | None, *, has_budget: bool) -> str:
+    """Return why a run has no start; empty: it has one."""
+    if place is not None:
+        return ""
+    if experiment.limits.bytes is not None and not has_budget:
+        return f"the budget of {budget_text(experiment.limits.bytes)} is used up"
+    return f"no slot is free within the slip of {experiment.limits.slip:g} s"

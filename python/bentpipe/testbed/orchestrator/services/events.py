@@ -13,6 +13,7 @@ from sqlalchemy import insert, select, update
 from bentpipe.testbed.orchestrator.database.tables import (
     BootRow,
     FiringRow,
+    NodeRow,
     RunEndRow,
     RunEventRow,
     RunRow,
@@ -185,10 +186,12 @@ async def _apply_waiting(transaction: Transaction, run: str) -> None:
 async def _take_firing(transaction: Transaction, node: str, body: FiringEvent) -> None:
     """Store a firing, once: its id says which."""
     trigger = await transaction.first(
-        select(TriggerRow.id).where(TriggerRow.id == body.trigger, TriggerRow.node_id == node)
+        select(NodeRow.name)
+        .join(TriggerRow, TriggerRow.node_id == NodeRow.id)
+        .where(TriggerRow.id == body.trigger, NodeRow.id == node)
     )
-    expected = derived_id("firing", body.trigger, node, body.window_end_at_ms)
-    if trigger is None or body.firing != expected:
+    name = None if trigger is None else trigger.name
+    if name is None or body.firing != derived_id("firing", body.trigger, name, body.window_end_at_ms):
         await note(transaction, node, "agent", "a firing of a trigger that is not this node's was left out")
         return
     if await transaction.scalar(select(FiringRow.id).where(FiringRow.id == body.firing)) is not None:

@@ -20,6 +20,7 @@ from bentpipe.testbed.orchestrator.services.calendars import book, insert_bookin
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.notes import note
 from bentpipe.testbed.orchestrator.services.placing import find_place
+from bentpipe.testbed.orchestrator.services.works import reserved_bytes
 from bentpipe.testbed.schemas.desired import HORIZON_S
 from bentpipe.testbed.schemas.experiment import TestbedExperiment
 from bentpipe.testbed.schemas.identifiers import new_id
@@ -250,7 +251,7 @@ async def plan_ahead(transaction: Transaction, plan_id: str) -> bool:
             horizon + slip_ms + round(experiment.run.longest_s * 1000),
         ),
         await load_usage(transaction, plan_id, experiment.limits.bytes, plan.next_due_at_ms),
-        row.work["bytes_per_run"],
+        reserved_bytes(experiment),
         plan.fence,
     )
     due: int | None = _after_a_pause(experiment, row.created_at_ms, plan.next_due_at_ms, transaction.now_ms)

@@ -39,6 +39,11 @@ def bytes_per_run(experiment: TestbedExperiment) -> int:
     return max(2 * expected_bytes(experiment), LEAST_BYTES)
 
 
+def reserved_bytes(experiment: TestbedExperiment) -> int:
+    """Return the bytes of the budget that a run holds until it has ended: what it is expected to use."""
+    return min(expected_bytes(experiment), bytes_per_run(experiment))
+
+
 async def make_work(transaction: Transaction, experiment: TestbedExperiment, owner: str) -> tuple[Work, str]:
     """Return the work of an experiment and its hash. Raises `UserError`: a Profile that nobody brought."""
     if experiment.run.longest_s > LONGEST_RUN_S:
