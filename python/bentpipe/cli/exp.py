@@ -130,9 +130,8 @@ def dry_run(file: File, url: Url = None, token: Token = None, form: Format = "ta
         say(f"not {verdict.node}: {', '.join(verdict.reasons)}")
     if dry.trigger is not None:
         say(f"started by: {dry.trigger}")
-    say(
-        f"in 48 h: {dry.runs_in_48_h} run{'' if dry.runs_in_48_h == 1 else 's'}, about {about_size_text(dry.bytes_in_48_h)}"
-    )
+    runs = f"{dry.runs_in_48_h} run{'' if dry.runs_in_48_h == 1 else 's'}"
+    say(f"in 48 h: {runs}, about {about_size_text(dry.bytes_in_48_h)}")
     say(f"a run is ended at {about_size_text(dry.bytes_per_run)}")
     rows = [
         [

@@ -41,8 +41,9 @@ def summary_lines(result: DryRun) -> list[str]:
     lines.append(f"the condition holds in {result.holding} of {result.evaluations} windows ({share:.2%}){missing}")
     if result.savings is not None:
         savings = result.savings
+        runs = f"{savings.runs} run{'' if savings.runs == 1 else 's'}"
         lines.append(
-            f"{savings.runs} run{'' if savings.runs == 1 else 's'} would send {_bytes(savings.triggered_bytes)}; one that never ends "
+            f"{runs} would send {_bytes(savings.triggered_bytes)}; one that never ends "
             f"{_bytes(savings.continuous_bytes)}: {1 - savings.share_of_time:.1%} saved"
         )
     return lines
