@@ -14,6 +14,7 @@ import pytest
 from chromium import PROGRAM
 from testbed_dashboard import HOSTILE, LONG, seeded_testbed, telemetry_batch
 
+from bentpipe.testbed.dashboard import charts
 from bentpipe.testbed.dashboard.land import rings
 from bentpipe.testbed.dashboard.static_files import VENDORED, static_file
 from bentpipe.testbed.orchestrator.routers.app import PAGE_ROUTERS
@@ -187,6 +188,36 @@ def test_every_page_is_small_and_its_text_escaped(testbed):
         assert HOSTILE in log.text
         assert log.headers["content-disposition"] == "attachment"
         assert client.get("/static/none").status_code == 404
+
+
+def test_the_calendar_shows_past_runs_in_grey(testbed):
+    with client_of(testbed, "viewer") as client:
+        begin = testbed.running.orchestrator.clock() - 3 * 3_600_000
+        shown = client.get(f"/calendar?hours=12&from_at_ms={begin}").text
+    past = re.findall(r'aria-label="[^"]*, (\w+), [^"]*"><g class="block (\w+) past', shown)
+    assert {state for state, _ in past} == {"done", "failed", "preempted"}
+    assert {tone for _, tone in past} == {"off"}
+
+
+def test_runs_of_several_nodes_have_a_line_for_each_node():
+    chart = charts.Chart("RTT", "ms", (1, 2, 3), (("median", (40.0, 60.0, 41.0)),))
+    assert charts.by_node(chart, ["attic"] * 3) is chart
+    split = charts.by_node(chart, ["attic", "barn", "attic"])
+    assert dict(split.series) == {"attic, median": (40.0, None, 41.0), "barn, median": (None, 60.0, None)}
+    assert split.data()["joins"]
+
+
+def test_a_page_without_figures_yet_loads_again(testbed, monkeypatch):
+    async def none(*_):
+        return None
+
+    with client_of(testbed, "viewer") as client:
+        path = f"/runs/{testbed.runs['done']}"
+        assert "refresh" not in client.get(path).headers
+        monkeypatch.setattr(testbed.running.orchestrator.figures, "of_run", none)
+        answer = client.get(path)
+    assert answer.headers["refresh"] == "3"
+    assert "loads again by itself" in answer.text
 
 
 def test_vendored_files_are_those_of_the_registry():

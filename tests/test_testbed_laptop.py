@@ -16,7 +16,10 @@ from emulation import cannot
 
 from bentpipe import TestbedClient
 from bentpipe.errors import UserError
+from bentpipe.testbed.agent.settings import AgentSettings
+from bentpipe.testbed.laptop.home import keep_place
 from bentpipe.testbed.laptop.internet import serve_joins
+from bentpipe.testbed.laptop.plan import HOMES
 from bentpipe.testbed.laptop.supervising import check_machine
 from bentpipe.testbed.laptop.until_signal import run_until_signal
 
@@ -63,6 +66,14 @@ def test_the_wait_for_homes_does_not_hold_up_the_end(tmp_path: Path) -> None:
     begin_s = time.monotonic()
     asyncio.run(briefly())
     assert time.monotonic() - begin_s < 5
+
+
+def test_homes_say_where_they_are(tmp_path: Path) -> None:
+    AgentSettings(url="https://198.51.100.10:8792", name="barn").write(tmp_path)
+    keep_place(HOMES[1], tmp_path)
+    place = AgentSettings.read(tmp_path).place
+    assert place is not None
+    assert (place.latitude_deg, place.longitude_deg) == (40.42, -3.7)
 
 
 def test_a_signal_is_answered_at_once() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH, LEFT, TOP, ROW, LANE = 1200.0, 150.0, 28.0, 12.0, 22.0
 """Of the drawing: width, space for names, space for times, space between nodes, height of a lane."""
+PAST = "off"
+"""Colour of a run that has ended: grey."""
 LEAST_WIDTH = 14.0
 """Least width of a booking, for its letter, and so that it can be pointed at."""
 HOURS = (1, 3, 12, 48, 168)
@@ -30,7 +32,7 @@ class Block:
         y: Upper edge.
         width: Width.
         letter: Letter of its state.
-        tone: Colour of its state.
+        tone: Colour of its state; grey: it has ended.
         label: Name of the experiment, if it fits in.
     """
 
@@ -98,7 +100,8 @@ def draw(nodes: Sequence[str], bookings: Sequence[BookingView], from_at_ms: int,
             room = int((width - 22) / 7.5)
             name = booking.experiment
             label = "" if room < 3 else name if len(name) <= room else name[: room - 1] + "…"
-            blocks.append(Block(booking, left, y + lane * LANE + 3, width, mark.letter, mark.tone, label))
+            tone = mark.tone if booking.live else PAST
+            blocks.append(Block(booking, left, y + lane * LANE + 3, width, mark.letter, tone, label))
         height = max(1, len(lanes)) * LANE + 6
         rows.append(NodeRow(node, y, height, blocks))
         y += height + ROW

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 26
 """Size of a small figure."""
+MOST_NODES = 6
+"""Nodes with lines in a figure."""
 
 
 @dataclass(frozen=True)
@@ -24,19 +26,22 @@ class Chart:
         unit: Unit of its values.
         at_ms: Times [ms since 1970].
         series: Label and values of each line; None: no value at that time.
+        joins: Whether lines go on over such times: those are times of other nodes.
     """
 
     title: str
     unit: str
     at_ms: tuple[int, ...]
     series: tuple[tuple[str, tuple[float | None, ...]], ...]
+    joins: bool = False
 
     def data(self) -> dict[str, Any]:
         """Return what the script needs."""
         labels = [label for label, _ in self.series]
         values = [list(each) for _, each in self.series]
         times = [at_ms / 1000 for at_ms in self.at_ms]
-        return {"title": self.title, "unit": self.unit, "labels": labels, "values": [times, *values]}
+        data = {"title": self.title, "unit": self.unit, "labels": labels, "values": [times, *values]}
+        return data | ({"joins": True} if self.joins else {})
 
     def latest(self) -> list[tuple[str, float | None]]:
         """Return the newest value of each line."""
@@ -74,22 +79,50 @@ def result_charts(runs: Sequence[RunView], durations_s: dict[str, float]) -> lis
         charts.append(Chart("Mean rate of each run", "bit/s", at_ms, (("received", rates(down)), ("sent", rates(up)))))
         charts.append(Chart("Duration of each run", "s", at_ms, (("duration", lasted),)))
     charts.append(Chart("Preemptions so far", "", at_ms, (("preempted runs", tuple(preempted)),)))
-    return charts
+    nodes = [run.node for run in ended]
+    return [*(by_node(chart, nodes) for chart in charts[:-1]), charts[-1]]
+
+
+def by_node(chart: Chart, nodes: Sequence[str]) -> Chart:
+    """Return a chart with a line for each node, of one whose values are of several.
+
+    Args:
+        chart: Chart.
+        nodes: Node of each time.
+
+    Example:
+        >>> chart = Chart("RTT", "ms", (1, 2), (("median", (40.0, 60.0)),))
+        >>> by_node(chart, ["attic", "barn"]).series
+        (('attic, median', (40.0, None)), ('barn, median', (None, 60.0)))
+    """
+    names = sorted(set(nodes))
+    if len(names) < 2:
+        return chart
+    series = tuple(
+        (f"{name}, {label}", tuple(value if node == name else None for node, value in zip(nodes, values, strict=True)))
+        for name in names[:MOST_NODES]
+        for label, values in chart.series
+    )
+    return replace(chart, series=series, joins=True)
 
 
 def figure_charts(runs: Sequence[RunView], small: Sequence[SmallFigure]) -> list[Chart]:
     """Return a chart of the medians and 95th percentiles of runs over time for each kind of small figure."""
     starts = {run.id: run.start_at_ms for run in runs}
+    nodes = {run.id: run.node for run in runs}
     kinds: dict[tuple[str, str], list[SmallFigure]] = {}
     for each in small:
         if each.run in starts:
             kinds.setdefault((each.title, each.unit), []).append(each)
     return [
-        Chart(
-            f"{title} of each run",
-            unit,
-            tuple(starts[each.run] for each in group),
-            (("median", tuple(each.median for each in group)), ("p95", tuple(each.p95 for each in group))),
+        by_node(
+            Chart(
+                f"{title} of each run",
+                unit,
+                tuple(starts[each.run] for each in group),
+                (("median", tuple(each.median for each in group)), ("p95", tuple(each.p95 for each in group))),
+            ),
+            [nodes[each.run] for each in group],
         )
         for (title, unit), group in list(kinds.items())[:4]
     ]

@@ -55,6 +55,17 @@ def join_command(home: Home, folder: Path, token: str) -> list[str]:
     return [*command, "--reach", f"{PATH_SERVER}/32", "--only", "--folder", str(folder / "nodes" / home.name)]
 
 
+def keep_place(home: Home, state: Path) -> None:
+    """Keep the home's place in the agent's settings; the agent blurs it, as its policy says."""
+    from bentpipe.scenarios.sites import load_sites
+    from bentpipe.testbed.agent.settings import AgentSettings
+    from bentpipe.testbed.schemas.node import Place
+
+    site = load_sites()[home.site]
+    place = Place(latitude_deg=site.lat_deg, longitude_deg=site.lon_deg)
+    AgentSettings.read(state).replace(place=place).write(state)
+
+
 async def serve_home(home: Home, folder: Path, token: str) -> None:
     """Serve until cancelled."""
     from bentpipe.testbed.laptop.internet import keep_running
@@ -69,6 +80,7 @@ async def serve_home(home: Home, folder: Path, token: str) -> None:
                     subprocess.run, join_command(home, folder, token), check=False, stdout=file, stderr=file
                 )
             await asyncio.sleep(0.5)
+        await asyncio.to_thread(keep_place, home, state)
         agent = [sys.executable, "-P", "-m", "bentpipe", "node", "run", "--folder", str(state)]
         group.create_task(keep_running(agent, logs / f"{home.name}-node.log"))
         group.create_task(live(folder, home.name))

@@ -15,7 +15,7 @@ from bentpipe.testbed.client import TestbedClient
 from bentpipe.testbed.laptop.forwarding import forwarder
 from bentpipe.testbed.laptop.household import request_file
 from bentpipe.testbed.laptop.plan import HOMES
-from bentpipe.testbed.laptop.tour import tour
+from bentpipe.testbed.laptop.tour import prefix_beside, tour
 from bentpipe.testbed.laptop.until_signal import run_until_signal
 from bentpipe.testbed.schemas.quantities import at_text
 
@@ -186,7 +186,8 @@ async def run_laptop(folder: Path, listen: str, agents: str, say: Say, *, with_t
             say(f"{time.monotonic() - begin_s:6.1f} s  three nodes are online: attic, barn, server")
             if with_tour:
                 until = at_text(round(time.time() / 60) * 60_000 + TOUR_H * 3_600_000)
-                for text in tour(time.strftime("tour-%H%M%S"), until):
+                names = {each.name for each in await asyncio.to_thread(client.experiments)}
+                for text in tour(prefix_beside(names), until):
                     await asyncio.to_thread(client.submit, text)
             await _tell_runs(client, say, begin_s, folder)
 

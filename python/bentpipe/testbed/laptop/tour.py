@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 EXPERIMENTS = {
     "pings": """
 schema: bentpipe.experiment/1
@@ -36,6 +41,19 @@ scavenger: {{mode: reschedule, max_preemptions: 3}}
 """,
 }
 """Experiments by what they show. ``{prefix}`` makes the names of a tour its own."""
+
+
+def prefix_beside(names: Collection[str]) -> str:
+    """Return the first of ``tour1``, ``tour2``, … that no experiment's name begins with.
+
+    Example:
+        >>> prefix_beside(["tour1-pings", "mine"])
+        'tour2'
+    """
+    number = 1
+    while any(name.startswith(f"tour{number}-") for name in names):
+        number += 1
+    return f"tour{number}"
 
 
 def tour(prefix: str, until: str) -> list[str]:

@@ -30,6 +30,8 @@ class BookingView(Record):
     """From."""
     to_at_ms: int
     """To."""
+    live: bool = True
+    """Whether the node is booked; else the run has ended."""
 
 
 class RunPlacing(Record):

@@ -2,9 +2,10 @@
 "use strict";
 
 (() => {
-  const COLOURS = ["#0b72d0", "#c2570c", "#1a8a4a"];
+  const COLOURS = ["#0b72d0", "#c2570c", "#1a8a4a", "#a3408f", "#8a6d00", "#4a6fa5"];
   const DASHES = [[], [6, 4], [2, 3]];
   const KEPT = 600;
+  const MINUTE_S = 60;
   const PREFIXES = ["", "k", "M", "G", "T"];
   const GROUPS = [
     { title: "Latency", unit: "ms", match: (name) => name.endsWith("_ms") },
@@ -77,8 +78,8 @@
   }
 
   // Optional: `span`, the axis of time [s]; `marks`, lines across at `at` [s] with `text`; `sync`, figures with a common
-  // pointer; `hasLost`, absent values are lost probes.
-  function draw(figure, { title, unit, labels, values, span, marks = [], sync, hasLost }) {
+  // pointer; `hasLost`, absent values are lost probes; `joins`, lines go on where a value is absent.
+  function draw(figure, { title, unit, labels, values, span, marks = [], sync, hasLost, joins = false }) {
     const box = document.createElement("div");
     box.setAttribute("role", "img");
     box.setAttribute("aria-label", `${title}: chart over time`);
@@ -95,6 +96,7 @@
     });
     const caption = figure.querySelector("figcaption");
     caption.after(box, legend);
+    if (!span && values[0].length === 1) span = [values[0][0] - MINUTE_S, values[0][0] + MINUTE_S];
     const isSparse = values[0].length > 0 && values[0].length < 80;
     const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false } };
     const read = (plot) => {
@@ -122,7 +124,7 @@
             dash: DASHES[index % DASHES.length],
             width: 1.6,
             points: { show: isSparse, size: 5 },
-            spanGaps: false,
+            spanGaps: joins,
           })),
         ],
         hooks: { setCursor: [read], setData: [read], ready: [read], drawClear: [(each) => drawMarks(each, marks)], draw: hasLost ? [drawLost] : [] },

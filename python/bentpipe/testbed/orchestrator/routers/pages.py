@@ -31,6 +31,8 @@ NODES_PER_PAGE = 200
 ROWS_PER_PAGE = 50
 FIGURES_S = 3.0
 """Longest time that a run's page waits for its figures [s]."""
+AGAIN_S = 3
+"""Time after which the page is loaded again if it had none yet [s]."""
 RUNS_OF_EXPERIMENT = 300
 HOUR_MS = 3_600_000
 LOGS = (".log", ".txt")
@@ -191,7 +193,8 @@ async def show_run(run: str, request: Request, _: Reader) -> Response:
             folder = view.location if end.end == "client" else f"{view.location}/server"
             text = None if view.location is None else await page_listings.text_of(orchestrator, str(folder), path)
             logs.append((end.end, path, text))
-    return page(
+    figures = await orchestrator.figures.of_run(view, FIGURES_S)
+    shown = page(
         "run.html",
         request,
         title=f"Run of {view.experiment_name}",
@@ -199,12 +202,15 @@ async def show_run(run: str, request: Request, _: Reader) -> Response:
         moments=timeline.moments(view),
         ran_s=timeline.ran_s(view),
         logs=logs,
-        figures=await orchestrator.figures.of_run(view, FIGURES_S),
+        figures=figures,
         placing=await page_listings.placing(orchestrator, run),
         terminal=[
             file for end in view.ends if end.end == "client" for file in end.files if file.startswith("terminal/")
         ],
     )
+    if figures is None:
+        shown.headers["Refresh"] = str(AGAIN_S)
+    return shown
 
 
 @router.get("/runs/{run}/figures", response_class=Response)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import select
+from sqlalchemy.orm import aliased
 
 from bentpipe.errors import UserError, shown
+from bentpipe.testbed.orchestrator.database.overlaps import LONGEST_BOOKING_MS
 from bentpipe.testbed.orchestrator.database.tables import (
     BookingRow,
     ExperimentRow,
@@ -24,10 +26,12 @@ from bentpipe.testbed.schemas.page_views import BookingView, RunPlacing, Trigger
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.testbed.orchestrator.context import Orchestrator
+    from bentpipe.testbed.orchestrator.context import Orchestrator, Transaction
 
 MOST_BOOKINGS = 600
 """Bookings of one page of the calendar."""
+RAN = ("done", "failed", "preempted")
+"""States of runs that are over and took their time of the calendar, or a part of it."""
 MOST_FIRINGS = 5
 """Firings of a trigger that are shown."""
 LONGEST_TEXT = 20_000
@@ -38,7 +42,7 @@ WEEK_MS = 7 * 86_400_000
 async def bookings(
     orchestrator: Orchestrator, nodes: Sequence[str], from_at_ms: int, to_at_ms: int
 ) -> tuple[BookingView, ...]:
-    """Return live bookings of nodes (ids) in a time, and one more than `MOST_BOOKINGS` if there are more."""
+    """Return bookings and past runs of nodes (ids) in a time; one more than `MOST_BOOKINGS` if there are more."""
     statement = (
         select(
             NodeRow.name.label("node"),
@@ -61,7 +65,8 @@ async def bookings(
     )
     async with orchestrator.read() as transaction:
         rows = await transaction.rows(statement)
-    return tuple(
+        past = await _past(transaction, nodes, from_at_ms, to_at_ms)
+    live = [
         BookingView(
             node=row.node,
             run=row.run_id,
@@ -74,7 +79,61 @@ async def bookings(
             to_at_ms=row.to_at_ms,
         )
         for row in rows
+    ]
+    return tuple(sorted([*live, *past], key=lambda each: each.from_at_ms)[: MOST_BOOKINGS + 1])
+
+
+def _ends(node: str, server: str | None) -> list[tuple[Literal["client", "server"], str]]:
+    return [("client", node)] if server is None else [("client", node), ("server", server)]
+
+
+async def _past(transaction: Transaction, nodes: Sequence[str], from_at_ms: int, to_at_ms: int) -> list[BookingView]:
+    """Return what runs took that are over, at both ends: their bookings hold no more."""
+    server = aliased(NodeRow)
+    statement = (
+        select(
+            RunRow.id,
+            NodeRow.name.label("node"),
+            server.id.label("server_id"),
+            server.name.label("server"),
+            ExperimentRow.name.label("experiment"),
+            UserRow.name.label("owner"),
+            ExperimentRow.record,
+            RunRow.state,
+            RunRow.start_at_ms,
+            RunRow.end_at_ms,
+            RunRow.changed_at_ms,
+        )
+        .join(NodeRow, NodeRow.id == RunRow.node_id)
+        .outerjoin(server, server.id == RunRow.server_id)
+        .join(ExperimentRow, ExperimentRow.id == RunRow.experiment_id)
+        .join(UserRow, UserRow.id == ExperimentRow.owner_id)
+        .where(
+            RunRow.node_id.in_(list(nodes)),
+            RunRow.start_at_ms > from_at_ms - LONGEST_BOOKING_MS,
+            RunRow.start_at_ms < to_at_ms,
+            RunRow.end_at_ms > from_at_ms,
+            RunRow.state.in_(RAN),
+        )
+        .order_by(RunRow.start_at_ms.desc())
+        .limit(MOST_BOOKINGS)
     )
+    return [
+        BookingView(
+            node=node,
+            run=row.id,
+            end=end,
+            experiment=row.experiment,
+            owner=row.owner,
+            booking_class=row.record["class"],
+            state=row.state,
+            from_at_ms=row.start_at_ms,
+            to_at_ms=max(row.start_at_ms + 1, min(row.end_at_ms, row.changed_at_ms)),
+            live=False,
+        )
+        for row in await transaction.rows(statement)
+        for end, node in _ends(row.node, row.server if row.server_id in nodes else None)
+    ]
 
 
 async def placing(orchestrator: Orchestrator, run: str) -> RunPlacing:
