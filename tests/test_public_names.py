@@ -38,6 +38,7 @@ COMMANDS = {
     "exp extend": "TestbedClient.extend",
     "exp logs": "TestbedClient.run",
     "exp ls": "TestbedClient.experiments",
+    "exp profile": "TestbedClient.put_profile",
     "exp results": "TestbedClient.results",
     "exp submit": "TestbedClient.submit",
     "exp validate": "TestbedClient.validate",

@@ -1,19 +1,32 @@
 """The interface for users: every route with every role, errors in one form, requests that may be repeated."""
 
+import asyncio
 import json
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from testbed_orchestrators import Clock, join, orchestrator, plan_all, report, user, yaml_of
+from testbed_orchestrators import (
+    POLICY,
+    Clock,
+    join,
+    orchestrator,
+    plan_all,
+    report,
+    serving_testbed,
+    user,
+    yaml_of,
+)
+from typer.testing import CliRunner
 
+from bentpipe.cli.main import app
 from bentpipe.testbed.orchestrator.routers.access import PUBLIC, Needs
 from bentpipe.testbed.orchestrator.routers.agents import PUBLIC as AGENTS_PUBLIC
 from bentpipe.testbed.orchestrator.routers.agents import AgentRoutes, agents_app
 from bentpipe.testbed.orchestrator.routers.app import ROUTERS, bare_app, users_app
 from bentpipe.testbed.orchestrator.security.client_certificates import CertificateReader
 from bentpipe.testbed.orchestrator.security.roles import ROLES, SCOPES
-from bentpipe.testbed.orchestrator.services import users
+from bentpipe.testbed.orchestrator.services import experiments, users
 from bentpipe.testbed.orchestrator.services.boots import Boots
 from bentpipe.testbed.orchestrator.services.heartbeats import Heartbeats
 from bentpipe.testbed.orchestrator.services.refusals import ConflictError
@@ -283,3 +296,24 @@ async def test_head_answers_as_get_without_a_body(tmp_path, database_url):
             assert (await client.head("/v1/experiments/x/cancel")).status_code == 405
         async with client_of(testbed) as client:
             assert (await client.head("/v1/nodes")).status_code == 401
+
+
+async def test_commands_upload_profiles_and_say_how_runs_ended(tmp_path, database_url):
+    profile = tmp_path / "p.parquet"
+    profile.write_bytes(b"PAR1 and more PAR1")
+    clock = Clock()
+    async with serving_testbed(tmp_path, database_url, clock=clock) as running:
+        await join(running.orchestrator, "attic", policy=POLICY.replace(paused=True))
+        await experiments.submit(running.orchestrator, await user(running.orchestrator), yaml_of(limits="{slip: 0s}"))
+        await plan_all(running.orchestrator)
+
+        async def command(*words):
+            options = ["--url", running.url, "--token", running.first_token]
+            done = await asyncio.to_thread(CliRunner().invoke, app, [*words, *options])
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        assert "mel-lon" in await command("exp", "profile", str(profile), "--name", "mel-lon")
+        assert "paused by its host" in await command("node", "ls")
+        line = (await command("exp", "logs", "ping-home")).strip()
+        assert "run missed: no slot is free" in line

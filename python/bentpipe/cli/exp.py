@@ -148,6 +148,22 @@ def dry_run(file: File, url: Url = None, token: Token = None, form: Format = "ta
 
 
 @app.command()
+def profile(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The Profile (Parquet).")],
+    name: Annotated[str, typer.Option(help="Its name in `path: {profile: NAME}`.")],
+    url: Url = None,
+    token: Token = None,
+    form: Format = "table",
+) -> None:
+    """Upload a Profile to rehearse experiments over its path, once for each name.
+
+    Example: bentpipe exp profile mel-lon.parquet --name mel-lon
+    """
+    stored = client_of(url, token).put_profile(file, name)
+    show(form, "profiles", ["name", "bytes", "owner"], [stored], [[stored.name, stored.bytes, stored.owner]])
+
+
+@app.command()
 def ls(
     url: Url = None,
     token: Token = None,
@@ -173,7 +189,7 @@ def watch(name: Name, url: Url = None, token: Token = None) -> None:
     from bentpipe.cli.console import flush, say
 
     for run in client_of(url, token).watch(name):
-        say(f"{_at(run.start_at_ms)} {run.node} {run.id} {run.state}{f': {run.reason}' if run.reason else ''}")
+        say(f"{_at(run.changed_at_ms)} {run.node} {run.id} {run.state}{f': {run.reason}' if run.reason else ''}")
         flush()
 
 
@@ -184,11 +200,12 @@ def logs(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Print what nodes reported of the runs of an experiment.
+    """Print what nodes reported of the runs of an experiment, and how each run ended.
 
     Example: bentpipe exp logs ping-home
     """
     from bentpipe.cli.console import say
+    from bentpipe.testbed.schemas.states import FINAL
 
     client = client_of(url, token)
     for each in [run] if run is not None else [row.id for row in client.runs(name)]:
@@ -198,6 +215,9 @@ def logs(
             text = body.get("state") or body.get("text") or body.get("cause") or ""
             reason = f": {body['reason']}" if body.get("reason") else ""
             say(f"{_at(event.at_ms)} {event.node} {detail.id} {event.kind} {text}{reason}")
+        if detail.state in FINAL:
+            reason = f": {detail.reason}" if detail.reason else ""
+            say(f"{_at(detail.changed_at_ms)} {detail.node} {detail.id} run {detail.state}{reason}")
 
 
 @app.command()

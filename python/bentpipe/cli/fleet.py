@@ -27,6 +27,9 @@ def _print(form: str, nodes: Sequence[NodeView]) -> None:
     for node in nodes:
         seen = "" if node.seen_at_ms is None else at_text(node.seen_at_ms // 1000 * 1000)
         flags = [name for name in ("paused", "draining") if getattr(node.settings, name)]
+        if node.report.policy.paused or node.status.paused:
+            why = next((f": {note}" for note in node.status.notes if "policy" in note), "")
+            flags = [f"paused by its host{why}", *flags]
         state = node.state if node.state != "active" else "online" if node.online else "offline"
         rows.append(
             [node.name, node.role, ", ".join([state, *flags]), ", ".join(node.settings.tags), node.owner or "", seen]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.records import Record
     from bentpipe.testbed.schemas.experiment import TestbedExperiment
     from bentpipe.testbed.schemas.experiment_views import DryRun, ExperimentDetail, ExperimentView, RunDetail, RunView
-    from bentpipe.testbed.schemas.views import JoinToken, NewToken, NodeView, Page
+    from bentpipe.testbed.schemas.views import JoinToken, NewToken, NodeView, Page, ProfileView
 
     R = TypeVar("R", bound=Record)
     P = TypeVar("P", bound=Page)
@@ -434,6 +434,29 @@ class TestbedClient:
         with atomic_write(Path(file)) as opened:
             opened.write(content)
         return Path(file)
+
+    def put_profile(self, file: str | os.PathLike[str], name: str) -> ProfileView:
+        """Upload a Profile for ``path: {profile: NAME}``, once for each name.
+
+        Raises:
+            UserError: A file that cannot be read or is no Profile, a bad name, or one that another file has.
+
+        Example:
+            >>> import bentpipe as bp
+            >>> bp.TestbedClient("http://127.0.0.1:1", "a token").put_profile("nowhere.parquet", "mel-lon")
+            Traceback (most recent call last):
+            ...
+            bentpipe.errors.UserError: FILE: nowhere.parquet: cannot be read; expected a Profile (Parquet)
+        """
+        from bentpipe.testbed.schemas.views import ProfileView
+
+        try:
+            content = Path(file).read_bytes()
+        except OSError:
+            raise UserError(f"{file}: cannot be read", where="FILE", expected="a Profile (Parquet)") from None
+        kind = {"Content-Type": "application/octet-stream"}
+        path = f"/v1/profiles/{_part(name)}"
+        return self._ask(ProfileView, "PUT", path, body=content, headers=kind, wait_s=PROFILE_S)
 
     def change_node(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from typing import TYPE_CHECKING
 
 from bentpipe.testbed.builtins.registry import BUILTINS
@@ -63,5 +64,6 @@ def describe(
         signals=tuple(signals),
         dish="none" if settings.dish is None else "lost",
         place=None if place is None else blurred(place, policy.share.place_blur_km, settings.name),
+        utc_offset_s=time.localtime().tm_gmtoff,
         policy=policy,
     )

@@ -96,6 +96,8 @@ class RunView(Record):
     """When it was due."""
     start_at_ms: int
     """When it starts, or started."""
+    changed_at_ms: int
+    """When its state last changed."""
     attempt: int
     """Attempt."""
     cause: Literal["schedule", "trigger", "retry"]

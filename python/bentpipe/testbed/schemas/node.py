@@ -54,6 +54,8 @@ class NodeReport(Record):
     """The terminal."""
     place: Place | None = None
     """Its place, blurred as the policy says."""
+    utc_offset_s: int | None = None
+    """Its local time less UTC, for the policy's hours [s]; null: unknown."""
     policy: HostPolicy
     """The host's policy."""
 

@@ -9,6 +9,7 @@ from bentpipe.testbed.orchestrator.services.budgets import Usage
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, load_lanes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
+from bentpipe.testbed.orchestrator.services.host_rules import refusal_at
 from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
@@ -118,6 +119,9 @@ async def _start(
     place = None
     if earliest is not None:
         place = find_place(used, experiment.booking_class, duration_ms, earliest, latest, experiment.priority, now_ms)
+    held = "" if place is None else refusal_at(client, place.start_at_ms)
+    if place is not None and not held and server is not None:
+        held = refusal_at(server, place.start_at_ms)
     times = due - PREPARE_MS, due + duration_ms
     known = [
         (name, booking)
@@ -136,11 +140,11 @@ async def _start(
         node=client.name,
         server=None if server is None else server.name,
         due_at_ms=due,
-        start_at_ms=None if place is None else place.start_at_ms,
+        start_at_ms=None if place is None or held else place.start_at_ms,
         conflicts=conflicts,
         displaces=tuple(conflict for conflict in conflicts if conflict.run in displaced),
         next_free_at_ms=free,
-        reason=_why_none(experiment, place, has_budget=earliest is not None),
+        reason=held or _why_none(experiment, place, has_budget=earliest is not None),
     )
 
 

@@ -138,6 +138,7 @@ def _run_fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
         "server": row.server,
         "due_at_ms": row.due_at_ms,
         "start_at_ms": row.start_at_ms,
+        "changed_at_ms": row.changed_at_ms,
         "attempt": row.attempt,
         "cause": row.cause,
         "state": row.state,

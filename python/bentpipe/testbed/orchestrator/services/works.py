@@ -56,7 +56,7 @@ async def make_work(transaction: Transaction, experiment: TestbedExperiment, own
                 f"no Profile {shown(experiment.path.profile)}",
                 where="path: profile",
                 expected="the name of an uploaded one",
-                hint="PUT /v1/profiles/NAME",
+                hint="`bentpipe exp profile FILE --name NAME`",
             )
     budget = experiment.limits.bytes
     limit = bytes_per_run(experiment)
