@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -148,14 +149,16 @@ def local_s3(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
-def test_the_store_writes_once(tmp_path, monkeypatch, kind):
+def test_the_store_keeps_other_content_aside(tmp_path, monkeypatch, kind):
     async def use(storage):
         await storage.put("a/b.txt", b"one")
         await storage.put("a/b.txt", b"two")
-        assert await storage.get("a/b.txt") == b"one"
+        assert await storage.get("a/b.txt") == b"two"
+        aside = f"a/b.txt.other-{hashlib.sha256(b'one').hexdigest()[:12]}"
+        assert await storage.get(aside) == b"one"
         assert await storage.size("a/b.txt") == 3
         assert await storage.get("a/c.txt") is None
-        assert [part async for part in storage.stream("a/b.txt")] == [b"one"]
+        assert [part async for part in storage.stream("a/b.txt")] == [b"two"]
         large = tmp_path / "large"
         large.write_bytes(os.urandom(9_000_000))
         await storage.put("large", large)
