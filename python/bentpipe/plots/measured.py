@@ -32,9 +32,9 @@ def plot_measured(figures: Sequence[TimeFigure], start_unix_ns: int, *, ax: Axes
         ax: As many axes as there are figures; None: a new figure.
 
     Example:
-        >>> from bentpipe.measurements.runs import read_measured
         >>> from bentpipe.measurements.runs.figures import figures_of
-        >>> run = read_measured("out/home")
+        >>> from bentpipe.measurements.runs.imports import import_files
+        >>> run = import_files(["ping.txt"], "out", site="home").run
         >>> figure = plot_measured(figures_of(run), run.start_unix_ns)
     """
     count = len(figures)
