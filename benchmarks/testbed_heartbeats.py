@@ -150,18 +150,20 @@ class Agent:
             stream_reader, stream = await asyncio.open_connection(self.host, self.port)
         stream.write(f"GET /agent/v1/stream HTTP/1.1\r\n{self.head}\r\n".encode())
         drain = asyncio.create_task(self._drain(stream_reader))
-        while time.monotonic() < end:
-            begin = time.monotonic()
-            if turns is None:
-                await self._beat(until_open)
-            else:
-                async with turns:
+        try:
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                if turns is None:
                     await self._beat(until_open)
-                    self.writer.close()
-                    await self.writer.wait_closed()
-                    self.writer = None
-            await asyncio.sleep(max(0.0, period_s - (time.monotonic() - begin)))
-        self.ended.release()
+                else:
+                    async with turns:
+                        await self._beat(until_open)
+                        self.writer.close()
+                        await self.writer.wait_closed()
+                        self.writer = None
+                await asyncio.sleep(max(0.0, period_s - (time.monotonic() - begin)))
+        finally:
+            self.ended.release()
         await self.all_ended.wait()  # streams are counted until the last heartbeat
         drain.cancel()
         stream.close()
@@ -233,9 +235,9 @@ async def load(
         entries.clear()
     pipe.send("all have booted")
     await asyncio.sleep(max(0.0, end - time.monotonic()))
-    pipe.send("end")
     for _ in tasks:
         await ended[0].acquire()
+    pipe.send("end")  # once no request is on its way: the orchestrator ends then
     ended[1].set()
     await asyncio.gather(*tasks)
     return {**latencies, "booting": booting["heartbeat"]}
