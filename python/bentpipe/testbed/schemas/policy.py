@@ -87,7 +87,7 @@ class HostPolicy(Record):
     scavenger: ScavengerLevels = ScavengerLevels()
     """When the node yields."""
     disk_bytes: int = Field(default=5_000_000_000, ge=100_000_000)
-    """Disk for calendar, results that wait, and telemetry [bytes]."""
+    """Disk for results that wait (three quarters) and telemetry [bytes]; calendar and journal are not counted."""
 
     @model_validator(mode="before")
     @classmethod
