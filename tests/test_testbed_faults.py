@@ -12,7 +12,7 @@ from bentpipe.validation.testbed_faults import postgresql, run_all
 from bentpipe.validation.testbed_faults.judging import FAULTS
 from bentpipe.validation.testbed_faults.points import KINDS, POINTS
 
-SHORT = {"orchestrator": 1, "upload": 1}
+SHORT = {"orchestrator": 1, "agent": 1, "runner": 1, "upload": 1}
 
 
 def test_kills_lose_and_double_nothing() -> None:
@@ -20,7 +20,7 @@ def test_kills_lose_and_double_nothing() -> None:
         cannot("needs root")
     orders = [{"kills": SHORT, "seed": 5, "quiet_s": 4.0}]
     if postgresql.programs() is not None:
-        orders.append({"kills": {"database": 1}, "seed": 5, "quiet_s": 4.0})
+        orders.append({"kills": {"database": 2}, "seed": 5, "quiet_s": 4.0})
     for order, counts in zip(orders, run_all(orders), strict=True):
         assert {name: counts[name] for name in FAULTS} == {name: [] for name in FAULTS}, order
         assert sum(each["kills"] for each in counts["kills"]) == sum(order["kills"].values())
