@@ -197,15 +197,15 @@ async def measure(name: str, url: str, home: Path, runs: int, queries: int) -> d
 @contextlib.contextmanager
 def databases(home: Path) -> Iterator[dict[str, str]]:
     """Yield the URLs of empty databases; PostgreSQL only where it is installed."""
-    from testbed_orchestrators import new_database, postgresql_programs, postgresql_server
+    from bentpipe.validation import postgresql
 
     urls = {"SQLite": f"sqlite:///{home / 'testbed.db'}"}
-    if postgresql_programs() is None:
+    if postgresql.programs() is None:
         print("  PostgreSQL is not installed: SQLite alone")
         yield urls
         return
-    with postgresql_server() as server:
-        yield urls | {"PostgreSQL": new_database(server)}
+    with postgresql.server() as server:
+        yield urls | {"PostgreSQL": server.new_database()}
 
 
 def main(runs: int = 200_000, queries: int = 200) -> dict[str, float]:

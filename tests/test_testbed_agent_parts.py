@@ -273,7 +273,7 @@ def test_an_upload_goes_on_where_it_was_cut_off(tmp_path_factory: Any, failing: 
     (results / "empty").write_bytes(b"")
 
     async def scenario() -> Uploads:
-        Spool(folder / "spool").add("1" * 32, "client", 1, "done", "", results)
+        await Spool(folder / "spool").add("1" * 32, "client", 1, "done", "", results)
         uploads = Uploads(failing)
         for _ in range(len(failing) + 1):
             spool = Spool(folder / "spool")  # as after a kill
@@ -300,7 +300,7 @@ def test_a_result_that_is_committed_already_is_removed(tmp_path: Path) -> None:
         (tmp_path / "results").mkdir()
         (tmp_path / "results/a").write_bytes(b"0123")
         spool = Spool(tmp_path / "spool", notes.append)
-        spool.add("1" * 32, "client", 1, "done", "", tmp_path / "results")
+        await spool.add("1" * 32, "client", 1, "done", "", tmp_path / "results")
         (result,) = spool.waiting()
         await spool.send(Committed(), result)  # type: ignore[arg-type]
         return notes
@@ -328,7 +328,7 @@ def test_a_result_that_may_still_arrive_is_kept(
         spool = Spool(tmp_path / "spool")
         (tmp_path / "result").mkdir()
         (tmp_path / "result" / "run.json").write_text("{}")
-        spool.add("1" * 32, "client", 1, "done", "", tmp_path / "result")
+        await spool.add("1" * 32, "client", 1, "done", "", tmp_path / "result")
         if damage:
             next((tmp_path / "spool").glob("*/files/run.json")).write_text("[]")
         with contextlib.suppress(UnreachableError):
@@ -357,7 +357,7 @@ def test_a_damaged_or_refused_result_is_set_aside(tmp_path: Path) -> None:
     async def scenario() -> list[str]:
         notes: list[str] = []
         spool = Spool(tmp_path / "spool", notes.append)
-        spool.add("1" * 32, "client", 1, "done", "", None)
+        await spool.add("1" * 32, "client", 1, "done", "", None)
         (tmp_path / "spool" / "odd").mkdir()
         (result,) = spool.waiting()
         await spool.send(Refusing(), result)  # type: ignore[arg-type]

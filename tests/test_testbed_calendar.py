@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
 from sqlalchemy.exc import DBAPIError
-from testbed_orchestrators import NOW_MS, Clock, join, new_database, orchestrator, plan_all, runs_of, user, yaml_of
+from testbed_orchestrators import NOW_MS, Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
 
 from bentpipe.testbed.orchestrator.database.engines import Database, is_overlap
 from bentpipe.testbed.orchestrator.database.tables import ALL_LANES, BookingRow
@@ -207,7 +207,7 @@ def test_random_steps_leave_a_sound_calendar(tmp_path, database_url, request):
     def url_of(number):
         if database_url.startswith("sqlite"):
             return f"sqlite:///{tmp_path / f'{number}.db'}"
-        return new_database(request.getfixturevalue("postgresql"))
+        return request.getfixturevalue("postgresql").new_database()
 
     steps, problem = take_steps(url_of, STEPS, lambda _: None, examples=2)
     assert problem == ""

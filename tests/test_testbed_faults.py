@@ -8,7 +8,8 @@ import subprocess
 from emulation import cannot
 
 from bentpipe.testbed.namespaces import linux
-from bentpipe.validation.testbed_faults import postgresql, run_all
+from bentpipe.validation import postgresql
+from bentpipe.validation.testbed_faults import run_all
 from bentpipe.validation.testbed_faults.judging import FAULTS
 from bentpipe.validation.testbed_faults.points import KINDS, POINTS
 

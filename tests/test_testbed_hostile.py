@@ -6,7 +6,7 @@ import shutil
 import pytest
 from sqlalchemy import func, select, update
 from test_testbed_runs import BOOT, Agent, deliver, submitted
-from testbed_orchestrators import NOW_MS, join, new_database, orchestrator, plan_all, runs_of, user
+from testbed_orchestrators import NOW_MS, join, orchestrator, plan_all, runs_of, user
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator import storage
@@ -124,7 +124,7 @@ async def test_images_that_are_not_approved_are_not_called_reviewed(tmp_path, da
 
 
 async def test_a_run_that_ended_meanwhile_is_not_canceled(tmp_path, postgresql):
-    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+    async with orchestrator(tmp_path, postgresql.new_database()) as testbed:
         agent = Agent(testbed, await join(testbed, "attic"))
         key = await submitted(testbed, await user(testbed))
         (assignment,) = (await agent.desired()).assignments
@@ -205,7 +205,7 @@ async def killed(*_):
 
 
 async def test_a_run_that_was_assigned_meanwhile_is_not_missed(tmp_path, postgresql):
-    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+    async with orchestrator(tmp_path, postgresql.new_database()) as testbed:
         await join(testbed, "attic")
         await submitted(testbed, await user(testbed), when="{every: 1d}")
         before = await bookings_of(testbed)
@@ -221,7 +221,7 @@ async def test_a_run_that_was_assigned_meanwhile_is_not_missed(tmp_path, postgre
 
 
 async def test_a_run_that_was_canceled_meanwhile_is_not_placed_again(tmp_path, postgresql):
-    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+    async with orchestrator(tmp_path, postgresql.new_database()) as testbed:
         await join(testbed, "attic")
         await submitted(testbed, await user(testbed), class_="exclusive", when="{every: 1d}")
         runs = [run.id for run in await runs_of(testbed)]
@@ -245,7 +245,7 @@ async def while_it_waits(action, transaction):
 
 
 async def test_two_notes_of_a_node_at_the_same_moment_are_both_kept(tmp_path, postgresql):
-    async with orchestrator(tmp_path, new_database(postgresql)) as testbed:
+    async with orchestrator(tmp_path, postgresql.new_database()) as testbed:
         node = (await join(testbed, "attic")).node
         async with testbed.write() as first:
             await note(first, node, "agent", "one")

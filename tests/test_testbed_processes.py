@@ -7,7 +7,7 @@ import ssl
 import aiohttp
 import pytest
 from sqlalchemy import update
-from testbed_orchestrators import join, new_database, report, serving_testbed, user, yaml_of
+from testbed_orchestrators import join, report, serving_testbed, user, yaml_of
 
 from bentpipe.testbed.orchestrator.database.tables import NodeRow
 from bentpipe.testbed.orchestrator.services import experiments, nodes
@@ -80,7 +80,7 @@ async def test_a_certificate_in_a_header_counts_from_the_proxy_alone(tmp_path):
 
 
 async def test_two_orchestrators_on_one_postgresql_wake_each_other(tmp_path, postgresql):
-    url = new_database(postgresql)
+    url = postgresql.new_database()
     async with (
         serving_testbed(tmp_path, url, proxy="127.0.0.1") as one,
         serving_testbed(tmp_path, url, proxy="127.0.0.1") as two,

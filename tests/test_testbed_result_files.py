@@ -56,7 +56,7 @@ async def send(running, tmp_path, results):
     await submitted(testbed, await user(testbed), name="lab")
     (assignment,) = (await agent.desired()).assignments
     spool = Spool(tmp_path / "spool")
-    spool.add(assignment.run, "client", assignment.fence, "done", "", results)
+    await spool.add(assignment.run, "client", assignment.fence, "done", "", results)
     (tmp_path / "node.pem").write_bytes(key_pem + enrolled.certificate_pem.encode())
     context = ssl.create_default_context(cadata=enrolled.authority_pem)
     context.load_cert_chain(tmp_path / "node.pem")

@@ -19,7 +19,7 @@ def add(spool: Spool, folder: Path, run: str, size: int) -> None:
     results = folder / "result"
     results.mkdir()
     (results / "a").write_bytes(bytes(size))
-    spool.add(run * 32, "client", 1, "done", "", results)
+    asyncio.run(spool.add(run * 32, "client", 1, "done", "", results))
 
 
 def test_results_beyond_the_disk_limit_are_given_up_with_a_reason_oldest_first(tmp_path: Path) -> None:

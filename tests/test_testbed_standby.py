@@ -187,7 +187,7 @@ async def test_an_attempt_waits_until_the_node_is_free_and_survives_a_kill(
     state = desired([booked], works, version=2, images=(IMAGE_OF_WORK,))
     agent.store.set_wanted(state.replace(until_at_ms=round(time.time() * 1e3) + 10**8))
     agent.executor.wanted = agent.store.wanted()
-    agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
+    await agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
     agent.executor.retry(preempted_plan())
     agent.store.close()  # a kill
     await orchestrator.stop()
@@ -213,7 +213,7 @@ async def test_an_attempt_is_the_orchestrators_when_it_knows(orchestrator: Orche
     orchestrator.want(wanted([], shell_work("true")))
     async with running(orchestrator, folder / "n") as (agent, _):
         await until(lambda: agent.executor.wanted is not None and agent.executor.wanted.version == 2)
-        agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
+        await agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
         agent.executor.retry(preempted_plan())
         await orchestrator.until(lambda: f"{derived_id('a')}-client" in orchestrator.commits)
         await until(lambda: not agent.executor.retries.waiting)
@@ -229,7 +229,7 @@ async def test_an_attempt_without_a_slot_is_given_up_at_its_latest_time(
         await until(lambda: agent.executor.wanted is not None and agent.executor.wanted.version == 2)
         agent.around.household.why_not = lambda: "the household uses its link"  # type: ignore[method-assign]
         await orchestrator.stop()
-        agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
+        await agent.spool.add(derived_id("a"), "client", 1, "preempted", "the household", None)
         agent.executor.retries.keep(preempted_plan(), round(time.time() * 1e3) + 100)
         await until(lambda: not agent.executor.retries.waiting)
         await orchestrator.start()
@@ -375,7 +375,7 @@ async def test_a_server_end_with_a_defect_gives_ports_and_lane_back(orchestrator
     ports.give_back(ports_before)
     end._ports = ports.take(("server",))
 
-    def full(*_: Any) -> None:
+    async def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     agent.spool.add = full  # type: ignore[method-assign]

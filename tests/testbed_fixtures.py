@@ -14,11 +14,9 @@ def postgresql():
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request, tmp_path):
     """URL of an empty database."""
-    from testbed_orchestrators import new_database
-
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'testbed.db'}"
-    return new_database(request.getfixturevalue("postgresql"))
+    return request.getfixturevalue("postgresql").new_database()
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import os
 import pytest
 
 from bentpipe.testbed.orchestrator.running import Settings, serving
-from bentpipe.validation.testbed_calendar import postgresql
-from bentpipe.validation.testbed_calendar.postgresql import new_database, postgresql_programs
+from bentpipe.validation import postgresql
 from bentpipe.validation.testbed_calendar.world import (
     NOW_MS,
     POLICY,
@@ -27,10 +26,8 @@ __all__ = [
     "Clock",
     "csr_of",
     "join",
-    "new_database",
     "orchestrator",
     "plan_all",
-    "postgresql_programs",
     "postgresql_server",
     "report",
     "runs_of",
@@ -43,12 +40,12 @@ __all__ = [
 @contextlib.contextmanager
 def postgresql_server():
     """PostgreSQL of the distribution; without it the test is skipped."""
-    if postgresql_programs() is None:
+    if postgresql.programs() is None:
         if os.environ.get("BENTPIPE_REQUIRE") == "emu":
             pytest.fail("PostgreSQL is not installed (apt install postgresql)")
         pytest.skip("PostgreSQL is not installed (apt install postgresql)")
-    with postgresql.postgresql_server() as folder:
-        yield folder
+    with postgresql.server() as server:
+        yield server
 
 
 @contextlib.asynccontextmanager

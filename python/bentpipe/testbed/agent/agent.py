@@ -79,7 +79,6 @@ class Agent:
         )
         self.clock = OrchestratorClock()
         self.store = AgentStore(folder / "agent.sqlite")
-        self.store.take_over_events(self.boot_id)
         self.clock.go_on_with(self.store.clock())
         self.policy_file = PolicyFile(settings)
         self._most_events = MOST_EVENTS

@@ -382,7 +382,7 @@ class ClientEnd:
             try:
                 if not is_made:
                     results, is_made = await asyncio.to_thread(self._results, state, reason), True
-                self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
+                await self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
                 self._enter(state, reason)
             except (BentpipeError, OSError) as error:
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

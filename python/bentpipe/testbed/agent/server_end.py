@@ -191,10 +191,10 @@ class ServerEnd:
                 self._enter("uploading")
                 used = (0, 0) if traffic is None else (traffic.up_bytes, traffic.down_bytes)
                 results = await asyncio.to_thread(self._results, state, reason, used)
-            self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, results)
+            await self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, results)
         except (BentpipeError, OSError) as error:
             state, reason = "failed", f"the result could not be kept: {error}"
-            self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, None)
+            await self._around.spool.add(self.plan.run, "server", self.plan.fence, state, reason, None)
         self._enter(state, reason)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 

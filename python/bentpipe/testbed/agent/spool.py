@@ -76,7 +76,7 @@ class Spool:
             shutil.rmtree(half, ignore_errors=True)
         self.changed = asyncio.Event()
 
-    def add(self, run: str, end: End, fence: int, state: FinalState, reason: str, results: Path | None) -> None:
+    async def add(self, run: str, end: End, fence: int, state: FinalState, reason: str, results: Path | None) -> None:
         """Take a folder of results; it is moved, so it must be on the same disk.
 
         What cannot be sent is left out, and named in the result (`bentpipe.testbed.agent.result_files`).
@@ -84,7 +84,7 @@ class Spool:
         Raises:
             OSError: The disk is full. Nothing was moved.
         """
-        files, left_out = committed_files(results) if results is not None else ([], 0)
+        files, left_out = ([], 0) if results is None else await asyncio.to_thread(committed_files, results)
         if left_out:
             note = f"{left_out} not sent: see {LEFT_OUT}"
             reason = f"{reason[:400]}; {note}" if reason else note
@@ -110,15 +110,18 @@ class Spool:
         """Give up the files of the oldest results while more bytes wait than may; their runs are told why."""
         if self._limit_bytes is None:
             return
-        limit = self._limit_bytes()
+        limit, size = self._limit_bytes(), self.size_bytes()
+        if size <= limit:
+            return
         for folder in self.folder.glob("*~damaged"):
-            if self.size_bytes() > limit:
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+        size = self.size_bytes()
         for result in self.waiting():
-            if self.size_bytes() <= limit:
+            if size <= limit:
                 return
             if not result.request.files:
                 continue
+            size -= sum(file.bytes for file in result.request.files)
             folder = self.folder / f"{result.run}-{result.end}"
             reason = f"its result was given up: more than {limit / 1e6:.0f} MB waited (disk_bytes of the host's policy)"
             state: FinalState = "failed" if result.request.state == "done" else result.request.state

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import secrets
 import shutil
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,7 @@ async def _until_end(prepared: PreparedRun) -> None:
     await prepared.wait()
 
 
-class StandbySet:
+class StandbySet(ABC):
     """The standbys of one kind at a node, by name."""
 
     def __init__(self, around: Surroundings) -> None:
@@ -168,13 +169,13 @@ class StandbySet:
                 self._standbys[name] = begun
         return wait_s
 
+    @abstractmethod
     def _purposes(self) -> dict[str, Purpose]:
         """Return the standbys that there should be, by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin(self, purpose: Purpose) -> Standby | None:
         """Begin to prepare a standby; None: not now."""
-        raise NotImplementedError
 
     def _take(self, name: str, purpose: Purpose | None) -> Standby | None:
         """Take a standby, perhaps one that is still being prepared; None: there is none for this purpose."""

@@ -177,7 +177,7 @@ class AgentStore:
         return first[0], [_EVENT.validate_json(record) for (record,) in records]
 
     def take_over_events(self, boot: str) -> None:
-        """Number the events that other starts of the agent left as those of this one: nobody else sends them."""
+        """Number all events that have not arrived as those of this start: the orchestrator forgot the numbers."""
         rows = self._db.execute("SELECT number, record FROM events WHERE boot <> ? ORDER BY number", (boot,)).fetchall()
         with self.together():
             for number, record in rows:

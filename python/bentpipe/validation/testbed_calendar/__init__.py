@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.validation import Outcome, Row
-from bentpipe.validation.testbed_calendar.postgresql import new_database, postgresql_programs, postgresql_server
+from bentpipe.validation import Outcome, Row, postgresql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,14 +75,14 @@ def check(_: Path | None, on_progress: Callable[[float], None]) -> Outcome:
     """Take ten thousand steps on each database; an hour."""
     if importlib.util.find_spec("hypothesis") is None:
         return Outcome("testbed-calendar", skipped="needs hypothesis (pip install hypothesis)")
-    if postgresql_programs() is None:
+    if postgresql.programs() is None:
         return Outcome("testbed-calendar", skipped="needs PostgreSQL (apt install postgresql)")
     rows: list[Row] = []
     notes: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="bentpipe-calendar-") as folder, postgresql_server() as server:
+    with tempfile.TemporaryDirectory(prefix="bentpipe-calendar-") as folder, postgresql.server() as server:
         urls: dict[str, Callable[[int], str]] = {
             "SQLite": lambda number: f"sqlite:///{folder}/{number}.db",
-            "PostgreSQL": lambda _: new_database(server),
+            "PostgreSQL": lambda _: server.new_database(),
         }
         for index, (name, url_of) in enumerate(urls.items()):
             begin = index / len(urls)

@@ -87,7 +87,7 @@ def run_all(
 def check(_: Path | None, on_progress: Callable[[float], None]) -> Outcome:
     """Kill each program a hundred times, then the conditions."""
     from bentpipe.testbed.namespaces import linux
-    from bentpipe.validation.testbed_faults import postgresql
+    from bentpipe.validation import postgresql
     from bentpipe.validation.testbed_faults.judging import FAULTS
 
     if not linux.has_capability(linux.CAP_SYS_ADMIN):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from bentpipe.validation.postgresql import Server
     from bentpipe.validation.testbed_faults.points import Point
-    from bentpipe.validation.testbed_faults.postgresql import Server
 
 EXPERIMENTS = {
     "alone": (60, 5.0, "exclusive"),

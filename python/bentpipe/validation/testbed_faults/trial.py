@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def _carry_out(folder: Path, order: Mapping[str, Any]) -> dict[str, Any]:
-    from bentpipe.validation.testbed_faults import conditions, kills, postgresql
+    from bentpipe.validation import postgresql
+    from bentpipe.validation.testbed_faults import conditions, kills
 
     if "condition" in order:
         return conditions.CONDITIONS[order["condition"]](folder)

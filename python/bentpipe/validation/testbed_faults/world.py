@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from bentpipe.validation.postgresql import Server
     from bentpipe.validation.testbed_faults.points import Point
-    from bentpipe.validation.testbed_faults.postgresql import Server
 
 FAR, NEAR = "203.0.113.10", "203.0.113.1"
 POLICY = "schema: bentpipe.policy/1\nrunners: [process]\nmax_parallel: 6\nscavenger: {enabled: false}\n"

@@ -35,40 +35,35 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/v1/nodes/{node}/profile", response_class=Response, responses=_CONTENT)
-async def node_profile(
-    node: str,
+def wish_of(
     request: Request,
-    _: Reader,
     from_at_ms: AtMs | None = None,
     to_at_ms: AtMs | None = None,
     form: Form = "parquet",
     latency: Latency = "auto",
-) -> Response:
+) -> Wish:
+    """Return what the parameters ask for; without times, the last hour."""
+    end = orchestrator_of(request).clock() if to_at_ms is None else to_at_ms
+    begin = max(0, end - WINDOW_MS) if from_at_ms is None else from_at_ms
+    return Wish(begin, end, form, latency)
+
+
+Wished = Annotated[Wish, Depends(wish_of)]
+
+
+@router.get("/v1/nodes/{node}/profile", response_class=Response, responses=_CONTENT)
+async def node_profile(node: str, request: Request, _: Reader, wish: Wished) -> Response:
     """Make the Profile of a node's link from the results of a window; default: the last hour, at most a day."""
-    return await _answer(request, node, from_at_ms, to_at_ms, form, latency)
+    return await _answer(request, node, wish)
 
 
 @page_router.get("/nodes/{node}/profile", response_class=Response)
-async def download_profile(
-    node: str,
-    request: Request,
-    _: Viewer,
-    from_at_ms: AtMs | None = None,
-    to_at_ms: AtMs | None = None,
-    form: Form = "parquet",
-    latency: Latency = "auto",
-) -> Response:
+async def download_profile(node: str, request: Request, _: Viewer, wish: Wished) -> Response:
     """Return the Profile of a node's link as a download."""
-    return await _answer(request, node, from_at_ms, to_at_ms, form, latency)
+    return await _answer(request, node, wish)
 
 
-async def _answer(
-    request: Request, node: str, from_at_ms: int | None, to_at_ms: int | None, form: str, latency: str
-) -> Response:
-    orchestrator = orchestrator_of(request)
-    end = orchestrator.clock() if to_at_ms is None else to_at_ms
-    begin = max(0, end - WINDOW_MS) if from_at_ms is None else from_at_ms
-    made = await make_profile(orchestrator, node, Wish(begin, end, form, latency))
+async def _answer(request: Request, node: str, wish: Wish) -> Response:
+    made = await make_profile(orchestrator_of(request), node, wish)
     headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
     return Response(made.content, media_type=made.media_type, headers=headers)

@@ -31,7 +31,7 @@ async def free_times(
         nodes: Names of nodes.
         from_at_ms: From.
         to_at_ms: To.
-        least_ms: Shortest interval that is of interest [ms].
+        least_ms: Shortest time with a free lane that is of interest [ms].
 
     Raises:
         UserError: A time that is too long, or ends before it begins.
@@ -48,13 +48,30 @@ async def free_times(
             raise NotFoundError(f"no node {shown(missing[0])}; try `bentpipe node ls`")
         booked = await load_times(transaction, [node.id for node in known], from_at_ms, to_at_ms)
     return {
-        node.name: [
-            interval
-            for interval in free_intervals(booked.get(node.id, ()), node.max_parallel, from_at_ms, to_at_ms)
-            if interval[1] - interval[0] >= least_ms
-        ]
+        node.name: long_enough(
+            free_intervals(booked.get(node.id, ()), node.max_parallel, from_at_ms, to_at_ms), least_ms
+        )
         for node in known
     }
+
+
+def long_enough(intervals: Iterable[tuple[int, int, int]], least_ms: int) -> list[tuple[int, int, int]]:
+    """Return the intervals of free times of that length; those that touch are one time.
+
+    Example:
+        >>> long_enough([(0, 10, 2), (10, 20, 1), (30, 35, 2)], 15)
+        [(0, 10, 2), (10, 20, 1)]
+    """
+    kept: list[tuple[int, int, int]] = []
+    together: list[tuple[int, int, int]] = []
+    for interval in intervals:
+        if together and together[-1][1] != interval[0]:
+            kept += together if together[-1][1] - together[0][0] >= least_ms else []
+            together = []
+        together.append(interval)
+    if together and together[-1][1] - together[0][0] >= least_ms:
+        kept += together
+    return kept
 
 
 def to_json(free: Mapping[str, Iterable[tuple[int, int, int]]]) -> bytes:

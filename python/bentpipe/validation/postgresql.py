@@ -1,4 +1,4 @@
-"""A server of PostgreSQL of its own, which is killed and started again."""
+"""PostgreSQL of the distribution, started for a check, perhaps killed and started again, and stopped after it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME = "testbed"
+"""The database that a server has from its start."""
 
 
 def programs() -> Path | None:
@@ -27,7 +31,15 @@ class Server:
     """The server, on a Unix socket in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Initialize and start it, with a database. It refuses to run as root."""
+        """Initialize and start it, with a database. It refuses to run as root.
+
+        Raises:
+            UserError: PostgreSQL is not installed.
+        """
+        binaries = programs()
+        if binaries is None:
+            raise UserError("PostgreSQL is not installed", hint="apt install postgresql")
+        self._binaries = binaries
         self.folder, self._data = folder, folder / "data"
         self._user: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -35,12 +47,13 @@ class Server:
             shutil.chown(folder, "postgres", "postgres")
         self._run("initdb", "-D", str(self._data), "-U", "test", "-A", "trust", "-N", "-E", "UTF8")
         self.start()
-        self._run("psql", "-q", "-h", str(folder), "-U", "test", "postgres", "-c", f"CREATE DATABASE {NAME}")
+        self.url = self.new_database(NAME)
 
-    @property
-    def url(self) -> str:
-        """URL of the database."""
-        return f"postgresql+asyncpg://test@/{NAME}?host={self.folder}"
+    def new_database(self, name: str | None = None) -> str:
+        """Return the URL of a new database; without a name it gets one."""
+        name = name or f"t{uuid.uuid4().hex}"
+        self._psql(f"CREATE DATABASE {name}", "postgres")
+        return f"postgresql+asyncpg://test@/{name}?host={self.folder}"
 
     @property
     def pid_file(self) -> Path:
@@ -48,10 +61,8 @@ class Server:
         return self._data / "postmaster.pid"
 
     def _run(self, program: str, *arguments: str) -> None:
-        binaries = programs()
-        assert binaries is not None
         subprocess.run(
-            [binaries / program, *arguments],
+            [self._binaries / program, *arguments],
             check=True,
             cwd="/",
             stdout=subprocess.DEVNULL,
@@ -60,30 +71,17 @@ class Server:
         )
 
     def query(self, text: str) -> list[str]:
-        """Return the rows of a query, each as one line."""
-        binaries = programs()
-        assert binaries is not None
-        command = [
-            str(binaries / "psql"),
-            "-q",
-            "-At",
-            "-F",
-            " ",
-            "-h",
-            str(self.folder),
-            "-U",
-            "test",
-            NAME,
-            "-c",
-            text,
-        ]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return list(done.stdout.splitlines())
+        """Return the rows of a query to the first database, each as one line."""
+        return self._psql(text, NAME).splitlines()
+
+    def _psql(self, text: str, database: str) -> str:
+        command = [str(self._binaries / "psql"), "-q", "-At", "-F", " ", "-h", str(self.folder), "-U", "test"]
+        return subprocess.run([*command, database, "-c", text], check=True, capture_output=True, text=True).stdout
 
     def start(self, limit_s: float = 30.0) -> None:
         """Start it: again and again, until what a kill left of it is gone. It recovers by its log."""
         # SIGKILL takes a process, and the kernel still writes its files: flushing would only take time.
-        options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={self.folder}"
+        options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={self.folder} -c max_connections=200"
         end_s = time.monotonic() + limit_s
         while True:
             try:
@@ -112,8 +110,8 @@ class Server:
 
 @contextlib.contextmanager
 def server() -> Iterator[Server]:
-    """Yield a server in a folder of its own, which its user may reach."""
-    folder = Path(tempfile.mkdtemp(prefix="bentpipe-pg-", dir="/tmp"))
+    """Yield a server in a folder of its own, which its user may reach. Raises `UserError`: it is not installed."""
+    folder = Path(tempfile.mkdtemp(prefix="bentpipe-pg-", dir="/tmp"))  # short: the path of a socket has 107 bytes
     try:
         started = Server(folder)
         try:
