@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -111,6 +112,8 @@ class Kills:
         world = self._world
         program = world.agent if point.program == "agent" else world.orchestrator
         program.order(point, calls, None if world.server is None else world.server.pid_file)
+        if point.at_agent_start:
+            world.agent.kill()
         is_done = program.was_carried_out(REACHED_S)
         with self._lock:
             if is_done:
@@ -119,8 +122,9 @@ class Kills:
             else:
                 self.unreached.append(f"{point.kind}: {point.name}")
         if is_done and point.victim == "itself":
-            program.process.wait(10)
-            program.start()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it was started again meanwhile
+                program.process.wait(2)
+            program.is_kept_up()
         elif point.victim == "postmaster" and world.server is not None:
             server = world.server
             until(lambda: not server.is_up, 10, "the end of the database's server")
@@ -148,7 +152,7 @@ def run_kills(
 
 def settle(world: World, quiet_s: float) -> dict[str, Any]:
     """Let runs go on for `quiet_s` [s], end the experiments, wait for the end of all runs; return the counts."""
-    until(lambda: world.client.node(world.node).online, 120, "the node after the last kill")
+    until(lambda: world.is_kept_up() and world.client.node(world.node).online, 120, "the node after the last kill")
     time.sleep(quiet_s)
     before = len(world.client.runs(state="done"))
     until(lambda: quiet_s == 0 or len(world.client.runs(state="done")) > before, SETTLED_S, "a run after the last kill")

@@ -29,6 +29,7 @@ class Point:
         victim: What gets SIGKILL: the program itself, a process of a run, or one of the database server's.
         most_calls: The kill comes with one of so many calls.
         needs_result: Whether only calls count whose result is true.
+        at_agent_start: Whether it is reached only when an agent starts: one is killed for it.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Point:
     victim: Literal["itself", "first process", "process 1", "its program", "postmaster", "backend", "helper"] = "itself"
     most_calls: int = 1
     needs_result: bool = False
+    at_agent_start: bool = False
 
 
 def _agent(name: str, place: str, moment: Literal["before", "after"], most_calls: int = 1) -> Point:
@@ -71,9 +73,19 @@ def _orchestrator(
     most_calls: int = 1,
     *,
     needs_result: bool = False,
+    at_agent_start: bool = False,
 ) -> Point:
     place = place if place.startswith("sqlalchemy") else ORCHESTRATOR + place
-    return Point("orchestrator", name, "orchestrator", place, moment, most_calls=most_calls, needs_result=needs_result)
+    return Point(
+        "orchestrator",
+        name,
+        "orchestrator",
+        place,
+        moment,
+        most_calls=most_calls,
+        needs_result=needs_result,
+        at_agent_start=at_agent_start,
+    )
 
 
 def _database(
@@ -132,7 +144,9 @@ POINTS: tuple[Point, ...] = (
     _orchestrator("a transaction is committed, nobody knows", "node_table:NodeTable.set_versions", "before", 6),
     _orchestrator("a calendar is read, and not assigned", "services.desired_states:_assign", "before"),
     _orchestrator("a calendar is assigned, and not sent", "services.desired_states:_assign", "after"),
-    _orchestrator("a start of an agent is noted, and not committed", "services.boots:enter", "after"),
+    _orchestrator(
+        "a start of an agent is noted, and not committed", "services.boots:enter", "after", at_agent_start=True
+    ),
     _orchestrator("heartbeats wait to be stored", "services.heartbeats:Heartbeats.flush", "before", 2),
     _database("a transaction ends, and is not written", FINISH, "before", "postmaster"),
     _database("a transaction is written, and not committed", FINISH, "after", "postmaster"),

@@ -75,10 +75,10 @@ class Program:
         module = "bentpipe.validation.testbed_faults.wrapped"
         self._command = [sys.executable, "-P", "-m", module, name, str(folder), *arguments]
         self._order = folder / f"{name}.order"
-        self.start()
+        self._lock = threading.Lock()  # two threads may see that it has ended
+        self._start()
 
-    def start(self) -> None:
-        """Start it."""
+    def _start(self) -> None:
         with (self._folder / f"{self.name}.log").open("ab") as file:
             self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
@@ -98,7 +98,7 @@ class Program:
             if self.process.poll() is not None:  # it ended by itself, as an orchestrator without its database
                 if not self._order.exists():
                     return True
-                self.start()
+                self.is_kept_up()
             time.sleep(0.02)
         try:
             self._order.unlink()
@@ -108,16 +108,18 @@ class Program:
 
     def kill(self) -> None:
         """Send SIGKILL, and start it again."""
-        self.process.kill()
-        self.process.wait()
-        self.start()
+        with self._lock:
+            self.process.kill()
+            self.process.wait()
+            self._start()
 
     def is_kept_up(self) -> bool:
-        """Start it again if it ended by itself, as a unit of systemd does; return whether it had not."""
-        if self.process.poll() is None:
-            return True
-        self.start()
-        return False
+        """Start it again if it has ended, as a unit of systemd does; return whether it had not."""
+        with self._lock:
+            if self.process.poll() is None:
+                return True
+            self._start()
+            return False
 
     def end(self) -> None:
         """Send SIGTERM."""
@@ -205,6 +207,10 @@ class World:
         """End both programs."""
         self.agent.end()
         self.orchestrator.end()
+
+    def is_kept_up(self) -> bool:
+        """Start programs again that have ended; return whether none had."""
+        return all([self.orchestrator.is_kept_up(), self.agent.is_kept_up()])
 
     def submit(
         self,
