@@ -77,7 +77,7 @@ BY_NAME_ONLY = frozenset(
 )
 
 #: Claims with a quick version and a folder for what they measure in real time.
-MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel", "testbed-latency"})
+MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel", "testbed-faults", "testbed-latency"})
 
 #: Claims with a quick version and without a folder.
 SHORTENED = frozenset({"access-model"})

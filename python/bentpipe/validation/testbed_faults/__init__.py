@@ -13,30 +13,55 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runs.made_on import made_on
 from bentpipe.validation import Outcome, Row
+from bentpipe.validation.measured import measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-KILLS = 100
+KILLS, KILLS_QUICK = 100, 10
 """Kills of each kind (issue 20)."""
+PART = 25
+"""Kills of each kind in one world, measured and stored together."""
 SEED = 20
 """Seed of points and times."""
 TOGETHER = 3
 """Worlds at a time."""
+KILL_S, WORLD_S, CONDITION_S = 5.0, 60.0, 300.0
+"""About how long a kill takes, the end of a world, and a condition [s]."""
+OUT = Path("out") / "testbed-faults"
+"""Default folder for what was measured; ``--quick`` has its own beside it."""
+
+
+def real_time_s(*, quick: bool) -> float:
+    """Return about how long the claim takes [s].
+
+    Example:
+        >>> real_time_s(quick=True) < real_time_s(quick=False)
+        True
+    """
+    worlds = orders(KILLS_QUICK if quick else KILLS, SEED)
+    all_s = [sum(order["kills"].values()) * KILL_S + WORLD_S if "kills" in order else CONDITION_S for order in worlds]
+    return sum(all_s) / TOGETHER
 
 
 def orders(kills: int, seed: int) -> list[dict[str, Any]]:
-    """Return the orders of all worlds of the claim: kills with SQLite, in two halves, with PostgreSQL, conditions."""
+    """Return the orders of all worlds of the claim: kills with SQLite, with PostgreSQL, and the conditions.
+
+    Args:
+        kills: Kills of each kind, in worlds of at most `PART`.
+        seed: Seed of the first world of each database.
+    """
     from bentpipe.validation.testbed_faults.conditions import CONDITIONS
 
-    kinds = ("orchestrator", "agent", "runner", "upload")
-    halves = [{"kills": dict.fromkeys(kinds, count), "seed": seed + n} for n, count in enumerate(_halves(kills))]
-    return [*halves, {"kills": {"database": kills}, "seed": seed}, *({"condition": name} for name in CONDITIONS)]
-
-
-def _halves(number: int) -> tuple[int, int]:
-    return number - number // 2, number // 2
+    sqlite_kinds = ("orchestrator", "agent", "runner", "upload")
+    parts = [(seed + n, min(PART, kills - first)) for n, first in enumerate(range(0, kills, PART))]
+    return [
+        *({"kills": dict.fromkeys(sqlite_kinds, count), "seed": each} for each, count in parts),
+        *({"kills": {"database": count}, "seed": each} for each, count in parts),
+        *({"condition": name} for name in CONDITIONS),
+    ]
 
 
 def run_apart(order: Mapping[str, Any], on_kill: Callable[[], object] = lambda: None) -> dict[str, Any]:
@@ -62,11 +87,20 @@ def run_apart(order: Mapping[str, Any], on_kill: Callable[[], object] = lambda: 
 
 
 def run_all(
-    all_orders: Sequence[Mapping[str, Any]], on_progress: Callable[[float], None] = lambda _: None
+    all_orders: Sequence[Mapping[str, Any]],
+    on_progress: Callable[[float], None] = lambda _: None,
+    folder: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the counts of several worlds, some at a time; progress counts kills."""
-    total = sum(sum(order.get("kills", {}).values()) or 10 for order in all_orders)
+    """Return the counts of several worlds, some at a time; progress counts kills.
+
+    Args:
+        all_orders: What to do in each.
+        on_progress: Gets the share that is done.
+        folder: Where the counts of each world are stored once it ended, and read from at the next call.
+    """
+    total = sum(_size(order) for order in all_orders)
     done, lock = 0, threading.Lock()
+    commit = made_on()["commit"]
 
     def step(number: int = 1) -> None:
         nonlocal done
@@ -74,18 +108,34 @@ def run_all(
             done += number
             on_progress(min(done / total, 1.0))
 
-    def run(order: Mapping[str, Any]) -> dict[str, Any]:
-        counts = run_apart(order, step)
-        if "condition" in order:
-            step(10)
+    def run(number: int, order: Mapping[str, Any]) -> dict[str, Any]:
+        steps = 0
+
+        def on_kill() -> None:
+            nonlocal steps
+            steps += 1
+            step()
+
+        if folder is None:
+            counts = run_apart(order, on_kill)
+        else:
+            settings = {"order": dict(order), "commit": commit}
+            (counts,) = measured(folder / f"{number}.json", settings, lambda: [run_apart(order, on_kill)])
+        step(_size(order) - steps)
         return counts
 
     with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
-        return list(pool.map(run, all_orders))
+        return list(pool.map(run, range(len(all_orders)), all_orders))
 
 
-def check(_: Path | None, on_progress: Callable[[float], None]) -> Outcome:
-    """Kill each program a hundred times, then the conditions."""
+def _size(order: Mapping[str, Any]) -> int:
+    return sum(order.get("kills", {}).values()) or 10
+
+
+def check(
+    _: Path | None, on_progress: Callable[[float], None], *, quick: bool = False, out: Path | None = None
+) -> Outcome:
+    """Kill each program a hundred times, then the conditions; each world is stored, the same command continues."""
     from bentpipe.testbed.namespaces import linux
     from bentpipe.validation import postgresql
     from bentpipe.validation.testbed_faults.judging import FAULTS
@@ -95,8 +145,9 @@ def check(_: Path | None, on_progress: Callable[[float], None]) -> Outcome:
     if postgresql.programs() is None:
         return Outcome("testbed-faults", skipped="needs PostgreSQL (apt install postgresql)")
     on_progress(0.0)
-    worlds = orders(KILLS, SEED)
-    results = run_all(worlds, on_progress)
+    number = KILLS_QUICK if quick else KILLS
+    worlds = orders(number, SEED)
+    results = run_all(worlds, on_progress, out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT))
     rows = []
     for name, meaning in FAULTS.items():
         count = sum(len(result[name]) for result in results)
@@ -107,10 +158,10 @@ def check(_: Path | None, on_progress: Callable[[float], None]) -> Outcome:
         by_kind[each["kind"]] += each["kills"]
     for kind, count in by_kind.items():
         points = len({each["point"] for each in kills if each["kind"] == kind})
-        rows.append(Row(f"kills: {kind}", f"{count} at {points} points", str(KILLS), "all", count == KILLS))
+        rows.append(Row(f"kills: {kind}", f"{count} at {points} points", str(number), "all", count == number))
     notes = []
     for order, result in zip(worlds, results, strict=True):
-        title = order.get("condition") or "kills of " + ", ".join(order["kills"])
+        title = order.get("condition") or f"kills of {', '.join(order['kills'])}, seed {order['seed']}"
         states = ", ".join(f"{count} {state}" for state, count in sorted(result["states"].items()))
         rows.append(Row(f"{title}: runs", f"{result['runs']}: {states}", "", "reported", None))
         if "booked" in result:
