@@ -4,7 +4,8 @@
 
 Mixed kinds, in a random order: free lanes of one node for 48 hours, of 20 nodes for a day, a dry run that names
 conflicts and the next free slot, and a booking that the database refuses. A question is on time below 50 ms,
-by its wall time; the CPU time is that of this process, without PostgreSQL's own.
+by its wall time; the CPU time is that of this process, without PostgreSQL's own. Bookings are written in the order of
+time, as planners write them, so those of one node are far apart. The interpreter is set as `testbed up` sets it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import random
 import sys
 import tempfile
@@ -24,14 +26,14 @@ NODES = 500
 STEP_MS = 330_000
 """Time between the starts of two bookings of a node [ms]; each is 300 s long."""
 FIRST_AT_MS = 1_790_000_000_000
-PEER = "SELECT count(*) FROM bookings WHERE from_at_ms + 0 < :to AND to_at_ms > :from AND live"
-"""The plain scan: no index serves it."""
+PEER = "SELECT count(priority) FROM bookings WHERE from_at_ms + 0 < :to AND to_at_ms > :from AND live"
+"""The plain scan: no index serves it, since none has the priority."""
 
 SQLITE_NUMBERS = "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i + 1 < :runs)"
 POSTGRESQL_NUMBERS = "WITH numbers AS (SELECT i FROM generate_series(0, CAST(:runs AS integer) - 1) AS i)"
 SQLITE_ID = "printf('%032x', i)"
 POSTGRESQL_ID = "lpad(to_hex(i), 32, '0')"
-NODE_OF = "(SELECT id FROM nodes WHERE name = 'n' || (i / {of_each}))"
+NODE_OF = "(SELECT id FROM nodes WHERE name = 'n' || (i % {nodes}))"
 RUNS = """
 INSERT INTO runs (id, plan_id, experiment_id, node_id, server_id, due_at_ms, attempt, cause, first_run_id, state,
     reason, start_at_ms, latest_start_at_ms, end_at_ms, changed_at_ms, reserved_bytes, up_bytes, down_bytes,
@@ -86,8 +88,8 @@ async def fill(testbed: Any, caller: Any, runs: int) -> None:
     parts = {
         "numbers": SQLITE_NUMBERS if is_sqlite else POSTGRESQL_NUMBERS,
         "id": SQLITE_ID if is_sqlite else POSTGRESQL_ID,
-        "node": NODE_OF.format(of_each=max(1, runs // NODES)),
-        "start": f"(CAST({FIRST_AT_MS} AS bigint) + (i % {max(1, runs // NODES)}) * {STEP_MS})",
+        "node": NODE_OF.format(nodes=NODES),
+        "start": f"(CAST({FIRST_AT_MS} AS bigint) + (i / {NODES}) * {STEP_MS})",
         "yes": "1" if is_sqlite else "true",
         "no": "0" if is_sqlite else "false",
     }
@@ -174,11 +176,12 @@ async def measure(name: str, url: str, home: Path, runs: int, queries: int) -> d
             await ask(source)
         order = [kind for kind in actions if kind != "scan"] * (queries // 4) + ["scan"] * 5
         source.shuffle(order)
-        for kind in order:
-            begin, begin_cpu = time.monotonic(), time.process_time()
-            await actions[kind](source)
-            cpu[kind].append(1000 * (time.process_time() - begin_cpu))
-            took[kind].append(1000 * (time.monotonic() - begin))
+        with settled():
+            for kind in order:
+                begin, begin_cpu = time.monotonic(), time.process_time()
+                await actions[kind](source)
+                cpu[kind].append(1000 * (time.process_time() - begin_cpu))
+                took[kind].append(1000 * (time.monotonic() - begin))
     for kind, entries in took.items():
         entries.sort()
         texts = [
@@ -192,6 +195,21 @@ async def measure(name: str, url: str, home: Path, runs: int, queries: int) -> d
         f"calendar on {name}: time of a plain scan / ours, median": scan_ms / every[len(every) // 2],
         f"calendar on {name}: 50 ms / ours, 99th percentile": 50 / every[int(0.99 * len(every))],
     }
+
+
+@contextlib.contextmanager
+def settled() -> Iterator[None]:
+    """Set the interpreter as an orchestrator does once it serves; afterwards as it was."""
+    from bentpipe.testbed.orchestrator.running import settle_interpreter
+
+    thresholds, interval_s = gc.get_threshold(), sys.getswitchinterval()
+    settle_interpreter()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval_s)
 
 
 @contextlib.contextmanager

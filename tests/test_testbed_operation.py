@@ -12,7 +12,10 @@ import sys
 import tarfile
 
 import pytest
-from sqlalchemy import text
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import insert, text
+from sqlalchemy.exc import DBAPIError
 from test_testbed_api import client_of, token_of
 from testbed_orchestrators import Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
 from typer.testing import CliRunner
@@ -24,6 +27,8 @@ from bentpipe.testbed.credentials import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import logs
 from bentpipe.testbed.orchestrator.backup import back_up, restore
 from bentpipe.testbed.orchestrator.database.engines import Database
+from bentpipe.testbed.orchestrator.database.migrate import migrate
+from bentpipe.testbed.orchestrator.database.tables import BookingRow, Table
 from bentpipe.testbed.orchestrator.defaults import admin_file
 from bentpipe.testbed.orchestrator.running import Settings, serving
 from bentpipe.testbed.orchestrator.services import experiments, users
@@ -76,6 +81,29 @@ async def test_a_newer_database_is_refused(tmp_path, database_url):
     with pytest.raises(UserError, match="version 9999 of the database is newer than this program"):
         async with orchestrator(tmp_path, database_url):
             pass
+
+
+@pytest.mark.anyio
+async def test_migrations_from_the_first_version_lead_to_the_tables_of_the_program(tmp_path, database_url):
+    row = {"id": "b" * 32, "node_id": "n" * 32, "run_id": "r" * 32, "end": "client", "from_at_ms": 0, "to_at_ms": 9}
+    row |= {"first_lane": 0, "end_lane": 1, "live": True, "priority": 0}
+
+    def differences(connection):
+        return compare_metadata(MigrationContext.configure(connection), Table.metadata)
+
+    database = await Database.open(database_url)
+    try:
+        await migrate(database, "0001")
+        async with database.write() as connection:
+            await connection.execute(insert(BookingRow), [row])
+        await migrate(database)
+        async with database.write() as connection:
+            assert await connection.run_sync(differences) == []
+            with pytest.raises(DBAPIError, match="no_overlap"):
+                await connection.execute(insert(BookingRow), [{**row, "id": "c" * 32}])
+            await connection.rollback()
+    finally:
+        await database.close()
 
 
 @pytest.mark.anyio

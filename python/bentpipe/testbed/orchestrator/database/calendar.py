@@ -151,9 +151,12 @@ class BookingRow(Table):
         ),
         CheckConstraint("first_lane <= end_lane", name="ck_bookings_lanes"),
         Index(
-            "ix_bookings_live",
+            "ix_bookings_live",  # all that free time needs: bookings of a node are far apart in the table
             "node_id",
             "from_at_ms",
+            "to_at_ms",
+            "first_lane",
+            "end_lane",
             sqlite_where=sql("live = 1"),
             postgresql_where=sql("live"),
         ),
