@@ -93,3 +93,13 @@ def test_a_grant_leaves_the_rest_refused():
     assert "192.168.0.0/16" not in refused
     assert "10.0.0.0/8" in refused
     assert "fc00::/7" in {str(network) for network in prohibited_ipv6(("192.168.0.0/16",))}
+
+
+def test_refused_networks_do_not_overlap_and_a_grant_wins():
+    """Sets of nftables take no network that lies in another one."""
+    networks = ("203.0.113.0/24", "203.0.113.7/32", "203.0.113.0/24", "10.1.0.0/16", "192.0.0.0/8", "2001:db8::/32")
+    refused = prohibited_ipv4((), networks)
+    assert sum(network.overlaps(other) for network in refused for other in refused) == len(refused)
+    assert {"203.0.113.0/24", "192.0.0.0/8", "10.0.0.0/8"} < {str(network) for network in refused}
+    assert "203.0.113.0/24" not in map(str, prohibited_ipv4(("203.0.112.0/22",), networks))
+    assert "2001:db8::/32" in map(str, prohibited_ipv6((), networks))

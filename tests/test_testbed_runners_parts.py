@@ -105,11 +105,12 @@ def test_control_groups_of_both_versions_are_recognised(tmp_path):
 
 
 def test_rules_name_only_what_was_asked():
-    rules = run_rules(
-        "bp1234567890123", "198.18.0.2", ["eth0"], Uplink(tcp_ports=(80, 443)), ("192.168.5.0/24",), 800_000
-    )
+    allowed, refused = ("192.168.5.0/24",), ("203.0.113.0/24",)
+    uplink = Uplink(tcp_ports=(80, 443))
+    rules = run_rules("bp1234567890123", "198.18.0.2", ["eth0"], uplink, allowed, refused, 800_000)
     assert "dport { 80, 443 } dnat to 198.18.0.2" in rules
     assert "ip daddr { 192.168.5.0/24 } accept" in rules
+    assert "240.0.0.0/4, 203.0.113.0/24 } reject" in rules
     assert "over 100000 bytes/second" in rules
     assert 'iifname { "a", "b" } oifname != "bp*" drop' in guard_rules("bpxguard", ["b", "a"])
     assert "dnat to" not in run_rules("b", "198.18.0.2", ["eth0"], Uplink(), ())

@@ -14,7 +14,21 @@ import traceback
 from pathlib import Path
 
 import pytest
-from testbed_world import DISH, LABEL, MACHINE, PUBLIC, ROUTER, RUNNERS, World, processes_in, until
+from testbed_world import (
+    DISH,
+    HOME_MACHINE,
+    LABEL,
+    MACHINE,
+    NEIGHBOUR,
+    OTHER_ROUTER,
+    PUBLIC,
+    REFUSED,
+    ROUTER,
+    RUNNERS,
+    World,
+    processes_in,
+    until,
+)
 
 import bentpipe
 from bentpipe.testbed.runners.base import RunnerError
@@ -56,6 +70,21 @@ async def reaches_what_the_policy_grants(world):
     script = f"for a in {ROUTER} {DISH}; do ping -c1 -W1 $a >/dev/null 2>&1 && echo $a; done"
     _, out, err = await world.report("granted", script, allowed=(f"{DISH}/32",))
     assert out.split() == [DISH], (out, err)
+
+
+async def reaches_no_network_of_this_machine(world):
+    """A household may have public addresses: its network, its router, and what the policy refuses."""
+    script = "".join(
+        f"ping -c1 -W1 {target} >/dev/null 2>&1 && echo {target}; "
+        for target in (PUBLIC, NEIGHBOUR, OTHER_ROUTER, REFUSED, HOME_MACHINE)
+    )
+    _, out, err = await world.report("neighbours", script, refused=(f"{REFUSED}/32",))
+    assert out.split() == [PUBLIC], (out, err)
+    _, out, err = await world.report("open", script)
+    assert out.split() == [PUBLIC, REFUSED], (out, err)  # it answers those who may
+    grants = (f"{NEIGHBOUR}/32", f"{REFUSED}/32")
+    _, out, err = await world.report("grants", script, refused=(f"{REFUSED}/32",), allowed=grants)
+    assert out.split() == [PUBLIC, NEIGHBOUR, REFUSED], (out, err)
 
 
 async def waits_at_the_gate(world):
@@ -308,8 +337,8 @@ async def own(runner: str, folder: str) -> None:
 
 ALONE = (is_silent_after_link_down, leaves_nothing_when_its_agent_is_killed)
 TOGETHER = (
-    reaches_public_addresses_only, reaches_what_the_policy_grants, waits_at_the_gate,
-    waits_at_a_gate_in_the_program, contains_a_fork_bomb,
+    reaches_public_addresses_only, reaches_what_the_policy_grants, reaches_no_network_of_this_machine,
+    waits_at_the_gate, waits_at_a_gate_in_the_program, contains_a_fork_bomb,
     kills_a_memory_eater, kills_many_memory_eaters, kills_a_disk_filler, limits_one_file, kills_what_ignores_sigterm,
     lets_a_program_end_in_its_own_way, ends_daemons_with_the_program, ends_a_run_at_its_time_limit, drops_rights,
     runs_this_python_from_a_closed_folder,

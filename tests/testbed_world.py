@@ -29,6 +29,10 @@ LABEL = os.environ.setdefault("BENTPIPE_TEST_LABEL", f"node-{secrets.token_hex(8
 """Of this process and its children alone: control groups are the machine's, and tests sweep beside each other."""
 
 PUBLIC, ROUTER, DISH, MACHINE = "203.0.113.10", "192.168.1.1", "192.168.100.1", "192.168.1.2"
+HOME_MACHINE, NEIGHBOUR = "198.51.100.2", "198.51.100.9"
+"""A household with public addresses on a second interface: this machine's, and a device's."""
+OTHER_ROUTER, REFUSED = "192.0.2.1", "203.0.113.77"
+"""A next hop that is in no connected network, and a host that a policy refuses."""
 RUNNERS = {"process": ProcessRunner, "bubblewrap": BubblewrapRunner}
 
 
@@ -52,9 +56,15 @@ class World:
             (index,) = ip.link_lookup(ifname="up0")
             ip.addr("add", index=index, address=MACHINE, prefixlen=24)
             ip.link("set", index=index, state="up")
+            ip.link("add", ifname="home0", kind="veth", peer={"ifname": "far1", "net_ns_fd": self.far})
+            (index,) = ip.link_lookup(ifname="home0")
+            ip.addr("add", index=index, address=HOME_MACHINE, prefixlen=24)
+            ip.link("set", index=index, state="up")
         in_network(self.far, self._connect_far)
         with IPRoute() as ip:
+            (index,) = ip.link_lookup(ifname="home0")
             ip.route("add", dst="default", gateway=ROUTER)
+            ip.route("add", dst="203.0.113.128/25", gateway=OTHER_ROUTER, oif=index, flags=["onlink"])
 
     def _connect_far(self) -> None:
         from pyroute2 import IPRoute
@@ -62,8 +72,11 @@ class World:
         with IPRoute() as ip:
             (index,) = ip.link_lookup(ifname="far0")
             ip.link("set", index=1, state="up")
-            for address, length in ((ROUTER, 24), (DISH, 32), (PUBLIC, 32)):
+            for address, length in ((ROUTER, 24), (DISH, 32), (PUBLIC, 32), (REFUSED, 32), (OTHER_ROUTER, 32)):
                 ip.addr("add", index=index, address=address, prefixlen=length)
+            ip.link("set", index=index, state="up")
+            (index,) = ip.link_lookup(ifname="far1")
+            ip.addr("add", index=index, address=NEIGHBOUR, prefixlen=24)
             ip.link("set", index=index, state="up")
 
     def far_socket(self, kind: socket.SocketKind, address: str = PUBLIC, port: int = 0) -> socket.socket:

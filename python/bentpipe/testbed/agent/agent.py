@@ -389,6 +389,6 @@ class Agent:
                 for end in self.executor.clients:
                     end.cancel("the host has paused the node")
         if not self._is_reported:
-            await self.orchestrator.report(self._report.replace(policy=self.policy_file.policy))
+            await self.orchestrator.report(self._report.replace(policy=self.policy_file.policy.to_report()))
             self._is_reported = True
         await asyncio.sleep(POLICY_EVERY_S)

@@ -65,5 +65,5 @@ def describe(
         dish="none" if settings.dish is None else "lost",
         place=None if place is None else blurred(place, policy.share.place_blur_km, settings.name),
         utc_offset_s=time.localtime().tm_gmtoff,
-        policy=policy,
+        policy=policy.to_report(),
     )

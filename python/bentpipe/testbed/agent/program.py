@@ -88,6 +88,7 @@ def make_request(
         limits=_limits(program, work.duration_s + MARGIN_S, policy),
         network=network,
         allowed=(*policy.reach_private, *around.extra_networks),
+        refused=policy.refuse,
         raw_sockets=arguments is not None and "CAP_NET_RAW" in arguments.capabilities,
         settings=kernel_settings(work.kernel),
     )
@@ -165,6 +166,7 @@ def make_server_request(
             udp_ports=numbers if "udp" in protocols else (),
         ),
         allowed=around.extra_networks,
+        refused=around.policy().refuse,
         settings=kernel_settings(work.kernel),
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bentpipe.errors import UserError
 from bentpipe.testbed.namespaces.network import Link, in_network
 from bentpipe.testbed.runners.base import RunnerError
+from bentpipe.testbed.runners.neighbours import connected_networks
 from bentpipe.testbed.runners.reach import allow_ping, prohibit
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ def command(network: Emulated, allowed: Sequence[str], inner: Sequence[str]) -> 
     return [*line, "--", *inner]
 
 
-def enclose(pid: int, allowed: Sequence[str]) -> tuple[int, Link]:
+def enclose(pid: int, allowed: Sequence[str], refused: Sequence[str]) -> tuple[int, Link]:
     """Add the routes that refuse, in the network namespace of a process.
+
+    Args:
+        pid: The process.
+        allowed: Granted networks, which win.
+        refused: Networks that are refused beside the special ones and those that this machine is connected to.
 
     Returns:
         A descriptor of the namespace, and its interface.
@@ -55,13 +61,15 @@ def enclose(pid: int, allowed: Sequence[str]) -> tuple[int, Link]:
         allow_ping()
         with IPRoute() as ip:
             (index,) = ip.link_lookup(ifname=INTERFACE)
-            prohibit(ip, allowed, gateway=None, interface=index)
+            prohibit(ip, allowed, (*refused, *connected), gateway=None, interface=index)
 
     try:
         network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise RunnerError(f"network of the emulation: {error.strerror}") from error
     try:
+        with IPRoute() as ip:
+            connected = connected_networks(ip)
         in_network(network, configure)
         return network, Link(INTERFACE, network)
     except (NetlinkError, OSError, ValueError) as error:

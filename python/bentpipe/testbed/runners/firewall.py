@@ -24,9 +24,10 @@ def run_rules(
     uplinks: Sequence[str],
     network: Uplink,
     allowed: Sequence[str],
+    refused: Sequence[str] = (),
     up_bps: int | None = None,
 ) -> str:
-    """Return the rules of a run: translate its address, refuse private networks and this machine, open its ports.
+    """Return the rules of a run: translate its address, refuse networks and this machine, open its ports.
 
     The routes inside the run refuse the same networks; these rules hold even if a run got round them.
 
@@ -35,10 +36,12 @@ def run_rules(
         address: The run's address.
         uplinks: This machine's interfaces to the Internet.
         network: The request's network.
-        allowed: Granted networks.
+        allowed: Granted networks, which win.
+        refused: Networks that are refused beside the special ones.
         up_bps: Cap of the rate that the run sends [bit/s].
     """
     granted, _ = split_allowed(allowed)
+    prohibited = prohibited_ipv4(allowed, refused)
     mine = f'iifname "{name}"'
     accept = [f"{mine} ip daddr {{ {_set(granted)} }} accept"] if granted else []
     ports = [
@@ -58,7 +61,7 @@ def run_rules(
                     f"{mine} ip saddr != {address} drop",
                     *cap,
                     *accept,
-                    f"{mine} ip daddr {{ {_set(prohibited_ipv4(allowed))} }} reject with icmp type admin-prohibited",
+                    f"{mine} ip daddr {{ {_set(prohibited)} }} reject with icmp type admin-prohibited",
                     f"{mine} accept",
                     f'oifname "{name}" ct state established,related accept',
                     f'oifname "{name}" ct status dnat accept',

@@ -1,4 +1,7 @@
-"""Networks that a run cannot reach: private, shared, link-local, multicast, reserved. The dish is among them."""
+"""Networks that a run cannot reach: private, shared, link-local, multicast, reserved; and those of this machine.
+
+The dish is among the first. Networks that this machine is connected to may have public addresses (`neighbours.py`).
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,28 @@ def split_allowed(allowed: Iterable[str]) -> tuple[list[IPv4Network], list[IPv6N
     )
 
 
-def prohibited_ipv4(allowed: Iterable[str]) -> list[IPv4Network]:
-    """Return the networks that are refused although some are granted; a granted one inside is the longer prefix."""
+def prohibited_ipv4(allowed: Iterable[str], refused: Iterable[str] = ()) -> list[IPv4Network]:
+    """Return the networks that are refused although some are granted; a granted one inside is the longer prefix.
+
+    Args:
+        allowed: Granted networks, which win.
+        refused: Networks that are refused beside the special ones. None of the result lies in another one.
+    """
     granted, _ = split_allowed(allowed)
-    networks = [IPv4Network(text) for text in PROHIBITED_IPV4]
-    return [network for network in networks if not any(network.subnet_of(each) for each in granted)]
+    networks = [*(IPv4Network(text) for text in PROHIBITED_IPV4), *split_allowed(refused)[0]]
+    return [
+        network
+        for number, network in enumerate(networks)
+        if not any(network.subnet_of(each) for each in granted)
+        and not any(network.subnet_of(each) for each in networks[:number])
+        and not any(network.subnet_of(each) and network != each for each in networks[number + 1 :])
+    ]
 
 
-def prohibited_ipv6(allowed: Iterable[str]) -> list[IPv6Network]:
+def prohibited_ipv6(allowed: Iterable[str], refused: Iterable[str] = ()) -> list[IPv6Network]:
     """Return the same for IPv6."""
     _, granted = split_allowed(allowed)
-    networks = [IPv6Network(text) for text in PROHIBITED_IPV6]
+    networks = [*(IPv6Network(text) for text in PROHIBITED_IPV6), *split_allowed(refused)[1]]
     return [network for network in networks if not any(network.subnet_of(each) for each in granted)]
 
 
@@ -50,24 +64,27 @@ def allow_ping() -> None:
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647" if maps_all_groups else "0 0")
 
 
-def prohibit(ip: IPRoute, allowed: Iterable[str], *, gateway: str | None, interface: int) -> None:
+def prohibit(
+    ip: IPRoute, allowed: Iterable[str], refused: Iterable[str], *, gateway: str | None, interface: int
+) -> None:
     """Add routes that refuse what is prohibited, in the namespace of `ip`.
 
     Args:
         ip: Netlink in the run's namespace.
-        allowed: Granted networks.
+        allowed: Granted networks, which win.
+        refused: Networks that are refused beside the special ones.
         gateway: Next hop to granted IPv4 networks; None: the interface is point-to-point.
         interface: Index of the run's interface.
     """
-    allowed = tuple(allowed)
-    for network in prohibited_ipv4(allowed):
+    allowed, refused = tuple(allowed), tuple(refused)
+    for network in prohibited_ipv4(allowed, refused):
         if network.is_multicast:  # the kernel needs no route to send multicast; there is none but this
             ip.route("replace", dst=str(network), type="unreachable")
         else:
             ip.route("replace", dst=str(network), type="prohibit")
-    for refused in prohibited_ipv6(allowed):
-        if not refused.is_link_local and not refused.is_multicast:
-            ip.route("replace", dst=str(refused), type="prohibit", oif=1)
+    for inner in prohibited_ipv6(allowed, refused):
+        if not inner.is_link_local and not inner.is_multicast:
+            ip.route("replace", dst=str(inner), type="prohibit", oif=1)
     granted, granted_ipv6 = split_allowed(allowed)
     for network in granted:
         via = {} if gateway is None else {"gateway": gateway}

@@ -26,7 +26,7 @@ def _prefix(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text))
     except ValueError as error:
-        raise UserError(str(error), where="allowed", expected="a network such as 192.168.5.0/24") from error
+        raise UserError(str(error), where="network", expected="a network such as 192.168.5.0/24") from error
 
 
 def _address(text: str) -> str:
@@ -150,7 +150,10 @@ class RunRequest(Record):
     limits: Limits = Limits()
     network: Annotated[Uplink | Emulated, Field(discriminator="kind")] = Uplink()
     allowed: Items[Annotated[str, AfterValidator(_prefix)]] = ()
-    """Private networks that the run may reach: what the host's policy grants."""
+    """Private networks that the run may reach: what the host's policy grants. They win over `refused`."""
+
+    refused: Items[Annotated[str, AfterValidator(_prefix)]] = ()
+    """Networks that the run may not reach, beside private ones and those that this machine is connected to."""
 
     raw_sockets: bool = False
     """Grant CAP_NET_RAW."""

@@ -140,7 +140,7 @@ class SandboxedRunner:
             line = [*python, "--with-parent", *emulated.command(request.network, request.allowed, line)]
         await run.launch(line, () if network is None else (network,))
         if request.network.kind == "emulated":
-            run.network, run.link = await asyncio.to_thread(emulated.enclose, run.pid, request.allowed)
+            run.network, run.link = await asyncio.to_thread(emulated.enclose, run.pid, request.allowed, request.refused)
         if request.limits.down_bps is not None and network is not None:
             await asyncio.to_thread(uplink.cap_rates, run.name, request)
         if self._settings is not None and run.network is not None:

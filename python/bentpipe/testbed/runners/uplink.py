@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.testbed.namespaces.network import in_network
 from bentpipe.testbed.runners import firewall
 from bentpipe.testbed.runners.base import RunnerError
+from bentpipe.testbed.runners.neighbours import connected_networks
 from bentpipe.testbed.runners.reach import allow_ping, prohibit
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def connect(request: RunRequest, name: str, network: int, folder: Path) -> Pair:
     assert request.network.kind == "uplink"
     try:
         with IPRoute() as ip:
+            refused = (*request.refused, *connected_networks(ip))  # before the run's own pair is one of them
             pair = _make_pair(ip, name, network)
             uplinks = _uplinks(ip, request.allowed)
-        in_network(network, lambda: _configure(pair, request))
+        in_network(network, lambda: _configure(pair, request, refused))
         _forward(name, uplinks, folder)
         rules = firewall.run_rules(
-            name, pair.run_address, uplinks, request.network, request.allowed, request.limits.up_bps
+            name, pair.run_address, uplinks, request.network, request.allowed, refused, request.limits.up_bps
         )
         firewall.apply(rules)
     except (NetlinkError, OSError) as error:
@@ -88,7 +90,7 @@ def _make_pair(ip: IPRoute, name: str, network: int) -> Pair:
     return pair
 
 
-def _configure(pair: Pair, request: RunRequest) -> None:
+def _configure(pair: Pair, request: RunRequest, refused: Iterable[str]) -> None:
     from pyroute2 import IPRoute
 
     _set("net.ipv6.conf.all.disable_ipv6", "1")
@@ -99,7 +101,7 @@ def _configure(pair: Pair, request: RunRequest) -> None:
         ip.link("set", index=1, state="up")
         ip.addr("add", index=index, address=pair.run_address, prefixlen=30)
         ip.link("set", index=index, state="up")
-        prohibit(ip, request.allowed, gateway=pair.machine_address, interface=index)
+        prohibit(ip, request.allowed, refused, gateway=pair.machine_address, interface=index)
         ip.route("add", dst="default", gateway=pair.machine_address)
 
 

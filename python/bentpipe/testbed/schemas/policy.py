@@ -78,6 +78,9 @@ class HostPolicy(Record):
     """Whether packets may be captured: only those of experiments ever are."""
     reach_private: Items[str] = ()
     """Private networks that experiments may reach, as ``192.168.7.0/24``; default: none, neither terminal nor home."""
+    refuse: Items[str] = ()
+    """Networks that experiments may not reach, as your router's public address, ``203.0.113.7/32``. Private networks
+    and those that this host is connected to need no line; `reach_private` wins. The list is not sent to the testbed."""
     feed_urls: Items[str] = ()
     """URLs that feeds of triggers may ask, as of the weather."""
     triggers: bool = True
@@ -103,11 +106,16 @@ class HostPolicy(Record):
         for hours in self.hours:
             if _HOURS.match(hours) is None:
                 raise UserError(shown(hours), where="hours", expected="HH:MM-HH:MM")
-        for network in self.reach_private:
-            try:
-                ip_network(network)
-            except ValueError as error:
-                raise UserError(f"{shown(network)}: {error}", where="reach_private", expected="a network") from None
+        for where, networks in (("reach_private", self.reach_private), ("refuse", self.refuse)):
+            for network in networks:
+                try:
+                    length = ip_network(network).prefixlen
+                except ValueError as error:
+                    raise UserError(f"{shown(network)}: {error}", where=where, expected="a network") from None
+                if where == "refuse" and length == 0:
+                    raise UserError(
+                        shown(network), where=where, expected="a part of the Internet", hint="paused: true for none"
+                    )
         return self
 
     @classmethod
@@ -119,6 +127,10 @@ class HostPolicy(Record):
         if isinstance(values, dict) and (values.get("images") == "signed" or "signers" in values):
             raise UserError("signed images are no choice any more", where=where, expected="images: none or reviewed")
         return cls.check(values, where)
+
+    def to_report(self) -> Self:
+        """Return what the testbed may know of it: not the household's own addresses."""
+        return self.replace(refuse=())
 
     def allows_at(self, minute_of_day: int) -> bool:
         """Return whether experiments may run at a local minute of the day (0 to 1439)."""
