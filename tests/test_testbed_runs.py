@@ -4,7 +4,7 @@ import hashlib
 import json
 
 import pytest
-from testbed_orchestrators import NOW_MS, POLICY, Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
+from testbed_orchestrators import NOW_MS, Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator.services import experiments, listings
@@ -436,21 +436,6 @@ async def test_light_runs_hold_what_they_are_expected_to_use(tmp_path, database_
         await join(testbed, "attic")
         await submitted(testbed, await user(testbed), when="{every: 5m}", limits="{bytes: 10MB/day, runs: 3}")
         assert [run.state for run in await runs_of(testbed)] == ["planned"] * 3
-
-
-@pytest.mark.parametrize(
-    ("policy", "reason"),
-    [
-        ({"paused": True}, "attic is paused by its host"),
-        ({"hours": ("17:00-18:00",)}, "outside of the hours of attic's host (17:00-18:00 local time)"),
-        ({"hours": ("16:00-17:00",)}, ""),
-    ],
-)
-async def test_a_dry_run_knows_pause_and_hours_of_the_host(tmp_path, database_url, policy, reason):
-    async with orchestrator(tmp_path, database_url) as testbed:  # it is 14:13 UTC, 16:13 at the node
-        await join(testbed, "attic", policy=POLICY.replace(**policy), utc_offset_s=7200)
-        (start,) = (await dry_run(testbed, await user(testbed), yaml_of(when="now"))).starts
-        assert (start.reason, start.start_at_ms is None) == (reason, reason != "")
 
 
 async def test_budgets_hold_and_are_named(tmp_path, database_url):

@@ -134,14 +134,18 @@ class HostPolicy(Record):
 
     def allows_at(self, minute_of_day: int) -> bool:
         """Return whether experiments may run at a local minute of the day (0 to 1439)."""
-        if not self.hours:
-            return True
-        for hours in self.hours:
-            match = _HOURS.match(hours)
-            if match is None:
-                continue
+        spans = self.minutes()
+        return not spans or any(begin <= minute_of_day < end or minute_of_day + 1440 < end for begin, end in spans)
+
+    def minutes(self) -> list[tuple[int, int]]:
+        """Return begin and end of the hours in minutes after midnight; an end above 1440 is of the next day.
+
+        Example:
+            >>> HostPolicy.check({"schema": "bentpipe.policy/1", "hours": ["22:00-06:30"]}, "policy").minutes()
+            [(1320, 1830)]
+        """
+        spans = []
+        for match in filter(None, map(_HOURS.match, self.hours)):
             begin, end = int(match[1]) * 60 + int(match[2]), int(match[3]) * 60 + int(match[4])
-            inside = begin <= minute_of_day < end if begin < end else minute_of_day >= begin or minute_of_day < end
-            if inside:
-                return True
-        return False
+            spans.append((begin, end if begin < end else end + 1440))
+        return spans

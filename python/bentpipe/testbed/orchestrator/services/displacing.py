@@ -15,8 +15,8 @@ from bentpipe.testbed.orchestrator.services.calendars import (
     lock_nodes,
     release,
 )
-from bentpipe.testbed.orchestrator.services.placing import LEAD_MS
-from bentpipe.testbed.orchestrator.services.slots import first_free
+from bentpipe.testbed.orchestrator.services.host_rules import load_hours
+from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, first_start
 from bentpipe.testbed.schemas.quantities import at_text
 
 if TYPE_CHECKING:
@@ -53,10 +53,13 @@ async def place_again(transaction: Transaction, rows: Sequence[Any], by: str) ->
             transaction, nodes, row.due_at_ms - LEAD_MS, row.latest_start_at_ms + duration_ms
         )
         earliest = max(row.due_at_ms, transaction.now_ms + LEAD_MS)
-        start = first_free(list(calendars.values()), booking_class, duration_ms, earliest, row.latest_start_at_ms)
+        hours = await load_hours(transaction, nodes)
+        windows = hours.starts(earliest, row.latest_start_at_ms)
+        start = first_start(list(calendars.values()), booking_class, duration_ms, windows)
         transaction.touch(nodes)
         if start is None:
-            reason = f"displaced by {by}; no slot is free until {at_text(row.latest_start_at_ms)}"
+            why = hours.refusal(earliest, row.latest_start_at_ms) or "no slot is free"
+            reason = f"displaced by {by}; {why} until {at_text(row.latest_start_at_ms)}"
             await _set(transaction, row.id, {"state": "missed", "reason": reason})
             continue
         fence = await next_fence(transaction, row.plan_id)

@@ -9,11 +9,11 @@ from bentpipe.testbed.orchestrator.services.budgets import Usage
 from bentpipe.testbed.orchestrator.services.calendars import conflicts_of, load_calendars, load_lanes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
 from bentpipe.testbed.orchestrator.services.experiments import checked, until_of
-from bentpipe.testbed.orchestrator.services.host_rules import refusal_at
-from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
+from bentpipe.testbed.orchestrator.services.host_rules import Hours, pause_of
+from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place, first_start
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, MOST_AHEAD
 from bentpipe.testbed.orchestrator.services.selection import select_nodes
-from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, NodeCalendar, book, first_free
+from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, NodeCalendar, book
 from bentpipe.testbed.orchestrator.services.works import expected_bytes, make_work, reserved_bytes
 from bentpipe.testbed.schemas.experiment_views import DryRun, PlannedStart
 from bentpipe.testbed.schemas.quantities import budget_text
@@ -114,14 +114,16 @@ async def _start(
     used = [calendar for _, calendar in pair]
     now_ms, duration_ms = transaction.now_ms, round(experiment.run.longest_s * 1000)
     latest = due + round(experiment.limits.slip * 1000)
-    reserved = reserved_bytes(experiment)
+    reserved, hours = reserved_bytes(experiment), Hours.of([client, server])
     earliest = usage.first_allowed(max(due, now_ms), latest, reserved)
     place = None
     if earliest is not None:
-        place = find_place(used, experiment.booking_class, duration_ms, earliest, latest, experiment.priority, now_ms)
-    held = "" if place is None else refusal_at(client, place.start_at_ms)
-    if place is not None and not held and server is not None:
-        held = refusal_at(server, place.start_at_ms)
+        place = find_place(
+            used, experiment.booking_class, duration_ms, earliest, latest, experiment.priority, now_ms, hours
+        )
+    held = pause_of(client) or ("" if server is None else pause_of(server))
+    if not held and place is None and earliest is not None:
+        held = hours.refusal(max(earliest, now_ms + LEAD_MS), latest)
     times = due - PREPARE_MS, due + duration_ms
     known = [
         (name, booking)
@@ -131,7 +133,8 @@ async def _start(
     ]
     conflicts = await conflicts_of(transaction, known)
     displaced = frozenset() if place is None else place.displaced
-    free = first_free(week, experiment.booking_class, duration_ms, max(due, now_ms + LEAD_MS), due + WEEK_MS)
+    windows = hours.starts(max(due, now_ms + LEAD_MS), due + WEEK_MS)
+    free = first_start(week, experiment.booking_class, duration_ms, windows)
     if place is not None:
         usage.add(place.start_at_ms, reserved)
         for calendar in (*used, *week):

@@ -1,4 +1,4 @@
-"""Place runs: the due time if it is free or can be made so, else the first free slot within the slip."""
+"""Place runs: the due time if it is free or can be made so, else the first free slot within slip and hosts' hours."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bentpipe.testbed.orchestrator.services.slots import PREPARE_MS, displaceabl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bentpipe.testbed.orchestrator.services.host_rules import Hours
     from bentpipe.testbed.orchestrator.services.slots import NodeCalendar
     from bentpipe.testbed.schemas.experiment import BookingClass
 
@@ -38,21 +39,34 @@ def find_place(
     latest_at_ms: int,
     priority: int,
     now_ms: int,
+    hours: Hours,
 ) -> Place | None:
-    """Return the slot of a run; None: there is none until its latest start.
+    """Return the slot of a run in the hours of its hosts; None: there is none until its latest start.
 
-    A run of higher priority displaces at its due time; if it cannot, it slips as others do.
+    A run of higher priority displaces at the first time that its hosts allow; if it cannot, it slips as others do.
     """
-    earliest = max(due_at_ms, now_ms + LEAD_MS)
-    if earliest > latest_at_ms:
+    windows = hours.starts(max(due_at_ms, now_ms + LEAD_MS), latest_at_ms)
+    if not windows:
         return None
+    earliest = windows[0][0]
     if is_free(calendars, booking_class, duration_ms, earliest):
         return Place(earliest)
     displaced = displaceable(calendars, booking_class, duration_ms, earliest, priority)
     if displaced is not None:
         return Place(earliest, frozenset(displaced))
-    start = first_free(calendars, booking_class, duration_ms, earliest, latest_at_ms)
+    start = first_start(calendars, booking_class, duration_ms, windows)
     return None if start is None else Place(start)
 
 
-__all__ = ["LEAD_MS", "PREPARE_MS", "Place", "find_place"]
+def first_start(
+    calendars: Sequence[NodeCalendar],
+    booking_class: BookingClass,
+    duration_ms: int,
+    windows: Sequence[tuple[int, int]],
+) -> int | None:
+    """Return the first start in some times, sorted, at which all nodes are free; None: there is none."""
+    starts = (first_free(calendars, booking_class, duration_ms, first, last) for first, last in windows)
+    return next((start for start in starts if start is not None), None)
+
+
+__all__ = ["LEAD_MS", "PREPARE_MS", "Place", "find_place", "first_start"]

@@ -18,8 +18,9 @@ from bentpipe.testbed.orchestrator.services import displacing
 from bentpipe.testbed.orchestrator.services.budgets import Usage, load_usage
 from bentpipe.testbed.orchestrator.services.calendars import book, insert_bookings, load_calendars, lock_nodes
 from bentpipe.testbed.orchestrator.services.due_times import next_due
+from bentpipe.testbed.orchestrator.services.host_rules import Hours, load_hours
 from bentpipe.testbed.orchestrator.services.notes import note
-from bentpipe.testbed.orchestrator.services.placing import find_place
+from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, find_place
 from bentpipe.testbed.orchestrator.services.works import reserved_bytes
 from bentpipe.testbed.schemas.desired import HORIZON_S
 from bentpipe.testbed.schemas.experiment import TestbedExperiment
@@ -96,6 +97,7 @@ class Step:
     experiment: TestbedExperiment
     created_at_ms: int
     calendars: dict[str, NodeCalendar]
+    hours: Hours
     usage: Usage
     reserved_bytes: int
     fence: int
@@ -125,11 +127,13 @@ class Step:
             latest,
             self.experiment.priority,
             now_ms,
+            self.hours,
         )
         if place is not None and not self.usage.allows(place.start_at_ms, self.reserved_bytes):
             place = None
         if place is None:
-            why = "no slot is free" if latest >= now_ms else "it was due while nothing was planned"
+            why = self.hours.refusal(max(due_at_ms, now_ms + LEAD_MS), latest) or "no slot is free"
+            why = why if latest >= now_ms else "it was due while nothing was planned"
             self._miss(due_at_ms, latest, f"{why} from {at_text(due_at_ms)} to {at_text(latest)}")
             return
         for run in place.displaced:
@@ -250,6 +254,7 @@ async def plan_ahead(transaction: Transaction, plan_id: str) -> bool:
             min(plan.next_due_at_ms, transaction.now_ms) - 1,
             horizon + slip_ms + round(experiment.run.longest_s * 1000),
         ),
+        await load_hours(transaction, [plan.node_id, plan.server_id]),
         await load_usage(transaction, plan_id, experiment.limits.bytes, plan.next_due_at_ms),
         reserved_bytes(experiment),
         plan.fence,

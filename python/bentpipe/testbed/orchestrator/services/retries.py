@@ -10,9 +10,9 @@ from bentpipe.testbed.orchestrator.database.tables import ExperimentRow, NodeRow
 from bentpipe.testbed.orchestrator.services.budgets import load_usage
 from bentpipe.testbed.orchestrator.services.calendars import book, insert_bookings, load_calendars, lock_nodes
 from bentpipe.testbed.orchestrator.services.displacing import next_fence
-from bentpipe.testbed.orchestrator.services.placing import LEAD_MS
+from bentpipe.testbed.orchestrator.services.host_rules import load_hours
+from bentpipe.testbed.orchestrator.services.placing import LEAD_MS, first_start
 from bentpipe.testbed.orchestrator.services.planner import HORIZON_MS, end_row, run_row
-from bentpipe.testbed.orchestrator.services.slots import first_free
 from bentpipe.testbed.schemas.experiment import TestbedExperiment
 from bentpipe.testbed.schemas.identifiers import derived_id
 
@@ -63,8 +63,8 @@ async def retry(transaction: Transaction, run: str) -> bool:
     duration_ms = row.end_at_ms - row.start_at_ms
     latest = min(row.until_at_ms, transaction.now_ms + HORIZON_MS)
     calendars = await load_calendars(transaction, nodes, transaction.now_ms - LEAD_MS, latest + duration_ms)
-    earliest = transaction.now_ms + LEAD_MS
-    start = first_free(list(calendars.values()), experiment.booking_class, duration_ms, earliest, latest)
+    windows = (await load_hours(transaction, nodes)).starts(transaction.now_ms + LEAD_MS, latest)
+    start = first_start(list(calendars.values()), experiment.booking_class, duration_ms, windows)
     usage = await load_usage(transaction, row.plan_id, experiment.limits.bytes, transaction.now_ms)
     if start is None or not usage.allows(start, row.reserved_bytes):
         return False
