@@ -7,7 +7,7 @@ from test_testbed_runs import Agent, submitted
 from testbed_orchestrators import NOW_MS, join, orchestrator, plan_all, runs_of, user
 
 from bentpipe.testbed.orchestrator.database.tables import RunEventRow
-from bentpipe.testbed.orchestrator.services import planner, uploads
+from bentpipe.testbed.orchestrator.services import experiments, planner, uploads
 from bentpipe.testbed.orchestrator.services.agent_limits import RESTARTS
 from bentpipe.testbed.orchestrator.services.nodes import show_node
 from bentpipe.testbed.orchestrator.services.refusals import BusyError
@@ -142,6 +142,13 @@ async def test_a_plan_that_fails_does_not_keep_others_from_theirs(tmp_path, data
         async with testbed.read() as transaction:
             (text,) = [row.body["text"] for row in await transaction.rows(select(RunEventRow.body))]
         assert "could not be planned (ValueError)" in text
+        await submitted(
+            testbed, await user(testbed, "bob"), name="short", nodes="{names: [cellar]}", when="{every: 1h}"
+        )
+        assert len(testbed.unplannable) == 2
+        await experiments.cancel(testbed, await user(testbed, "root", "admin"), "short")
+        await plan_all(testbed)
+        assert len(testbed.unplannable) == 1  # that of a plan which has ended is gone
         monkeypatch.setattr(planner, "load_calendars", load)
         testbed.clock.now_ms += 61_000
         await plan_all(testbed)

@@ -48,6 +48,7 @@ async def plan_turn(orchestrator: Orchestrator) -> int:
     A plan that has enough runs ahead, or whose planning failed, leaves its place to others.
     """
     now_ms = orchestrator.clock()
+    await _forget_ended(orchestrator)
     failed = [plan for plan, again_at_ms in orchestrator.unplannable.items() if again_at_ms > now_ms]
     waiting = _waiting(PlanRow.id, now_ms).correlate(PlanRow).scalar_subquery()
     statement = (
@@ -75,6 +76,17 @@ async def plan_turn(orchestrator: Orchestrator) -> int:
         else:
             orchestrator.unplannable.pop(plan.id, None)
     return worked
+
+
+async def _forget_ended(orchestrator: Orchestrator) -> None:
+    """Drop failures of plans that have ended."""
+    if not orchestrator.unplannable:
+        return
+    statement = select(PlanRow.id).where(PlanRow.id.in_(list(orchestrator.unplannable)), PlanRow.state == "active")
+    async with orchestrator.read() as transaction:
+        active = {plan.id for plan in await transaction.rows(statement)}
+    for plan in orchestrator.unplannable.keys() - active:
+        orchestrator.unplannable.pop(plan, None)
 
 
 async def _note_failure(orchestrator: Orchestrator, plan: Any, error: Exception) -> None:  # noqa: ANN401 - a row
