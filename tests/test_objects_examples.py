@@ -20,6 +20,8 @@ MODULES = [
     "bentpipe.measurements.probing.reflector",
     "bentpipe.testbed.agent.signals.dry_run",
     "bentpipe.testbed.client",
+    "bentpipe.testbed.client.experiments",
+    "bentpipe.testbed.client.nodes",
     "bentpipe.testbed.orchestrator.starting",
 ]
 
