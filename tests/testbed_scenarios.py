@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -133,6 +134,45 @@ async def kills_many_memory_eaters(world):
     script = f"for i in 1 2 3 4 5 6; do {PYTHON} -c 'b = bytearray(15 << 20); import time; time.sleep(9)' & done; wait"
     report, _, err = await world.report("eaters", script)
     assert report.reason == "killed: memory", (report, err)
+
+
+async def limits_memory_of_all_runs_together(world):
+    """Three runs of 60 MB each, within their own limits, in 128 MB of all: the kernel ends one, and others go on."""
+    if not world.use_cgroups:
+        return  # a user has no control groups: documented
+    together = {"memory_bytes": 128 << 20, "pids": 300}
+    script = [PYTHON, "-c", "b = b'x' * (60 << 20); print('held', flush=True); import time; time.sleep(60)"]
+    async with contextlib.AsyncExitStack() as stack:
+        names = ["sum-1", "sum-2", "sum-3"]
+        options = {"label": f"{LABEL} sum", "together": together, "limits": {"memory_bytes": 100 << 20}}
+        runs = [await stack.enter_async_context(world.prepared(name, script, **options)) for name in names]
+        for run in runs:
+            await run.start()
+        ends = [asyncio.create_task(run.wait()) for run in runs]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        reasons = [each.result().reason for each in ends if each.done()]
+        assert set(reasons) == {"killed: memory"}, reasons
+        assert len(reasons) < 3, reasons
+        parent = runs[0].cgroup.parent
+        for end in ends:
+            end.cancel()
+    assert not any(folder.exists() for folder in parent.folders.values()), parent
+
+
+async def limits_processes_of_all_runs_together(world):
+    """Three runs of 40 processes each where 60 may be in all: forks are refused."""
+    if not world.use_cgroups:
+        return
+    script = f"{PYTHON} -c 'import os, time\nfor _ in range(40): os.fork() or time.sleep(60)'; sleep 60"
+    options = {"label": f"{LABEL} forks", "together": {"pids": 60}, "limits": {"pids": 64}}
+    async with contextlib.AsyncExitStack() as stack:
+        names = ["forks-1", "forks-2", "forks-3"]
+        runs = [await stack.enter_async_context(world.prepared(name, script, **options)) for name in names]
+        for run in runs:
+            await run.start()
+        await until(lambda: sum("BlockingIOError" in world.text(name, "stderr.txt") for name in names) >= 2)
+        pids = runs[0].cgroup.parent.folders["pids"] / "pids.current"
+        assert int(pids.read_text()) <= 60
 
 
 async def kills_a_disk_filler(world):
@@ -339,6 +379,7 @@ ALONE = (is_silent_after_link_down, leaves_nothing_when_its_agent_is_killed)
 TOGETHER = (
     reaches_public_addresses_only, reaches_what_the_policy_grants, reaches_no_network_of_this_machine,
     waits_at_the_gate, waits_at_a_gate_in_the_program, contains_a_fork_bomb,
+    limits_memory_of_all_runs_together, limits_processes_of_all_runs_together,
     kills_a_memory_eater, kills_many_memory_eaters, kills_a_disk_filler, limits_one_file, kills_what_ignores_sigterm,
     lets_a_program_end_in_its_own_way, ends_daemons_with_the_program, ends_a_run_at_its_time_limit, drops_rights,
     runs_this_python_from_a_closed_folder,

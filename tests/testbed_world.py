@@ -94,7 +94,12 @@ class World:
         limits = Limits(**{"duration_s": 20.0, "memory_bytes": 64 << 20, "pids": 64, **options.pop("limits", {})})
         options.setdefault("network", Uplink())
         return RunRequest(
-            run_id=name, label=LABEL, command=command, output=self.folder / f"{name}.out", limits=limits, **options
+            run_id=name,
+            label=options.pop("label", LABEL),
+            command=command,
+            output=self.folder / f"{name}.out",
+            limits=limits,
+            **options,
         )
 
     @contextlib.asynccontextmanager

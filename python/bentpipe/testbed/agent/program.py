@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bentpipe.testbed.builtins.gate import GATE
 from bentpipe.testbed.builtins.registry import BUILTINS
 from bentpipe.testbed.builtins.request import FILE, BuiltinRequest, BuiltinStart
-from bentpipe.testbed.runners.request import Emulated, KernelSetting, Limits, RunRequest, Uplink
+from bentpipe.testbed.runners.request import Emulated, KernelSetting, Limits, RunRequest, Together, Uplink
 
 if TYPE_CHECKING:
     from bentpipe.testbed.agent.surroundings import RunPlan, Surroundings
@@ -89,9 +89,15 @@ def make_request(
         network=network,
         allowed=(*policy.reach_private, *around.extra_networks),
         refused=policy.refuse,
+        together=together(policy),
         raw_sockets=arguments is not None and "CAP_NET_RAW" in arguments.capabilities,
         settings=kernel_settings(work.kernel),
     )
+
+
+def together(policy: HostPolicy) -> Together:
+    """Return what all runs of a node may use together."""
+    return Together(memory_bytes=policy.memory_bytes, pids=policy.pids)
 
 
 def server_name(plan: RunPlan) -> str | None:
@@ -167,6 +173,7 @@ def make_server_request(
         ),
         allowed=around.extra_networks,
         refused=around.policy().refuse,
+        together=together(around.policy()),
         settings=kernel_settings(work.kernel),
     )
 

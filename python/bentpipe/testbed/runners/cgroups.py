@@ -1,8 +1,12 @@
-"""Control groups of runs, version 1 or 2, below the agent's own: limits on the agent hold for its runs too."""
+"""Control groups of runs, version 1 or 2, below the agent's own: limits on the agent hold for its runs too.
+
+All runs of an agent are in one group, ``<tag>runs``, with limits for all of them together.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -11,9 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from bentpipe.testbed.runners.request import Limits
+    from bentpipe.testbed.runners.request import Limits, Together
+
+ATTEMPTS = 20
+"""Attempts to make a group in that of all runs: whoever removes the last run removes that one too."""
 
 LOG = logging.getLogger("bentpipe.testbed")
 ROOT = Path("/sys/fs/cgroup")
@@ -36,29 +43,58 @@ class Cgroup:
     version: int
 
     @property
+    def parent(self) -> Cgroup:
+        """The group of all runs that this one is in."""
+        folders = {each: folder.parent for each, folder in self.folders.items()}
+        return Cgroup(folders["memory"].name, folders, self.version)
+
+    @property
     def join_files(self) -> list[str]:
         """Files that a process writes 0 to, to join."""
         return sorted({str(folder / "cgroup.procs") for folder in self.folders.values()})
 
     def limit(self, limits: Limits) -> None:
         """Set the limits. Raises `OSError`."""
-        memory, pids, cpu = (self.folders[each] for each in CONTROLLERS)
+        memory, cpu = self.folders["memory"], self.folders["cpu"]
+        self._limit_memory_and_pids(limits.memory_bytes, limits.pids)
         if self.version == 1:
-            _write(memory / "memory.limit_in_bytes", limits.memory_bytes)
-            with contextlib.suppress(OSError):  # a kernel without accounting of swap
-                _write(memory / "memory.memsw.limit_in_bytes", limits.memory_bytes)
             if limits.cpus is not None:
                 _write(cpu / "cpu.cfs_period_us", PERIOD_US)
                 _write(cpu / "cpu.cfs_quota_us", int(limits.cpus * PERIOD_US))
         else:
-            _write(memory / "memory.max", limits.memory_bytes)
-            with contextlib.suppress(OSError):
-                _write(memory / "memory.swap.max", 0)
             with contextlib.suppress(OSError):  # Linux 4.19: the whole run is killed, not one of its processes
                 _write(memory / "memory.oom.group", 1)
             if limits.cpus is not None:
                 _write(cpu / "cpu.max", f"{int(limits.cpus * PERIOD_US)} {PERIOD_US}")
-        _write(pids / "pids.max", limits.pids)
+
+    def limit_together(self, together: Together) -> None:
+        """Set the limits of the group of all runs, also while they run. Raises `OSError`."""
+        if self.version == 1:
+            with contextlib.suppress(OSError):  # it is so already
+                _write(self.folders["memory"] / "memory.use_hierarchy", 1)
+        else:
+            _write(self.folders["memory"] / "cgroup.subtree_control", " ".join(f"+{each}" for each in CONTROLLERS))
+        try:
+            self._limit_memory_and_pids(together.memory_bytes or machine_memory_bytes() // 2, together.pids)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            LOG.warning("%s: the smaller limit waits: its runs use more memory", self.name)  # version 1
+
+    def _limit_memory_and_pids(self, memory_bytes: int, most_pids: int) -> None:
+        memory = self.folders["memory"]
+        if self.version == 1:
+            with_swap = memory / "memory.memsw.limit_in_bytes"  # never below the other: first if it grows, else last
+            with contextlib.suppress(OSError):  # a kernel without accounting of swap
+                _write(with_swap, memory_bytes)
+            _write(memory / "memory.limit_in_bytes", memory_bytes)
+            with contextlib.suppress(OSError):
+                _write(with_swap, memory_bytes)
+        else:
+            _write(memory / "memory.max", memory_bytes)
+            with contextlib.suppress(OSError):
+                _write(memory / "memory.swap.max", 0)
+        _write(self.folders["pids"] / "pids.max", most_pids)
 
     @property
     def memory_events(self) -> str:
@@ -99,6 +135,12 @@ class Cgroup:
                         return False
                     time.sleep(0.005)
         return True
+
+    def discard(self) -> None:
+        """Remove the group of all runs if it has no more."""
+        for folder in dict.fromkeys(self.folders.values()):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _kill(folder: Path) -> list[int]:
@@ -149,8 +191,18 @@ def own_folders(root: Path = ROOT, membership: str | None = None) -> tuple[int, 
     return None
 
 
-def new_cgroup(name: str) -> Cgroup | None:
-    """Make a group for a run; None: this process may not, or the machine has none.
+def machine_memory_bytes() -> int:
+    """Return this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def parent_name(name: str) -> str:
+    """Return the name of the group of all runs of an agent, from its tag or the name of one of its runs."""
+    return name[:7] + "runs"
+
+
+def new_cgroup(name: str, together: Together) -> Cgroup | None:
+    """Make a group for a run, in that of all runs; None: this process may not, or the machine has none.
 
     In version 2 only a group without processes of its own may have limited groups below it: the agent's unit needs
     ``Delegate=yes`` and ``DelegateSubgroup=`` (systemd 254).
@@ -165,15 +217,35 @@ def new_cgroup(name: str) -> Cgroup | None:
             _write(parents["memory"] / "cgroup.subtree_control", " ".join(f"+{each}" for each in CONTROLLERS))
         except OSError:
             return None
-    group = Cgroup(name, {each: folder / name for each, folder in parents.items()}, version)
+    parent = _inside(parent_name(name), parents, version)
+    group = _inside(name, parent.folders, version)
     try:
-        for folder in dict.fromkeys(group.folders.values()):
-            folder.mkdir()
+        _make_both(parent, group, together)
     except OSError:
         with contextlib.suppress(OSError):
             group.remove()
+        parent.discard()
         return None
     return group
+
+
+def _make_both(parent: Cgroup, group: Cgroup, together: Together) -> None:
+    """Make the group of a run and, if there is none, that of all. Raises `OSError`."""
+    for attempt in range(ATTEMPTS):
+        try:
+            for folder in dict.fromkeys(parent.folders.values()):
+                folder.mkdir(exist_ok=True)
+            parent.limit_together(together)
+            for folder in dict.fromkeys(group.folders.values()):
+                folder.mkdir(exist_ok=attempt > 0)
+            return
+        except OSError as error:  # the last run was removed meanwhile, and the group of all with it
+            if error.errno not in (errno.ENOENT, errno.ENODEV) or attempt == ATTEMPTS - 1:
+                raise
+
+
+def _inside(name: str, parents: Mapping[str, Path], version: int) -> Cgroup:
+    return Cgroup(name, {each: folder / name for each, folder in parents.items()}, version)
 
 
 def _home(folder: Path) -> Path:
@@ -187,13 +259,19 @@ def sweep_cgroups(tag: str, keep: Collection[str]) -> list[str]:
     if own is None:
         return []
     version, folders = own
-    parents = {each: _home(folder) if version == 2 else folder for each, folder in folders.items()}
-    names = {name for parent in set(parents.values()) for name in _children(parent, tag)} - set(keep)
-    groups = [
-        Cgroup(name, {each: parent / name for each, parent in parents.items()}, version) for name in sorted(names)
-    ]
-    return [group.name for group in groups if group.remove()]
+    homes = {each: _home(folder) if version == 2 else folder for each, folder in folders.items()}
+    parent = _inside(parent_name(tag), homes, version)
+    removed = []
+    for parents in (parent.folders, homes):  # the second: of an agent of an older version
+        names = {name for folder in set(parents.values()) for name in _children(folder, tag)}
+        groups = [_inside(name, parents, version) for name in sorted(names - {*keep, parent.name})]
+        removed += [group.name for group in groups if group.remove()]
+    parent.discard()
+    return removed
 
 
 def _children(parent: Path, tag: str) -> list[str]:
-    return [entry.name for entry in parent.iterdir() if entry.name.startswith(tag) and entry.is_dir()]
+    try:
+        return [entry.name for entry in parent.iterdir() if entry.name.startswith(tag) and entry.is_dir()]
+    except FileNotFoundError:
+        return []

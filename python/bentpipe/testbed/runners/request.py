@@ -79,6 +79,16 @@ class Limits(Record):
     down_bps: Annotated[int, Field(ge=8000)] | None = None
 
 
+class Together(Record):
+    """What all runs of an agent may use together."""
+
+    memory_bytes: Annotated[int, Field(ge=1 << 20)] | None = None
+    """Memory; None: half of this machine's."""
+
+    pids: Annotated[int, Field(ge=1)] = 4096
+    """Processes and threads."""
+
+
 class Uplink(Record):
     """The machine's own uplink, behind address translation. IPv4 only."""
 
@@ -148,6 +158,9 @@ class RunRequest(Record):
     `PreparedRun.start` writes its message into it. None: the program is not executed before the gate opens."""
 
     limits: Limits = Limits()
+    together: Together = Together()
+    """Limits of all runs with this label together, those of the newest request; control groups keep them."""
+
     network: Annotated[Uplink | Emulated, Field(discriminator="kind")] = Uplink()
     allowed: Items[Annotated[str, AfterValidator(_prefix)]] = ()
     """Private networks that the run may reach: what the host's policy grants. They win over `refused`."""

@@ -243,4 +243,5 @@ class SandboxedRun:
             self.network = None
         if self.cgroup is not None:
             self.cgroup.remove()
+            self.cgroup.parent.discard()
         shutil.rmtree(self.folder, ignore_errors=True)

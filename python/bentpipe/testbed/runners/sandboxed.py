@@ -112,7 +112,7 @@ class SandboxedRunner:
 
     async def _prepare(self, request: RunRequest, run: SandboxedRun) -> None:
         if self._use_cgroups:
-            run.cgroup = await asyncio.to_thread(cgroups.new_cgroup, run.name)
+            run.cgroup = await asyncio.to_thread(cgroups.new_cgroup, run.name, request.together)
         if run.cgroup is not None:
             try:
                 await asyncio.to_thread(run.cgroup.limit, request.limits)

@@ -89,6 +89,10 @@ class HostPolicy(Record):
     """What others may see."""
     scavenger: ScavengerLevels = ScavengerLevels()
     """When the node yields."""
+    memory_bytes: int | None = Field(default=None, ge=64 << 20)
+    """Memory of all runs together [bytes]; default: half of the host's. Needs control groups (the agent as root)."""
+    pids: int = Field(default=4096, ge=64)
+    """Processes and threads of all runs together; the same."""
     disk_bytes: int = Field(default=5_000_000_000, ge=100_000_000)
     """Disk for results that wait (three quarters) and telemetry [bytes]; calendar and journal are not counted."""
 
