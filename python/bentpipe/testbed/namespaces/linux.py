@@ -23,6 +23,7 @@ MS_BIND: Final = 0x1000
 MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 0x40000
 
+CAP_DAC_READ_SEARCH: Final = 2
 CAP_SETGID: Final = 6
 CAP_SETUID: Final = 7
 CAP_SETPCAP: Final = 8

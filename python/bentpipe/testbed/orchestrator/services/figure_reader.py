@@ -57,7 +57,7 @@ def _line(series: TimeSeries) -> FigureLine:
 
 def main() -> int:
     """Print the figures of the folder of the first argument, or the problem."""
-    limit_process(LONGEST_S)
+    limit_process(LONGEST_S, Path(sys.argv[1]))
     try:
         text = read_figures(Path(sys.argv[1])).model_dump_json()
     except Exception as error:  # noqa: BLE001 - whatever a damaged file raises is its problem

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import resource
 import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+from bentpipe.testbed.namespaces import linux
+from bentpipe.testbed.namespaces.landlock import keep_files, landlock_version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = logging.getLogger("bentpipe.testbed")
 
 MEMORY_BYTES = 4 * 10**9
 """Address space of such a process [bytes]."""
@@ -29,6 +40,7 @@ async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int
     Returns:
         Exit code and output; None: it was killed, as it took too long or printed more than `LARGEST_OUTPUT`.
     """
+    _warn_without_landlock()
     environment = {
         "PATH": os.environ.get("PATH", ""),
         "POLARS_MAX_THREADS": "1",
@@ -36,6 +48,7 @@ async def run_limited(module: str, *arguments: str, seconds: float) -> tuple[int
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # the working folder is none to import from, nor to read
         "-m",
         module,
         *arguments,
@@ -81,10 +94,32 @@ def leave_network() -> bool:
     return any(libc.unshare(flags) == 0 for flags in (CLONE_NEWNET, CLONE_NEWUSER | CLONE_NEWNET))
 
 
-def limit_process(seconds: float, written_bytes: int = 0) -> None:
-    """Limit memory, processor time [s], written files [bytes], core files and network of this process."""
+@cache
+def _warn_without_landlock() -> None:
+    if landlock_version() == 0:
+        log.warning(
+            "this kernel has no Landlock: the process that reads results could read this user's files, keys too"
+        )
+
+
+def limit_process(seconds: float, folder: Path, written_bytes: int = 0) -> None:
+    """Limit memory, processor time [s], written files [bytes], core files, network and files of this process.
+
+    Args:
+        seconds: Processor time [s].
+        folder: What it may read: this folder, the files that links in it name, and Python's own. Where the kernel has
+            no Landlock it may read all files of its user.
+        written_bytes: Largest file that it may write, in the folder [bytes]; 0: it writes none.
+    """
     os.nice(10)
     leave_network()
+    # Root's Python may be in a folder that others may not enter; Landlock holds for what this capability opens, too.
+    linux.drop_capabilities(
+        {linux.CAP_DAC_READ_SEARCH} if linux.has_capability(linux.CAP_DAC_READ_SEARCH) else set(), None
+    )
+    linux.forbid_new_privileges()
+    targets = [path.resolve() for path in folder.rglob("*") if path.is_symlink()]
+    keep_files([folder, *targets], [folder] if written_bytes else [])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (written_bytes, written_bytes))

@@ -162,7 +162,7 @@ def make(folder: Path, node: str, wish: Wish) -> None:
 
 def main() -> int:
     """Make the Profile of the arguments; print a problem as JSON."""
-    limit_process(MADE_S, WRITTEN_BYTES)
+    limit_process(MADE_S, Path(sys.argv[1]), WRITTEN_BYTES)
     folder, node, begin, end, form, latency = sys.argv[1:]
     try:
         make(Path(folder), node, Wish(int(begin), int(end), form, latency))

@@ -76,7 +76,7 @@ def read_result(folder: Path) -> None:
 
 def main() -> int:
     """Check the folder of the first argument; print ``ok`` or the problem."""
-    limit_process(CHECK_S)
+    limit_process(CHECK_S, Path(sys.argv[1]))
     try:
         read_result(Path(sys.argv[1]))
     except Exception as error:  # noqa: BLE001 - whatever a damaged file raises is its problem
