@@ -14,12 +14,12 @@ from sqlalchemy import select, update
 from testbed_orchestrators import NOW_MS, Clock, serving_testbed
 from testbed_provider import CLIENT, SECRET, Provider
 
-from bentpipe.testbed.orchestrator.database.tables import AuditRow, TokenRow, UserRow
+from bentpipe.testbed.orchestrator.database.tables import AuditRow, LoginStateRow, TokenRow, UserRow
 from bentpipe.testbed.orchestrator.security.oidc import calls
 from bentpipe.testbed.orchestrator.security.oidc.attempts import ATTEMPT_MS
 from bentpipe.testbed.orchestrator.security.oidc.provider import PAUSE_MS
 from bentpipe.testbed.orchestrator.security.oidc.settings import OidcSettings
-from bentpipe.testbed.orchestrator.services.oidc_logins import MOST_REFUSALS
+from bentpipe.testbed.orchestrator.services.oidc_logins import KEPT_MS, MOST_REFUSALS, forget_old
 
 pytestmark = pytest.mark.anyio
 NOW_S = NOW_MS // 1000
@@ -32,6 +32,7 @@ class World:
     def __init__(self, provider, running, clock, roles):
         self.provider, self.running, self.clock, self.roles = provider, running, clock, roles
         self.url = running.url
+        self.oidc = OidcSettings(provider.issuer, CLIENT, SECRET, roles)
 
     @contextlib.asynccontextmanager
     async def browser(self):
@@ -216,6 +217,41 @@ async def test_a_state_works_once_in_one_browser_for_ten_minutes(world):
         async with world.browser() as client:
             await client.get("/login/oidc")
             assert (await client.get(f"/login/oidc/callback?{hostile}")).status_code in (400, 403)
+
+
+async def used_login(world):
+    """Log in; return what replays it: path and query of the way back, and the cookie."""
+    async with world.browser() as client:
+        begun = await client.get("/login/oidc")
+        back, cookie = world.provider.authorize(begun.headers["location"]), client.cookies["bentpipe_oidc"]
+        assert (await client.get(back)).status_code == 200
+    return back.removeprefix(world.url), {"Cookie": f"bentpipe_oidc={cookie}"}
+
+
+async def test_a_used_state_stays_used_after_a_restart(tmp_path, database_url):
+    async with world_of(tmp_path, database_url) as world:
+        back, headers = await used_login(world)
+    async with world_of(tmp_path, database_url) as world:
+        async with world.browser() as eve:
+            again = await eve.get(back, headers=headers)
+            assert (again.status_code, "used before" in problem_of(again)) == (403, True)
+        world.clock.now_ms += ATTEMPT_MS + KEPT_MS
+        assert await forget_old(world.running.orchestrator) == 0
+        world.clock.now_ms += 1
+        assert await forget_old(world.running.orchestrator) == 1
+        assert await world.rows(LoginStateRow.state) == []
+
+
+async def test_a_state_works_once_at_all_processes_on_one_postgresql(tmp_path, postgresql):
+    url = postgresql.new_database()
+    async with (
+        world_of(tmp_path, url) as world,
+        serving_testbed(tmp_path, url, oidc=world.oidc, clock=world.clock) as other,
+    ):
+        back, headers = await used_login(world)
+        async with httpx.AsyncClient(base_url=other.url, headers={"Accept": "text/html"}) as eve:
+            again = await eve.get(back, headers=headers)
+            assert (again.status_code, "used before" in problem_of(again)) == (403, True)
 
 
 async def test_answers_of_the_provider_that_refuse_are_one_line(world):

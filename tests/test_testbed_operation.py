@@ -14,7 +14,7 @@ import tarfile
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import insert, text
+from sqlalchemy import insert, select, text
 from sqlalchemy.exc import DBAPIError
 from test_testbed_api import client_of, token_of
 from testbed_orchestrators import Clock, join, orchestrator, plan_all, runs_of, user, yaml_of
@@ -28,7 +28,7 @@ from bentpipe.testbed.orchestrator import logs
 from bentpipe.testbed.orchestrator.backup import back_up, restore
 from bentpipe.testbed.orchestrator.database.engines import Database
 from bentpipe.testbed.orchestrator.database.migrate import migrate
-from bentpipe.testbed.orchestrator.database.tables import BookingRow, Table
+from bentpipe.testbed.orchestrator.database.tables import BookingRow, LoginStateRow, Table, UserRow
 from bentpipe.testbed.orchestrator.defaults import admin_file
 from bentpipe.testbed.orchestrator.running import Settings, serving
 from bentpipe.testbed.orchestrator.services import experiments, users
@@ -59,6 +59,27 @@ async def test_a_backup_of_a_running_testbed_fits_both_databases(tmp_path, datab
         await restore(file, database_url, tmp_path / "other")
     with pytest.raises(UserError, match="expected a new file"):
         await back_up(database_url, tmp_path, file)
+
+
+@pytest.mark.anyio
+async def test_a_backup_of_an_older_version_is_restored_and_upgraded(tmp_path, database_url):
+    async with orchestrator(tmp_path, f"sqlite:///{tmp_path / 'keys.db'}"):
+        pass  # it makes the keys
+    old = await Database.open(database_url)
+    try:
+        await migrate(old, "0001")
+        async with old.write() as connection:
+            row = {"id": "u" * 32, "name": "ada", "subject": None, "disabled": False, "created_at_ms": 0}
+            await connection.execute(insert(UserRow), [row])
+    finally:
+        await old.close()
+    counts = await back_up(database_url, tmp_path, tmp_path / "backup.tar.gz")
+    assert (counts["users"], "login_states" in counts) == (1, False)
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    assert await restore(tmp_path / "backup.tar.gz", url, tmp_path / "new") == counts
+    async with orchestrator(tmp_path / "new", url) as testbed, testbed.read() as transaction:
+        assert await transaction.scalar(select(UserRow.name).where(UserRow.id == "u" * 32)) == "ada"
+        assert await transaction.rows(select(LoginStateRow.state)) == []
 
 
 @pytest.mark.anyio

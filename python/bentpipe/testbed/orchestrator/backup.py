@@ -72,7 +72,7 @@ async def _write(archive: tarfile.TarFile, connection: AsyncConnection) -> dict[
         raise UserError("the database is empty", where="db", expected="that of an orchestrator")
     _add(archive, "backup.json", json.dumps({"format": FORMAT, "version": version}).encode())
     counts = {}
-    for table in Table.metadata.sorted_tables:
+    for table in await _tables(connection):
         with tempfile.TemporaryFile() as lines:
             counts[table.name] = 0
             async with connection.stream(select(table)) as result:
@@ -116,7 +116,8 @@ async def restore(source: Path, db: str, home: Path) -> dict[str, int]:
                     raise UserError("has tables", where="db", expected="an empty database")
             await migrate(database, str(head["version"]))
             async with database.write() as connection:
-                counts = {table.name: await _fill(archive, connection, table) for table in Table.metadata.sorted_tables}
+                tables = await _tables(connection)
+                counts = {table.name: await _fill(archive, connection, table) for table in tables}
             await migrate(database)
         finally:
             await database.close()
@@ -126,6 +127,12 @@ async def restore(source: Path, db: str, home: Path) -> dict[str, int]:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_member(archive, f"keys/{name}").read())
     return counts
+
+
+async def _tables(connection: AsyncConnection) -> list[SqlTable]:
+    """Return the tables of a database; an older version has fewer of them."""
+    present = set(await connection.run_sync(lambda sync: inspect(sync).get_table_names()))
+    return [table for table in Table.metadata.sorted_tables if table.name in present]
 
 
 def _head(archive: tarfile.TarFile, source: Path) -> dict[str, Any]:

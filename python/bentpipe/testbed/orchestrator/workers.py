@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.orchestrator.services import oidc_logins
 from bentpipe.testbed.orchestrator.services.experiments import end_those_done
 from bentpipe.testbed.orchestrator.services.idempotency import forget_old
 from bentpipe.testbed.orchestrator.services.planner import plan_turn
@@ -39,6 +40,7 @@ def workers(
         every(POLL_S, lambda: end_those_done(orchestrator)),
         every(POLL_S, telemetry.end_looks),
         every(3600.0, lambda: forget_old(orchestrator)),
+        every(3600.0, lambda: oidc_logins.forget_old(orchestrator)),
         every(3600.0, Uploads(orchestrator).forget_old),
         every(3600.0, lambda: delete_old(orchestrator, events_days, audit_days)),
     ]

@@ -1,4 +1,4 @@
-"""Tables of people: users, their tokens, join tokens of nodes, answers that may be repeated, the audit."""
+"""Tables of people: users, tokens, join tokens of nodes, used logins, answers that may be repeated, the audit."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ class JoinTokenRow(Table):
     certificate_pem: Mapped[str | None]
     """The answer, for a node that did not get it."""
     created_at_ms: Mapped[AtMs]
+
+
+class LoginStateRow(Table):
+    """The ``state`` of a login at an identity provider that was used."""
+
+    __tablename__ = "login_states"
+    state: Mapped[str] = mapped_column(String(64), primary_key=True)
+    until_at_ms: Mapped[AtMs] = mapped_column(index=True)
+    """When the login is too late in any case."""
 
 
 class IdempotencyRow(Table):

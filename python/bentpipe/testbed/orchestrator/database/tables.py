@@ -17,7 +17,14 @@ from bentpipe.testbed.orchestrator.database.nodes import (
     RunEventRow,
     TriggerRow,
 )
-from bentpipe.testbed.orchestrator.database.people import AuditRow, IdempotencyRow, JoinTokenRow, TokenRow, UserRow
+from bentpipe.testbed.orchestrator.database.people import (
+    AuditRow,
+    IdempotencyRow,
+    JoinTokenRow,
+    LoginStateRow,
+    TokenRow,
+    UserRow,
+)
 
 __all__ = [
     "ALL_LANES",
@@ -29,6 +36,7 @@ __all__ = [
     "IdempotencyRow",
     "ImageRow",
     "JoinTokenRow",
+    "LoginStateRow",
     "NodeRow",
     "PlanRow",
     "ProfileRow",

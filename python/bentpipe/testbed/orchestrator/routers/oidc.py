@@ -72,7 +72,9 @@ async def finish(request: Request) -> Response:
     subject = ""
     try:
         query = parse_qs(request.url.query, keep_blank_values=True, max_num_fields=20)
-        identity, role, then = await login.finish(request.cookies.get(ATTEMPT_COOKIE, ""), query)
+        identity, role, then = await login.finish(
+            request.cookies.get(ATTEMPT_COOKIE, ""), query, lambda attempt: oidc_logins.use(orchestrator, attempt)
+        )
         subject = identity.key
         token_id = await oidc_logins.log_in(orchestrator, identity, role)
     except (LoginRefusedError, ForbiddenError) as error:

@@ -7,16 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from bentpipe.testbed.orchestrator.database.tables import TokenRow, UserRow
+from bentpipe.testbed.orchestrator.database.tables import LoginStateRow, TokenRow, UserRow
 from bentpipe.testbed.orchestrator.security.sessions import SESSION_MS
 from bentpipe.testbed.orchestrator.services import audit, users
 from bentpipe.testbed.orchestrator.services.refusals import ForbiddenError
 
 if TYPE_CHECKING:
     from bentpipe.testbed.orchestrator.context import Orchestrator
+    from bentpipe.testbed.orchestrator.security.oidc.attempts import Attempt
     from bentpipe.testbed.orchestrator.security.oidc.id_tokens import Identity
 
 TOKEN_NAME = "OIDC login"
@@ -24,6 +25,27 @@ TOKEN_NAME = "OIDC login"
 MOST_REFUSALS = 30
 """Lines of the audit about refusals a minute, at most: anybody can cause them."""
 _MINUTE_MS = 60_000
+KEPT_MS = 3_600_000
+"""How long used states stay after they are too late: clocks of several orchestrators may differ [ms]."""
+
+
+async def use(orchestrator: Orchestrator, attempt: Attempt) -> bool:
+    """Note in the database that an attempt is used. Return False: it was used before, at whichever process."""
+    try:
+        async with orchestrator.write() as transaction:
+            row = {"state": attempt.state, "until_at_ms": attempt.until_at_ms}
+            await transaction.execute(insert(LoginStateRow).values(**row))
+    except IntegrityError:
+        return False
+    return True
+
+
+async def forget_old(orchestrator: Orchestrator) -> int:
+    """Drop states that are too late in any case. Return their number."""
+    async with orchestrator.write() as transaction:
+        return await transaction.change(
+            delete(LoginStateRow).where(LoginStateRow.until_at_ms < transaction.now_ms - KEPT_MS)
+        )
 
 
 async def log_in(orchestrator: Orchestrator, identity: Identity, role: str | None) -> str:

@@ -2,8 +2,7 @@
 
 The cookie holds a random text and a time, signed. ``state``, ``nonce`` and PKCE's verifier are derived from it with the
 key, so the cookie of one browser fits no other's ``state``, and neither cookie nor address holds the verifier. All
-orchestrators that share the folder of keys accept each other's attempts; which ones were used is this process's own
-knowledge, and the provider takes a code once.
+orchestrators that share the folder of keys accept each other's attempts; which ones were used is in the database.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 ATTEMPT_MS = 10 * 60_000
 """How long a person has to log in at the provider [ms]."""
-PRUNE_MS = 60_000
-"""How often states that are too old anyway are forgotten [ms]."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +33,14 @@ class Attempt:
         nonce: Comes back in the ID token.
         verifier: PKCE's secret, of which the provider first gets the hash.
         then: Path of the page that was wanted.
+        until_at_ms: When it is too late [ms since 1970].
     """
 
     state: str
     nonce: str = field(repr=False)
     verifier: str = field(repr=False)
     then: str
+    until_at_ms: int
 
     @property
     def challenge(self) -> str:
@@ -51,7 +50,7 @@ class Attempt:
 
 @dataclass
 class Attempts:
-    """Begins and ends attempts.
+    """Begins attempts, and checks what comes back.
 
     Attributes:
         key: Key of the signatures.
@@ -60,41 +59,33 @@ class Attempts:
 
     key: bytes = field(repr=False)
     clock: Callable[[], int]
-    _used: dict[str, int] = field(default_factory=dict)
-    _pruned_at_ms: int = 0
 
     def begin(self, then: str) -> tuple[str, Attempt]:
         """Return the cookie of a new attempt, and the attempt."""
         until_at_ms = self.clock() + ATTEMPT_MS
         text = f"{secrets.token_urlsafe(24)}.{until_at_ms}.{_base64(then.encode())}"
-        return f"{text}.{self._derive('cookie', text)}", self._attempt(text, then)
+        return f"{text}.{self._derive('cookie', text)}", self._attempt(text, then, until_at_ms)
 
-    def take(self, cookie: str, state: str) -> Attempt:
-        """Use up the attempt of a cookie.
+    def check(self, cookie: str, state: str) -> Attempt:
+        """Return the attempt of a cookie; whether it was used before, the caller finds out.
 
         Raises:
-            LoginRefusedError: No cookie of ours, another browser's `state`, one that was used, or a late one.
+            LoginRefusedError: No cookie of ours, another browser's `state`, or a late one.
         """
         text, _, signature = cookie.rpartition(".")
         if not cookie.isascii() or not hmac.compare_digest(signature, self._derive("cookie", text)):
             raise LoginRefusedError("this browser began no login, or more than ten minutes ago; begin it anew")
         _, until, then = text.split(".")
-        now_ms = self.clock()
-        attempt = self._attempt(text, _text_of(then))
+        attempt = self._attempt(text, _text_of(then), int(until))
         if not state.isascii() or not hmac.compare_digest(state, attempt.state):
             raise LoginRefusedError("the answer belongs to a login of another browser or window; begin it anew")
-        if int(until) <= now_ms:
+        if attempt.until_at_ms <= self.clock():
             raise LoginRefusedError("the login took longer than ten minutes; begin it anew")
-        if state in self._used:
-            raise LoginRefusedError("this login was used before; begin it anew")
-        if now_ms - self._pruned_at_ms > PRUNE_MS:
-            self._used = {each: until_ms for each, until_ms in self._used.items() if until_ms > now_ms}
-            self._pruned_at_ms = now_ms
-        self._used[state] = int(until)
         return attempt
 
-    def _attempt(self, text: str, then: str) -> Attempt:
-        return Attempt(self._derive("state", text), self._derive("nonce", text), self._derive("verifier", text), then)
+    def _attempt(self, text: str, then: str, until_at_ms: int) -> Attempt:
+        state, nonce, verifier = (self._derive(purpose, text) for purpose in ("state", "nonce", "verifier"))
+        return Attempt(state, nonce, verifier, then, until_at_ms)
 
     def _derive(self, purpose: str, text: str) -> str:
         message = f"bentpipe oidc {purpose} {text}".encode("utf-8", "replace")

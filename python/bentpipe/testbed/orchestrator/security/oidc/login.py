@@ -14,7 +14,7 @@ from bentpipe.testbed.orchestrator.security.oidc.provider import Provider, error
 from bentpipe.testbed.orchestrator.security.oidc.roles import RoleMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from bentpipe.testbed.orchestrator.security.oidc.id_tokens import Identity
     from bentpipe.testbed.orchestrator.security.oidc.settings import OidcSettings
@@ -88,15 +88,24 @@ class OidcLogin:
         joint = "&" if "?" in endpoints.authorize else "?"
         return f"{endpoints.authorize}{joint}{urlencode(parameters)}", cookie
 
-    async def finish(self, cookie: str, answer: dict[str, list[str]]) -> tuple[Identity, str | None, str]:
+    async def finish(
+        self, cookie: str, answer: dict[str, list[str]], use: Callable[[Attempt], Awaitable[bool]]
+    ) -> tuple[Identity, str | None, str]:
         """Return who came back, with which role (None: none), and the page that was wanted.
+
+        Args:
+            cookie: The browser's cookie.
+            answer: The provider's answer: parameters of the address.
+            use: Notes for all processes that an attempt is used; False: it was used before.
 
         Raises:
             LoginRefusedError: The attempt, the provider's answer or its token is not what it should be.
             ProviderError: The provider does not answer as it should.
             UserError: The file of roles is damaged.
         """
-        attempt = self.attempts.take(cookie, _one(answer, "state"))
+        attempt = self.attempts.check(cookie, _one(answer, "state"))
+        if not await use(attempt):
+            raise LoginRefusedError("this login was used before; begin it anew")
         identity = await self._identity(attempt, answer)
         roles = RoleMap.read(self.settings.roles)
         return identity, roles.role_of(identity.subject, identity.groups(roles.claim)), attempt.then
