@@ -70,7 +70,7 @@ BOUND = re.compile(
 BETTER = "a noun for data, a verb for a function"
 
 SKIPPED = ("CHANGELOG.md", "Cargo.lock", "tools/check_words.py", "requirements/")
-SUFFIXES = {".py", ".pyi", ".rs", ".md", ".toml", ".html", ".css", ".sh", ".yml"}
+SUFFIXES = {".py", ".pyi", ".rs", ".md", ".toml", ".html", ".css", ".sh", ".yml", ".c", ".h"}
 
 
 def tracked_texts() -> list[Path]:

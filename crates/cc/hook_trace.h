@@ -10,7 +10,15 @@
 #ifndef BENTPIPE_HOOK_TRACE_H
 #define BENTPIPE_HOOK_TRACE_H
 
+#ifdef __bpf__ /* no C library there */
+typedef unsigned long long uint64_t;
+typedef long long int64_t;
+typedef unsigned int uint32_t;
+typedef unsigned short uint16_t;
+#define UINT64_MAX 0xffffffffffffffffULL
+#else
 #include <stdint.h>
+#endif
 
 #define BP_MAGIC "BPHOOKS\1"
 #define BP_NONE UINT64_MAX

@@ -24,13 +24,16 @@ pub mod error;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzz_steps;
 pub mod hints;
 pub mod hook_trace;
 pub mod hystart;
 pub mod hystart_pp;
 mod leo;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+#[allow(missing_docs, clippy::missing_panics_doc, clippy::must_use_candidate, clippy::return_self_not_must_use)] // helpers of tests
+pub mod testing;
 pub mod window;
 
 macro_rules! modules {

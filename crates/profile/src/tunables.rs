@@ -281,6 +281,12 @@ impl Values {
         Self(checked)
     }
 
+    /// Returns the checked value of an option, and whether the user set it; `None`: the entry does not declare it.
+    #[must_use]
+    pub fn value_of(&self, name: &str) -> Option<(Value, bool)> {
+        self.0.get(name).copied()
+    }
+
     /// Returns the value of an option that the entry declares.
     ///
     /// # Panics

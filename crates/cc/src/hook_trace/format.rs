@@ -192,6 +192,14 @@ impl Call {
         }
     }
 
+    /// Returns its kind in a record, and its arguments in the little-endian words that `crates/cc/hook_trace.h` declares.
+    #[must_use]
+    pub fn record(&self) -> (u16, Vec<u8>) {
+        let mut bytes = Vec::with_capacity(MAX_RECORD);
+        let kind = write_arguments(&mut Words(&mut bytes), self);
+        (kind, bytes)
+    }
+
     /// Makes the call.
     pub fn make(&self, controller: &mut dyn Controller) {
         match self {
@@ -208,13 +216,9 @@ impl Call {
     }
 }
 
-/// Appends the record of a call: a word with kind, size and number, the arguments, the state after the call.
-#[allow(clippy::cast_possible_truncation)] // the number wraps; a record is below 64 kB
-pub(super) fn write_call(out: &mut Vec<u8>, number: u64, call: &Call, after: State) {
-    let start = out.len();
-    out.extend_from_slice(&[0; WORD]);
-    let words = &mut Words(out);
-    let kind: u16 = match *call {
+/// Appends the arguments of a call; returns its kind.
+fn write_arguments(words: &mut Words<'_>, call: &Call) -> u16 {
+    match *call {
         Call::Established { now, rtt } => {
             now.put(words);
             rtt.put(words);
@@ -256,7 +260,16 @@ pub(super) fn write_call(out: &mut Vec<u8>, number: u64, call: &Call, after: Sta
             Some(ssthresh).filter(|size| *size != Bytes::MAX).put(words);
             9
         }
-    };
+    }
+}
+
+/// Appends the record of a call: a word with kind, size and number, the arguments, the state after the call.
+#[allow(clippy::cast_possible_truncation)] // the number wraps; a record is below 64 kB
+pub(super) fn write_call(out: &mut Vec<u8>, number: u64, call: &Call, after: State) {
+    let start = out.len();
+    out.extend_from_slice(&[0; WORD]);
+    let words = &mut Words(out);
+    let kind = write_arguments(words, call);
     after.put(words);
     let size = (out.len() - start) as u16;
     out[start..start + 2].copy_from_slice(&kind.to_le_bytes());

@@ -1,0 +1,54 @@
+/* The core compiled for user space. */
+#include "twins.h"
+#include <stddef.h>
+
+static _Thread_local u64 (*random_below)(void *context, u64 n);
+static _Thread_local void *random_context;
+
+void bp_random_source(u64 (*below)(void *context, u64 n), void *context)
+{
+    random_below = below;
+    random_context = context;
+}
+
+u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, n) : 0; }
+
+#include "hybla.h"
+
+#define NAME(option) #option,
+
+/* Wraps the functions of a controller, whose state has its own type, and makes its entry. */
+#define TWIN(id, shown, options_of) \
+    static void id##_init(void *s, const struct bp_config *c, const struct bp_options *o) { bp_##id##_init(s, c, o); } \
+    static void id##_call(void *s, u64 kind, const void *arguments) \
+    { \
+        const struct bp_established *e = arguments; \
+        const struct bp_size *size = arguments; \
+        switch (kind) { \
+        case BP_ESTABLISHED: bp_##id##_established(s, e->now, e->rtt); break; \
+        case BP_ACKED: bp_##id##_acked(s, arguments); break; \
+        case BP_ACK: bp_##id##_ack(s, arguments); break; \
+        case BP_PACKET_LOST: bp_##id##_lost(s, arguments); break; \
+        case BP_CONGESTION: bp_##id##_congestion(s, arguments); break; \
+        case BP_SENT: bp_##id##_sent(s, arguments); break; \
+        case BP_PATH_HINT: bp_##id##_hint(s, arguments); break; \
+        case BP_SET_CWND: bp_##id##_set_cwnd(s, size->bytes); break; \
+        case BP_SET_SSTHRESH: bp_##id##_set_ssthresh(s, size->bytes); break; \
+        } \
+    } \
+    static void id##_get(const void *s, struct bp_state *out) \
+    { \
+        out->cwnd = bp_##id##_cwnd(s); \
+        out->ssthresh = bp_##id##_ssthresh(s); \
+        out->pacing_rate = bp_##id##_pacing_rate(s); \
+    } \
+    static const char *const id##_options[] = {options_of(NAME) NULL}; \
+    static const struct bp_twin id##_twin = { \
+        .name = shown, .options = id##_options, .state_bytes = sizeof(struct bp_##id), .init = id##_init, .call = id##_call, .get = id##_get, \
+    };
+
+TWIN(hybla, "hybla", BP_HYBLA_OPTIONS)
+
+static const struct bp_twin *const twins[] = {&hybla_twin};
+
+const struct bp_twin *bp_twin(uint64_t n) { return n < sizeof twins / sizeof twins[0] ? twins[n] : NULL; }

@@ -1,0 +1,17 @@
+//! Compiles the core of the kernel's controllers (`bpf/core`) for user space.
+
+fn main() {
+    let (core, user, records) = ("../../bpf/core", "../../bpf/user", "../cc");
+    cc::Build::new()
+        .files([format!("{user}/fixed.c"), format!("{user}/twins.c")])
+        .include(core)
+        .include(user)
+        .include(records)
+        .std("c11")
+        .warnings_into_errors(true)
+        .extra_warnings(true)
+        .compile("bentpipe_twins");
+    for folder in [core, user, "../cc/hook_trace.h"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The controllers that `bpf/` loads into a kernel, compiled for user space behind the trait of `bentpipe-cc`.
+//!
+//! Both sides of a twin compute in the same integers, so a hook trace recorded from one must replay on the other without a difference, call by call
+//! (`tests/`). A controller of the kernel runs in the simulator, too. What a kernel adds (where the numbers of an ACK come from, how the window is applied)
+//! is not in here: `bpf/kernel/`.
+
+#[cfg(test)]
+mod fixed;
+mod options;
+mod twin;
+
+pub use options::{Options, options_of};
+pub use twin::{NAMES, build};

@@ -1,0 +1,66 @@
+//! Options of a controller as the words that the C core reads.
+
+use bentpipe_profile::tunables::{Allowed, Declared, OptionSpec, Value, Values};
+
+/// Greatest number of options (`BP_MAX_OPTIONS`).
+pub(crate) const MAX_OPTIONS: usize = 64;
+/// Numbers without a time's unit are counted in 2^-32.
+const ONE: f64 = 4_294_967_296.0;
+
+/// `struct bp_options`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Options {
+    /// Grows with each change.
+    pub generation: u64,
+    /// Bit n: the user set option n.
+    pub is_set: u64,
+    /// One word for each option, in the order in which the controller declares them.
+    pub words: [u64; MAX_OPTIONS],
+}
+
+/// Returns the options of a controller as words: a time in nanoseconds, a count, a switch or the number of a choice as it is, another number in 2^-32.
+///
+/// # Panics
+/// If a controller declares more than 64: a mistake that the test of all twins finds.
+#[must_use]
+pub fn options_of(declared: &Declared, values: &Values) -> Options {
+    let mut options = Options { generation: 0, is_set: 0, words: [0; MAX_OPTIONS] };
+    for (n, spec) in declared.options.iter().enumerate() {
+        let (value, is_set) = values.value_of(spec.name).unwrap_or((spec.default, false));
+        options.words[n] = word(spec, value);
+        options.is_set |= u64::from(is_set) << n;
+    }
+    options
+}
+
+/// Returns a checked value as a word. Negative numbers are in two's complement.
+#[allow(clippy::cast_possible_truncation)] // within the range of an option
+fn word(spec: &OptionSpec, value: Value) -> u64 {
+    match (value, spec.allowed, spec.unit) {
+        (Value::Choice(name), Allowed::Choice(names), _) => names.iter().position(|each| *each == name).unwrap_or(0) as u64,
+        (Value::Number(number), Allowed::Range(..), "ms") => ((number * 1e6).round() as i64).cast_unsigned(),
+        (Value::Number(number), Allowed::Range(..), "s") => ((number * 1e9).round() as i64).cast_unsigned(),
+        (Value::Number(number), Allowed::Range(..), _) => ((number * ONE).round() as i64).cast_unsigned(),
+        (Value::Number(number), ..) => (number as i64).cast_unsigned(),
+        (Value::Choice(_), ..) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_cc::registry::find;
+    use bentpipe_cc::testing::given;
+
+    #[test]
+    fn each_kind_of_option_has_its_unit() {
+        let declared = find("hybla").expect("known").declared();
+        let options = options_of(&declared, &declared.check(&given(&[("counts", "packets".into())])).expect("in range"));
+        assert_eq!((options.words[0], options.words[1], options.is_set), (25_000_000, 1, 2));
+        let declared = find("bbr2").expect("known").declared();
+        let options = options_of(&declared, &declared.check(&given(&[("loss_thresh", 0.5.into())])).expect("in range"));
+        let n = declared.options.iter().position(|spec| spec.name == "loss_thresh").expect("declared");
+        assert_eq!((options.words[n], options.is_set), (1 << 31, 1 << n));
+    }
+}

@@ -1,0 +1,70 @@
+//! Each controller of the kernel against its model: recorded flows, and whatever a sender may report.
+
+use bentpipe_cc::Controller;
+use bentpipe_cc::fuzz_steps::{Sender, extremes, magnitude, step};
+use bentpipe_cc::hook_trace::{Header, Replay, State, TraceError, Traces};
+use bentpipe_cc::registry::{self, Config, find};
+use bentpipe_cc::testing::{Driver, MSS, config, in_bytes};
+use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::{Nanos, Streams, Time};
+use bentpipe_twins::{NAMES, build};
+use proptest::prelude::*;
+
+fn twin(header: &Header) -> Result<Box<dyn Controller>, TraceError> {
+    build(&header.controller, &header.config(), &header.options).map_err(|error| TraceError::Header(error.to_string()))
+}
+
+/// Records a flow of the model: 100 packets per RTT, a queue, losses, interruptions every 15 s, time-outs; returns the trace.
+fn flow(name: &str, rtt: Nanos, queue: u64, seconds: u64) -> Vec<u8> {
+    let options = OptionValues::new();
+    let traces = Traces::default();
+    let controller = registry::build(name, &config(), &options).expect("registered");
+    let mut driver = Driver::new(traces.next_flow().record(&Header::new(name, &options, &config()), controller), rtt, 100, queue);
+    driver.drop.extend([200, 1000, 1001, 5000, 5003, 5010, 20_000]);
+    for ms in 0..seconds * 1000 {
+        driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
+        if ms % 20_000 == 19_000 {
+            driver.time_out(driver.now() + rtt + rtt);
+        }
+        driver.run(Time(ms * 1_000_000));
+    }
+    traces.take().remove(0)
+}
+
+#[test]
+fn a_recorded_flow_replays_on_the_twin_without_a_difference() {
+    for name in NAMES {
+        for (rtt_ms, queue, seconds) in [(40, 30, 65), (40, 400, 65), (5, 100, 10), (600, 100, 65)] {
+            let trace = flow(name, Nanos::from_millis(rtt_ms), queue, seconds);
+            let mut replay = Replay::default();
+            let difference = replay.feed(&trace, &twin).expect("whole");
+            assert!(difference.is_none(), "{name}, {rtt_ms} ms: {}", difference.unwrap());
+            assert!(replay.finish().expect("whole") > 10_000, "{name}, {rtt_ms} ms");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whatever_a_sender_reports_both_do_the_same(seed: u64, paced: bool, pick in prop_oneof![Just(0_u128), any::<u128>()], established in proptest::option::of(magnitude(40)), steps in prop::collection::vec(step(), 1..300)) {
+        for name in NAMES {
+            let entry = find(name).expect("registered");
+            let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
+            let options = extremes(entry, pick);
+            let mut model = registry::build(name, &config, &options).expect("in range");
+            let mut twin = build(name, &config, &options).expect("in range");
+            let mut sender = Sender::default();
+            model.on_established(Time::ZERO, established.map(Nanos));
+            twin.on_established(Time::ZERO, established.map(Nanos));
+            for (number, (pause, step)) in steps.iter().enumerate() {
+                for call in sender.calls(*pause, step) {
+                    call.make(model.as_mut());
+                    call.make(twin.as_mut());
+                    prop_assert_eq!(State::of(twin.as_ref()), State::of(model.as_ref()), "{}, step {}: {:?}", name, number, call);
+                }
+            }
+        }
+    }
+}
