@@ -52,19 +52,10 @@ class World:
 
     def __init__(self) -> None:
         """Make the link, and begin to note its packets."""
-        self.far = new_network()
+        self.far = connected_network()
         self.packets: list[Packet] = []
-        self._connect()
         self._tap = in_network(self.far, _tap)
         threading.Thread(target=self._note, daemon=True).start()
-
-    def _connect(self) -> None:
-        from pyroute2 import IPRoute
-
-        with IPRoute() as ip:
-            ip.link("add", ifname="up0", kind="veth", peer={"ifname": "far0", "net_ns_fd": self.far})
-        _address("up0", NODE, SERVER)
-        in_network(self.far, lambda: _address("far0", SERVER, NODE))
 
     def _note(self) -> None:
         while True:
@@ -93,6 +84,18 @@ class World:
         finally:
             process.terminate()
             await process.wait()
+
+
+def connected_network() -> int:
+    """Return a new network namespace with `SERVER`, linked to this one, which gets `NODE`."""
+    from pyroute2 import IPRoute
+
+    far = new_network()
+    with IPRoute() as ip:
+        ip.link("add", ifname="up0", kind="veth", peer={"ifname": "far0", "net_ns_fd": far})
+    _address("up0", NODE, SERVER)
+    in_network(far, lambda: _address("far0", SERVER, NODE))
+    return far
 
 
 def _address(name: str, address: str, peer: str) -> None:
