@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -96,7 +97,7 @@ def scenario(test: Any) -> Any:
 async def test_a_run_goes_through_its_states_and_its_result_arrives(orchestrator: Orchestrator, folder: Path) -> None:
     run = derived_id("a")
     orchestrator.want(wanted([soon("a", 0.3)], shell_work("echo hello > $BENTPIPE_OUTPUT/greeting")))
-    async with running(orchestrator, folder / "n"):
+    async with running(orchestrator, folder / "n") as (agent, _):
         await orchestrator.until(lambda: f"{run}-client" in orchestrator.commits)
         assert orchestrator.states(run) == ["preparing", "ready", "running", "uploading"]
         assert orchestrator.reports == 1
@@ -104,6 +105,10 @@ async def test_a_run_goes_through_its_states_and_its_result_arrives(orchestrator
         assert commit.state == "done"
         assert [file.path for file in commit.files] == ["greeting", "testbed.json"]
         assert orchestrator.files[f"/agent/v1/runs/{run}/client/files/greeting"] == b"hello\n"
+        missing = "no terminal/: the node has no terminal"
+        assert json.loads(orchestrator.files[f"/agent/v1/runs/{run}/client/files/testbed.json"])["notes"] == [missing]
+        notes = [each.body for each in orchestrator.events[agent.boot_id] if each.body.kind == "note"]
+        assert [(each.run, each.text) for each in notes if each.topic == "dish"] == [(run, missing)]
         await orchestrator.until(lambda: not [*(folder / "n" / "spool").iterdir(), *(folder / "n" / "work").iterdir()])
 
 

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("grpc")
 
 from dish_world import SECOND, START, at, local
+from testbed_records import policy
 
 from bentpipe.errors import UserError
 from bentpipe.measurements.dish.client import DishClient
@@ -23,7 +24,7 @@ from bentpipe.testbed.agent import dish_slice
 from bentpipe.testbed.agent.dish import COLUMNS, DishRecording
 from bentpipe.testbed.agent.dish_budget import keep_within
 from bentpipe.testbed.agent.dish_slice import slice_recording
-from bentpipe.testbed.agent.terminal import add_telemetry
+from bentpipe.testbed.agent.terminal import RecordedTerminal, add_telemetry
 from bentpipe.testbed.schemas.policy import Sharing
 
 ALL = Sharing()
@@ -293,7 +294,7 @@ def test_a_slice_that_fails_is_a_note(tmp_path):
             raise UserError("does not read", where="a.parquet")
 
     (note,) = add_telemetry(Broken(), 0.0, 1.0, tmp_path / "terminal")
-    assert note == "terminal/ is left out: a.parquet: does not read"
+    assert note == "no terminal/: a.parquet: does not read"
     assert not (tmp_path / "terminal").exists()
 
 
@@ -304,3 +305,36 @@ def test_a_full_disk_is_waited_for(tmp_path):
 
     with pytest.raises(OSError, match="full"):
         add_telemetry(Full(), 0.0, 1.0, tmp_path / "terminal")
+
+
+def test_a_result_without_telemetry_says_why(recorded, tmp_path):
+    shared = {"telemetry": True}
+    terminal = RecordedTerminal(recorded, "attic", lambda: policy(share=shared))
+    span_s = START_MS / 1e3 - 1000, START_MS / 1e3 - 900
+
+    def why(recording=recorded):
+        terminal.recording = recording
+        (note,) = add_telemetry(terminal, *span_s, tmp_path / "terminal")
+        return note.removeprefix("no terminal/: ")
+
+    class Quiet:
+        state = "connected"
+
+        def __init__(self, *notes):
+            self.notes = notes
+
+        def slice(self, *_):
+            return {}
+
+    silent = Quiet("lost: no answer")
+    silent.state = "lost"
+    assert add_telemetry(None, *span_s, tmp_path / "terminal") == ("no terminal/: the node has no terminal",)
+    assert why(Quiet()).startswith("the recording of the terminal has nothing from 20")
+    assert why(silent).startswith("the terminal did not answer from 20")
+    assert why(silent).endswith("(recorder: lost: no answer)")
+    shared["telemetry"] = False
+    assert why() == "the host's policy does not share telemetry"
+    shared["telemetry"] = True
+    terminal.recording = recorded
+    assert add_telemetry(terminal, START_MS / 1e3, START_MS / 1e3 + 60, tmp_path / "terminal") == ()
+    assert (tmp_path / "terminal" / "run.json").exists()

@@ -254,11 +254,14 @@ def results(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Download the results of an experiment; what is there already stays.
+    """Download the results of an experiment; what is there already stays. Standard error says what they lack, and why.
 
     Example: bentpipe exp results ping-home -o results
     """
-    from bentpipe.cli.console import say
+    from bentpipe.cli.console import note, say
+    from bentpipe.testbed.downloads import missing_parts
 
     for folder in client_of(url, token).results(name, out):
         say(folder)
+        for line in missing_parts(folder):
+            note(f"{folder.name}: {line}")

@@ -22,7 +22,7 @@ from bentpipe.testbed.agent.store import StoredRun
 from bentpipe.testbed.agent.terminal import add_telemetry
 from bentpipe.testbed.agent.waiting import wait_at_most
 from bentpipe.testbed.runners.inside.usage import folder_bytes
-from bentpipe.testbed.schemas.agent_protocol import StateEvent
+from bentpipe.testbed.schemas.agent_protocol import NoteEvent, StateEvent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -82,6 +82,7 @@ class ClientEnd:
         self._traffic: Traffic | None = None
         self._counted_bytes = 0
         self._began_wall_s: float | None = None
+        self._notes: list[str] = []
         self._standby: Standby | None = None
         self._ports: dict[str, int] = {}
         self._folder = around.folder / "work" / f"{plan.run}-{plan.end}"
@@ -382,6 +383,7 @@ class ClientEnd:
             try:
                 if not is_made:
                     results, is_made = await asyncio.to_thread(self._results, state, reason), True
+                self._report_notes()
                 await self._around.spool.add(self.plan.run, self.plan.end, self.plan.fence, state, reason, results)
                 self._enter(state, reason)
             except (BentpipeError, OSError) as error:
@@ -396,12 +398,19 @@ class ClientEnd:
             else:
                 return state, reason
 
+    def _report_notes(self) -> None:
+        """Tell people what the result lacks, each once: on a full disk it is tried again."""
+        while self._notes:
+            self._around.report(NoteEvent(topic="dish", text=self._notes[0][:500], run=self.plan.run))
+            self._notes.pop(0)
+
     def _results(self, state: str, reason: str) -> Path:
         around, plan = self._around, self.plan
         notes: tuple[str, ...] = ()
-        if around.terminal is not None and self._began_wall_s is not None and around.policy().share.telemetry:
+        if self._began_wall_s is not None:
             span_s = self._began_wall_s - 15, around.wall_s() + 1
             notes = add_telemetry(around.terminal, *span_s, self._folder / "terminal")
+        self._notes = list(notes)
         record = record_of(
             plan,
             around,

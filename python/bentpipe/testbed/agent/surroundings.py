@@ -56,8 +56,8 @@ class RunPlan:
 class Terminal(Protocol):
     """The recorded telemetry of the terminal."""
 
-    def slice(self, from_s: float, to_s: float, folder: Path) -> bool:
-        """Write the telemetry between two times [s since 1970] as a measured Run; return whether there is any."""
+    def slice(self, from_s: float, to_s: float, folder: Path) -> str:
+        """Write the telemetry between two times [s since 1970] as a measured Run; return why there is none, or ""."""
 
 
 class Household(Protocol):

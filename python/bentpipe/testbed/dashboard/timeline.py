@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.testbed.schemas.agent_protocol import WITHOUT_TERMINAL
+
 if TYPE_CHECKING:
     from bentpipe.testbed.schemas.experiment_views import EventView, RunDetail
 
@@ -54,6 +56,21 @@ def ran_s(run: RunDetail) -> float | None:
     started = [each.at_ms for each in run.events if each.body.get("state") == "running"]
     over = [each.at_ms for each in run.events if each.body.get("state") in ("uploading", "done", "failed", "preempted")]
     return (min(over) - min(started)) / 1000 if started and over and min(over) > min(started) else None
+
+
+def telemetry_words(run: RunDetail) -> str:
+    """Say whether the terminal's telemetry is in the results, and why it is not."""
+    client = [each for each in run.ends if each.end == "client"]
+    files = [file for each in client for file in each.files if file.startswith(("terminal/", "dish_"))]
+    if files:
+        return f"The terminal's telemetry is in the client's results: {len(files)} file{'s' if len(files) > 1 else ''}."
+    notes = [str(each.body.get("text", "")) for each in run.events if each.kind == "note"]
+    reasons = [text.removeprefix(WITHOUT_TERMINAL).strip() for text in notes if text.startswith(WITHOUT_TERMINAL)]
+    if reasons:
+        return f"The results have no telemetry of a terminal: {reasons[-1]}."
+    if not any(each.files for each in client):
+        return ""
+    return "The results have no telemetry of a terminal, and the node did not say why."
 
 
 def _words(event: EventView) -> str:

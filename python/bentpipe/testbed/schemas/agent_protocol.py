@@ -173,6 +173,10 @@ class FiringEvent(Record):
     """Why it starts none."""
 
 
+WITHOUT_TERMINAL = "no terminal/:"
+"""Begin of the note of a run whose result has no telemetry of the terminal; the reason follows."""
+
+
 class NoteEvent(Record):
     """Something that people should see."""
 

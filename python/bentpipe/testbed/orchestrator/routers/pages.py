@@ -204,9 +204,7 @@ async def show_run(run: str, request: Request, _: Reader) -> Response:
         logs=logs,
         figures=figures,
         placing=await page_listings.placing(orchestrator, run),
-        terminal=[
-            file for end in view.ends if end.end == "client" for file in end.files if file.startswith("terminal/")
-        ],
+        telemetry=timeline.telemetry_words(view),
     )
     if figures is None:
         shown.headers["Refresh"] = str(AGAIN_S)
