@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -163,17 +164,38 @@ def _testbed(paths: Mapping[str, Profile]) -> Iterator[TestbedClient]:
         listen, agents = (f"127.0.0.1:{port}" for port in _free_ports(2))
         command = [sys.executable, "-P", "-m", "bentpipe", "testbed", "laptop", "--no-tour"]
         command += ["--folder", name, "--listen", listen, "--agents", agents]
-        with (folder / "laptop.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            yield _wait_for(process, folder, listen)
-        finally:
-            process.send_signal(signal.SIGINT)
+        process: subprocess.Popen[bytes] | None = None
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP), (folder / "laptop.log").open("wb") as log:
             try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                yield _wait_for(process, folder, listen)
+            finally:
+                if process is not None:
+                    _end(process)
+
+
+@contextlib.contextmanager
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals end the block as Ctrl-C does: by default they end Python without its ``finally``."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may handle signals
+        yield
+        return
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the laptop's testbed with its runs and nodes."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait_for(process: subprocess.Popen[bytes], folder: Path, listen: str) -> TestbedClient:

@@ -17,6 +17,8 @@ from bentpipe.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+GUARD = 'read -r _; kill -QUIT "$(head -n 1 "$1")"'
+"""Waits until the process that started the server has ended, however that was, then stops the server."""
 NAME = "testbed"
 """The database that a server has from its start."""
 
@@ -42,6 +44,7 @@ class Server:
         self._binaries = binaries
         self.folder, self._data = folder, folder / "data"
         self._user: dict[str, Any] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             self._user = {"user": "postgres", "group": "postgres", "extra_groups": []}
             shutil.chown(folder, "postgres", "postgres")
@@ -79,7 +82,16 @@ class Server:
         return subprocess.run([*command, database, "-c", text], check=True, capture_output=True, text=True).stdout
 
     def start(self, limit_s: float = 30.0) -> None:
-        """Start it: again and again, until what a kill left of it is gone. It recovers by its log."""
+        """Start it: again and again, until what a kill left of it is gone. It recovers by its log.
+
+        It ends with this process: a killed one leaves no server.
+        """
+        if self._guard is None:
+            command = ["sh", "-c", GUARD, "guard", str(self.pid_file)]
+            nothing = subprocess.DEVNULL
+            self._guard = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
+            )
         # SIGKILL takes a process, and the kernel still writes its files: flushing would only take time.
         options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={self.folder} -c max_connections=200"
         end_s = time.monotonic() + limit_s
@@ -106,6 +118,10 @@ class Server:
         """Stop it."""
         with contextlib.suppress(subprocess.CalledProcessError):
             self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
+            self._guard = None
 
 
 @contextlib.contextmanager
