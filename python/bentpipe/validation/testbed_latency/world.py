@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NODE, SERVER = "203.0.113.2", "203.0.113.10"
+HOPS = "198.51.100.1", "198.51.100.2"
+"""Next hops on the link, of the node's end and the server's."""
 CONTROL, PORTS = 8790, (8800, 8900)
 _SO_TIMESTAMPNS = 35
 
@@ -93,20 +95,22 @@ def connected_network() -> int:
     far = new_network()
     with IPRoute() as ip:
         ip.link("add", ifname="up0", kind="veth", peer={"ifname": "far0", "net_ns_fd": far})
-    _address("up0", NODE, SERVER)
-    in_network(far, lambda: _address("far0", SERVER, NODE))
+    _address("up0", NODE, HOPS[0], HOPS[1])
+    in_network(far, lambda: _address("far0", SERVER, HOPS[1], HOPS[0]))
     return far
 
 
-def _address(name: str, address: str, peer: str) -> None:
+def _address(name: str, address: str, hop: str, next_hop: str) -> None:
+    """Give an end its addresses; the way out is by the other end's hop: a run reaches no network of its host."""
     from pyroute2 import IPRoute
 
     with IPRoute() as ip:
         ip.link("set", index=1, state="up")
         (index,) = ip.link_lookup(ifname=name)
-        ip.addr("add", index=index, address=address, prefixlen=24)
+        for each in (address, hop):  # runs are seen with the first
+            ip.addr("add", index=index, address=each, prefixlen=32)
         ip.link("set", index=index, state="up")
-        ip.route("add", dst="default", gateway=peer)
+        ip.route("add", dst="default", gateway=next_hop, oif=index, prefsrc=address, flags=["onlink"])
 
 
 def _tap() -> socket.socket:
