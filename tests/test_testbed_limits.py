@@ -1,17 +1,20 @@
 """Limits that hold for a node or a user who keeps none."""
 
+import hashlib
+
 import pytest
 from sqlalchemy import select
 from test_testbed_hostile import both_ends
 from test_testbed_runs import Agent, submitted
 from testbed_orchestrators import NOW_MS, join, orchestrator, plan_all, runs_of, user
 
-from bentpipe.testbed.orchestrator.database.tables import RunEventRow
+from bentpipe.testbed.orchestrator.database.tables import NodeRow, RunEventRow
+from bentpipe.testbed.orchestrator.routers.answers import problem_of
 from bentpipe.testbed.orchestrator.services import experiments, planner, uploads
 from bentpipe.testbed.orchestrator.services.agent_limits import RESTARTS
 from bentpipe.testbed.orchestrator.services.nodes import show_node
-from bentpipe.testbed.orchestrator.services.refusals import BusyError
-from bentpipe.testbed.schemas.agent_protocol import RunEvent, StateEvent
+from bentpipe.testbed.orchestrator.services.refusals import BusyError, QuotaError
+from bentpipe.testbed.schemas.agent_protocol import CommitRequest, CommittedFile, RunEvent, StateEvent
 from bentpipe.testbed.schemas.identifiers import derived_id
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +108,38 @@ async def test_parts_of_a_node_are_limited(tmp_path, database_url, monkeypatch):
         with pytest.raises(BusyError, match="try again later"):
             await all_parts.put(client.node.node, third.run, "client", "a.txt", 0, b"x")
         assert await all_parts.put(server.node.node, third.run, "server", "a.txt", 0, bytes(50)) == 50
+
+
+async def test_results_of_a_node_have_a_quota_and_wait_for_room(tmp_path, database_url):
+    """What is refused stays at the node, which says why; it is taken once the quota is raised."""
+    async with orchestrator(tmp_path, database_url) as testbed:
+        testbed.node_bytes = 150
+        client, server = await both_ends(testbed, when="{every: 1h}")
+        parts = uploads.Uploads(testbed)
+        first, second, *_ = (await client.desired()).assignments
+        node = client.node.node
+
+        def request(assignment, size):
+            file = CommittedFile(path="a.txt", bytes=size, sha256=hashlib.sha256(bytes(size)).hexdigest())
+            return CommitRequest(fence=assignment.fence, state="failed", reason="r", files=(file,) if size else ())
+
+        await parts.put(node, first.run, "client", "a.txt", 0, bytes(100))
+        with pytest.raises(QuotaError, match="the quota of this node's results is full: 0 bytes are stored"):
+            await parts.put(node, second.run, "client", "a.txt", 0, bytes(60))  # parts that wait count
+        await parts.commit(node, first.run, "client", request(first, 100))
+        await parts.commit(node, first.run, "client", request(first, 100))  # the same again counts once
+        await parts.put(node, second.run, "client", "a.txt", 0, bytes(50))
+        testbed.node_bytes = 120
+        with pytest.raises(QuotaError, match="100 bytes are stored and 50 more came; expected at most 120"):
+            await parts.commit(node, second.run, "client", request(second, 50))
+        assert await parts.offset(node, second.run, "client", "a.txt") == 50  # nothing was moved
+        assert problem_of(QuotaError("full")).status_code == 507
+        await parts.put(server.node.node, second.run, "server", "a.txt", 0, bytes(120))  # another node's quota
+        testbed.node_bytes = 150
+        await parts.commit(node, second.run, "client", request(second, 50))
+        async with testbed.read() as transaction:
+            stored = await transaction.scalar(select(NodeRow.stored_bytes).where(NodeRow.id == node))
+        assert stored == 150
 
 
 async def test_plans_with_enough_runs_ahead_leave_their_place_to_others(tmp_path, database_url, monkeypatch):

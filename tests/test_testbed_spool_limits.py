@@ -11,8 +11,9 @@ from test_testbed_agent import make
 from test_testbed_agent_parts import Uploads
 from testbed_orchestrator import Orchestrator
 
-from bentpipe.testbed.agent.connection import UnreachableError
+from bentpipe.testbed.agent.connection import UnreachableError, _refused
 from bentpipe.testbed.agent.spool import Spool
+from bentpipe.testbed.schemas.agent_protocol import CommitAnswer, CommitRequest
 
 
 def add(spool: Spool, folder: Path, run: str, size: int) -> None:
@@ -34,6 +35,46 @@ def test_results_beyond_the_disk_limit_are_given_up_with_a_reason_oldest_first(t
     assert "given up" in notes[0]
     assert [len(each.request.files) for each in others] == [1, 1]
     assert spool.size_bytes() < 250_000
+
+
+def test_a_result_beyond_the_quota_waits_here_and_the_reason_is_said(tmp_path: Path) -> None:
+    """The orchestrator refuses it with 507: it stays, smaller ones without files go, and the heartbeat says why."""
+    problem = b'{"detail": "the quota of this node is full", "code": "quota"}'
+    error = _refused("https://testbed", 507, problem)
+    assert isinstance(error, UnreachableError)
+
+    class Full:
+        has_room = False
+
+        async def offset(self, run: str, end: str, path: str) -> int:
+            return 0
+
+        async def put(self, run: str, end: str, path: str, offset: int, part: bytes) -> int:
+            if not self.has_room:
+                raise error
+            return offset + len(part)
+
+        async def commit(self, run: str, end: str, request: CommitRequest) -> CommitAnswer:
+            return CommitAnswer(location="stored")
+
+    async def scenario() -> None:
+        orchestrator = Full()
+        spool = Spool(tmp_path / "spool")
+        results = tmp_path / "result"
+        results.mkdir()
+        (results / "a.txt").write_text("figures")
+        await spool.add("a" * 32, "client", 1, "done", "", results)
+        (result,) = spool.waiting()
+        for _ in range(3):
+            with pytest.raises(UnreachableError, match="the quota of this node is full"):
+                await spool.send(orchestrator, result)  # type: ignore[arg-type]
+        assert spool.waiting() == [result]
+        assert (tmp_path / "spool" / f"{'a' * 32}-client" / "files" / "a.txt").read_text() == "figures"
+        orchestrator.has_room = True
+        assert await spool.send(orchestrator, result)  # type: ignore[arg-type] == "stored"
+        assert spool.waiting() == []
+
+    asyncio.run(scenario())
 
 
 def test_uploads_are_counted_and_wait_for_the_budget_and_the_household(tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ def up(
     audit_days: Annotated[
         int, typer.Option(min=0, max=36_500, help="Days for which the audit is kept; 0: for ever.")
     ] = 365,
+    node_bytes: Annotated[
+        int, typer.Option(min=0, help="Bytes of a node's results in the store; 0: no quota.")
+    ] = 100_000_000_000,
     oidc_issuer: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +114,7 @@ def up(
         proxy=proxy,
         events_days=events_days,
         audit_days=audit_days,
+        node_bytes=node_bytes,
         oidc_issuer=oidc_issuer,
         oidc_client=oidc_client,
         oidc_secret_file=oidc_secret_file,

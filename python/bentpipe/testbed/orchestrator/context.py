@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from sqlalchemy import bindparam, insert, update
 
 from bentpipe.testbed.orchestrator.database.tables import BootRow, NodeRow, RunEventRow
+from bentpipe.testbed.orchestrator.defaults import NODE_BYTES
 from bentpipe.testbed.orchestrator.node_table import NodeTable
 from bentpipe.testbed.orchestrator.wakeups import Wakeups
 
@@ -124,6 +125,7 @@ class Orchestrator:
         agents_url: Address that nodes dial.
         unplannable: Plans whose planning failed → when it is tried again [ms since 1970].
         oidc: Login at an identity provider; None: none.
+        node_bytes: Quota of a node's committed results [bytes]; 0: none.
     """
 
     database: Database
@@ -136,6 +138,7 @@ class Orchestrator:
     agents_url: str = ""
     unplannable: dict[str, int] = field(default_factory=dict)
     oidc: OidcLogin | None = None
+    node_bytes: int = NODE_BYTES
     _acts: list[tuple[Act, asyncio.Future[Any]]] = field(default_factory=list)
     _group: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -14,6 +14,9 @@ EVENTS_DAYS = 90
 AUDIT_DAYS = 365
 """Days for which lines of the audit are kept."""
 
+NODE_BYTES = 100 * 10**9
+"""Bytes of a node's committed results."""
+
 
 def home_folder() -> Path:
     """Return the default folder of an orchestrator: ``$XDG_DATA_HOME/bentpipe/testbed``."""

@@ -60,6 +60,7 @@ class Settings:
         events_days: Days for which events of agents are kept; 0: for ever.
         audit_days: Days for which lines of the audit are kept; 0: for ever.
         oidc: Login at an identity provider; None: none.
+        node_bytes: Quota of a node's committed results [bytes]; 0: none.
     """
 
     home: Path = field(default_factory=defaults.home_folder)
@@ -73,6 +74,7 @@ class Settings:
     events_days: int = defaults.EVENTS_DAYS
     audit_days: int = defaults.AUDIT_DAYS
     oidc: OidcSettings | None = None
+    node_bytes: int = defaults.NODE_BYTES
 
 
 def address_of(text: str, where: str) -> tuple[str, int]:
@@ -102,7 +104,7 @@ async def opened(settings: Settings) -> AsyncIterator[Orchestrator]:
     database = await Database.open(settings.db or f"sqlite:///{home / 'testbed.db'}")
     try:
         await migrate(database)
-        orchestrator = Orchestrator(database, storage, authority, home, settings.clock)
+        orchestrator = Orchestrator(database, storage, authority, home, settings.clock, node_bytes=settings.node_bytes)
         async with database.read() as connection:
             await orchestrator.nodes.load(connection)
         if database.is_sqlite:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.orchestrator.defaults import AGENTS, AUDIT_DAYS, EVENTS_DAYS, LISTEN, home_folder
+from bentpipe.testbed.orchestrator.defaults import AGENTS, AUDIT_DAYS, EVENTS_DAYS, LISTEN, NODE_BYTES, home_folder
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +29,7 @@ def serve_testbed(
     proxy: str | None = None,
     events_days: int = EVENTS_DAYS,
     audit_days: int = AUDIT_DAYS,
+    node_bytes: int = NODE_BYTES,
     oidc_issuer: str | None = None,
     oidc_client: str | None = None,
     oidc_secret_file: Path | None = None,
@@ -48,6 +49,7 @@ def serve_testbed(
         proxy: Address of a proxy that ends the nodes' TLS; None: none.
         events_days: Days for which events of agents are kept; 0: for ever.
         audit_days: Days for which lines of the audit are kept; 0: for ever.
+        node_bytes: Quota of a node's committed results [bytes]; 0: none.
         oidc_issuer: Address of an OpenID Connect provider at which users log in; None: none.
         oidc_client: Name of this testbed at the provider.
         oidc_secret_file: File with its secret.
@@ -81,6 +83,7 @@ def serve_testbed(
         proxy=proxy,
         events_days=events_days,
         audit_days=audit_days,
+        node_bytes=node_bytes,
         oidc=OidcSettings.of(oidc_issuer, oidc_client, oidc_secret_file, oidc_groups, oidc_url),
     )
     asyncio.run(run(settings, on_ready))

@@ -38,6 +38,8 @@ class NodeRow(Table):
     status: Mapped[dict[str, Any]]
     version: Mapped[int] = mapped_column(BigInteger)
     """Version of its wanted state."""
+    stored_bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Bytes of its committed results."""
     created_at_ms: Mapped[AtMs]
 
 

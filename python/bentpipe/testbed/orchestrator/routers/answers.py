@@ -34,6 +34,7 @@ STATUSES = {
     "wrong_offset": (409, "Another offset"),
     "idempotency": (409, "The key was used for another request"),
     "too_large": (413, "Too large"),
+    "quota": (507, "Quota"),  # agents keep what a 5xx refuses, and try again
     "busy": (503, "Busy"),
     "http": (400, "Bad request"),
 }

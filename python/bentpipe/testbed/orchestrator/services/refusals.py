@@ -63,6 +63,12 @@ class TooLargeError(RefusedError):
     code = "too_large"
 
 
+class QuotaError(RefusedError):
+    """No room for it: the caller keeps it and tries again."""
+
+    code = "quota"
+
+
 class BusyError(RefusedError):
     """Not now: the caller tries again later."""
 

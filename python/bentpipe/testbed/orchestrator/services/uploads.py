@@ -26,6 +26,7 @@ from bentpipe.testbed.orchestrator.services.refusals import (
     BusyError,
     ConflictError,
     NotFoundError,
+    QuotaError,
     StaleFenceError,
     TooLargeError,
 )
@@ -88,14 +89,17 @@ class Uploads:
             ConflictError: Another offset, or the result is committed.
             TooLargeError: Too many files or bytes.
             BusyError: Too many bytes of this node are not committed.
+            QuotaError: The node's results would exceed its quota with this part; the node keeps them.
         """
         if len(part) > LARGEST_PART:
             raise TooLargeError(f"a part of {len(part)} bytes; expected at most {LARGEST_PART}")
         row = await self._end(node, run, end)
         if row.files is not None:
             raise ConflictError("the result is committed", code="committed")
+        folder = self.folder(node, run, end)
         async with self._turn(run, end):
-            size = await asyncio.to_thread(_append, self.folder(node, run, end), _name(path), offset, part)
+            await self._check_quota(node, await asyncio.to_thread(_partial_bytes, folder.parent) + len(part))
+            size = await asyncio.to_thread(_append, folder, _name(path), offset, part)
         UPLOADED.inc(len(part))
         return size
 
@@ -107,6 +111,7 @@ class Uploads:
             StaleFenceError: An older assignment.
             ConflictError: Another commit came before.
             UserError: A file is missing, or another than was sent.
+            QuotaError: The node's results would exceed its quota with this one; nothing was moved, the node keeps it.
         """
         row = await self._end(node, run, end)
         if row.fence != request.fence:
@@ -121,6 +126,7 @@ class Uploads:
         async with self._turn(run, end):
             folder = self.folder(node, run, end)
             await asyncio.to_thread(_verify, folder, request.files)
+            await self._check_quota(node, sum(each.bytes for each in request.files))
             state, reason = request.state, request.reason
             if state == "done" and end == "client":
                 problem = await check_result({each.path: folder / _name(each.path) for each in request.files})
@@ -139,11 +145,12 @@ class Uploads:
     ) -> None:
         """Set the final state, if the assignment is still the same."""
         async with self.orchestrator.write() as transaction:
+            is_here = (RunEndRow.run_id == row.run_id, RunEndRow.end == row.end)
+            before = await transaction.scalar(select(RunEndRow.commit_hash).where(*is_here))
             changed = await transaction.change(
                 update(RunEndRow)
                 .where(
-                    RunEndRow.run_id == row.run_id,
-                    RunEndRow.end == row.end,
+                    *is_here,
                     RunEndRow.fence == request.fence,
                     RunEndRow.commit_hash.is_(None) | (RunEndRow.commit_hash == commit_hash),
                 )
@@ -151,6 +158,10 @@ class Uploads:
             )
             if not changed:
                 raise StaleFenceError("the run was assigned anew while its result was checked")
+            size_bytes = sum(each.bytes for each in request.files) if before is None else 0  # counted once
+            await transaction.execute(
+                update(NodeRow).where(NodeRow.id == row.node_id).values(stored_bytes=NodeRow.stored_bytes + size_bytes)
+            )
             now = await transaction.scalar(
                 select(RunEndRow.state).where(RunEndRow.run_id == row.run_id, RunEndRow.end == row.end)
             )
@@ -161,6 +172,19 @@ class Uploads:
             await transaction.execute(update(RunRow).where(RunRow.id == row.run_id).values(location=folder))
             transaction.touch([row.node_id])
             transaction.wakes_planner = True
+
+    async def _check_quota(self, node: str, more_bytes: int) -> None:
+        """Raise `QuotaError` if a node's results have no room for more bytes; none at all always have."""
+        quota = self.orchestrator.node_bytes
+        if not quota or not more_bytes:
+            return
+        async with self.orchestrator.read() as transaction:
+            stored = int(await transaction.scalar(select(NodeRow.stored_bytes).where(NodeRow.id == node)) or 0)
+        if stored + more_bytes > quota:
+            raise QuotaError(
+                f"the quota of this node's results is full: {stored} bytes are stored and {more_bytes} more came; "
+                f"expected at most {quota} (testbed up --node-bytes); keep the result, it is taken once there is room"
+            )
 
     async def _end(self, node: str, run: str, end: str) -> Any:  # noqa: ANN401 - a row
         """Return an end of this node. Raises `NotFoundError`."""
@@ -252,6 +276,8 @@ def _append(folder: Path, name: str, offset: int, part: bytes) -> int:
 def _partial_bytes(folder: Path) -> int:
     """Return the bytes of all results of a node that are not committed."""
     total = 0
+    if not folder.is_dir():
+        return 0
     for result in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):  # committed meanwhile
             total += sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(result))
