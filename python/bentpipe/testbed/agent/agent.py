@@ -17,6 +17,7 @@ from bentpipe.testbed.agent.connection import Orchestrator, RefusedRequestError
 from bentpipe.testbed.agent.dish import COLUMNS
 from bentpipe.testbed.agent.executor import Executor
 from bentpipe.testbed.agent.identity import Identity
+from bentpipe.testbed.agent.policy_changes import PolicyFollower
 from bentpipe.testbed.agent.profiles import ProfileFiles
 from bentpipe.testbed.agent.session_server import SessionServer
 from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile
@@ -114,6 +115,7 @@ class Agent:
         )
         self.executor = Executor(self.around)
         self.signals: NodeSignals | None = None
+        self.policy_follower = PolicyFollower()
         self.recording: DishRecording | None = None
         self._beat_now = asyncio.Event()
         self._heard_s = self.clock.steady_s()
@@ -384,7 +386,11 @@ class Agent:
     async def _watch_policy(self) -> None:
         if self.policy_file.look():
             self._is_reported = False
-            self.note("policy", self.policy_file.trouble or "the host's policy changed")
+            if (trouble := self.policy_file.trouble) is None:
+                await self.policy_follower.follow(self.policy_file.policy)
+            else:  # the former one stays in force
+                LOG.error("policy: %s; the node is paused until it is mended", trouble)
+            self.note("policy", trouble or "the host's policy changed")
             if self.policy_file.policy.paused:
                 for end in self.executor.clients:
                     end.cancel("the host has paused the node")

@@ -97,7 +97,7 @@ class DishRecording:
         self.folder = folder
         self.notes: deque[str] = deque(maxlen=KEPT_NOTES)
         self._client = DishClient(client) if isinstance(client, str) else client
-        self._budget_bytes, self._every_s, self._map_every_s = budget_bytes, every_s, map_every_s
+        self.budget_bytes, self._every_s, self._map_every_s = budget_bytes, every_s, map_every_s
         self._on_note, self._first_wait_s = on_note, first_wait_s
         self._stopped = threading.Event()
         self._clock = _StoppableClock(clock or WallClock(), self._stopped)
@@ -164,9 +164,9 @@ class DishRecording:
         t_unix_ms = sample.t_unix_ns / 1e6
         self._rows.append((t_unix_ms, *(values.get(name) for name in COLUMNS[1:])))
         if self._samples % BUDGET_EVERY == 0:
-            removed = keep_within(self.folder, self._budget_bytes)
+            removed = keep_within(self.folder, self.budget_bytes)
             if removed:
-                self._note(f"the recording is over its {self._budget_bytes} bytes: {len(removed)} oldest files removed")
+                self._note(f"the recording is over its {self.budget_bytes} bytes: {len(removed)} oldest files removed")
         self._samples += 1
 
     def _note_change(self, change: Change) -> None:

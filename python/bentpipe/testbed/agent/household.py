@@ -41,24 +41,40 @@ class ScavengerMode:
         """Begin without runs."""
         self.scavenger = Scavenger(levels, self, clock=lambda: asyncio.get_running_loop().time())
         self._executor, self._on_change, self._sent_bytes = executor, on_change, sent_bytes
+        self._is_on = levels.enabled
         self._plans: dict[str, RunPlan] = {}
         self._own: dict[str, tuple[int, int]] = {}
         self._ended_bytes = (0, 0)
         self._announced: str = ""
 
+    async def set_levels(self, levels: ScavengerLevels) -> None:
+        """Go on with the levels of a changed policy, which may also turn it on or off."""
+        self.scavenger.set_levels(levels)
+        was_on, self._is_on = self._is_on, levels.enabled
+        for end in self._executor().clients:
+            plan = self._plans.get(end.plan.run)
+            if plan is not None and levels.enabled and not was_on:
+                self._follow(plan)
+            elif plan is not None and was_on and not levels.enabled:
+                await self.scavenger.ended(plan.run)
+
     @property
     def state(self) -> Literal["off", "clear", "yielding", "quiet"]:
         """State, as heartbeats say it."""
-        return self.scavenger.yielding.state
+        return self.scavenger.yielding.state if self._is_on else "off"
 
     def why_not(self) -> str | None:
         """Return why no run may start now; None: one may."""
-        return None if self.scavenger.may_start() else f"{USED}, or it is not known that it does not"
+        return None if not self._is_on or self.scavenger.may_start() else f"{USED}, or it is not known that it does not"
 
     def begin(self, plan: RunPlan) -> None:
         """A run starts."""
-        rule = plan.work.scavenger
         self._plans[plan.run] = plan
+        if self._is_on:
+            self._follow(plan)
+
+    def _follow(self, plan: RunPlan) -> None:
+        rule = plan.work.scavenger
         self.scavenger.begin(
             ScavengedRun(
                 id=plan.run,

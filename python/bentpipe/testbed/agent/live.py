@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.agent.counters import InterfaceCounters, NodeExporterCounters, rates
+from bentpipe.testbed.agent.policy_changes import dish_interval_s
 from bentpipe.testbed.agent.signals.board import SignalBoard
-from bentpipe.testbed.agent.signals.dish import SCAVENGER_EVERY_S, DishFeed
+from bentpipe.testbed.agent.signals.dish import DishFeed
 from bentpipe.testbed.agent.signals.ping import PingFeed
 from bentpipe.testbed.agent.signals.serving import ServingFeed
 from bentpipe.testbed.agent.signals.weather import WeatherFeed
@@ -34,7 +35,7 @@ def make_feeds(settings: AgentSettings, policy: HostPolicy) -> list[Feed]:
     """Return the feeds that the settings name. Raises `UserError`: an address or a file that cannot be used."""
     feeds: list[Feed] = []
     if settings.dish is not None:
-        feeds.append(DishFeed(settings.dish, SCAVENGER_EVERY_S if policy.scavenger.enabled else 1.0))
+        feeds.append(DishFeed(settings.dish, dish_interval_s(policy)))
         if settings.elements is not None:
             feeds.append(ServingFeed(settings.dish, Path(settings.elements)))
     if settings.ping is not None:

@@ -16,6 +16,7 @@ from bentpipe.testbed.agent.agent import Agent
 from bentpipe.testbed.agent.describing import describe
 from bentpipe.testbed.agent.household import ScavengerMode
 from bentpipe.testbed.agent.live import NodeSignals, make_feeds, router_counters
+from bentpipe.testbed.agent.policy_changes import PolicyFollower
 from bentpipe.testbed.agent.program import python_folders
 from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile, default_folder
 from bentpipe.testbed.agent.waiting import wait_at_most
@@ -178,7 +179,7 @@ async def _run(
     agent = Agent(folder, settings, runners, report)
     if settings.role == "client":
         scavenger = None
-        if settings.dish is not None and policy.scavenger.enabled:
+        if settings.dish is not None:  # also if it is off: the host may turn it on
             scavenger = ScavengerMode(
                 policy.scavenger,
                 executor=lambda: agent.executor,
@@ -188,6 +189,7 @@ async def _run(
             agent.around.household = scavenger
         router = router_counters(settings.router, policy) if settings.router is not None else None
         agent.signals = NodeSignals(feeds, settings.name, agent.executor.fire, scavenger, router)
+        agent.policy_follower = PolicyFollower(feeds, scavenger, None if router is None else router[0])
     recording = None
     if settings.dish is not None:
         from bentpipe.testbed.agent.dish import DishRecording
@@ -195,7 +197,7 @@ async def _run(
 
         recording = DishRecording(settings.dish, folder / "dish", budget_bytes=policy.disk_bytes // 4)
         recording.start()
-        agent.recording = recording
+        agent.recording = agent.policy_follower.recording = recording
         agent.around.terminal = RecordedTerminal(recording, settings.name, lambda: agent.policy_file.policy)
     on_note(f"node {settings.name} runs; Ctrl-C ends it (process {os.getpid()})")
     try:

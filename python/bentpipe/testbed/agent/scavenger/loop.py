@@ -86,6 +86,12 @@ class Scavenger:
         self._actions, self._clock = actions, clock
         self._dish, self._router = UserTraffic(levels, self.own), RouterTraffic(levels, self.own)
 
+    def set_levels(self, levels: ScavengerLevels) -> None:
+        """Go on with other levels."""
+        self._dish.set_levels(levels)
+        self._router.set_levels(levels)
+        self.yielding.set_quiet(levels.quiet)
+
     def add_own(self, counts: ByteCounts) -> None:
         """Take the counters of all runs together, towards them (down) and from them (up)."""
         self.own.add(counts)

@@ -52,6 +52,10 @@ class RouterTraffic:
         self._readings: deque[tuple[float, float, float]] = deque()
         self._waiting: deque[tuple[float, float, float]] = deque()
 
+    def set_levels(self, levels: ScavengerLevels) -> None:
+        """Go on with other levels."""
+        self._levels = levels
+
     def observe(self, rates: Rates) -> list[Residual]:
         """Take rates; return the residuals of the readings that can be judged now, the oldest first."""
         down, up = rates.down_bps * rates.duration_s / 8, rates.up_bps * rates.duration_s / 8

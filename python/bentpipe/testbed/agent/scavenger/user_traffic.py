@@ -80,6 +80,11 @@ class UserTraffic:
         self._own = own
         self._ways = (_Way(levels.down, levels.own_share), _Way(levels.up, levels.own_share))
 
+    def set_levels(self, levels: ScavengerLevels) -> None:
+        """Go on with other levels."""
+        for way, level_bps in zip(self._ways, (levels.down, levels.up), strict=True):
+            way.level_bps, way.own_share = level_bps, levels.own_share
+
     @property
     def gain_down(self) -> float:
         """Gain towards the household."""
@@ -105,7 +110,7 @@ class _Way:
     def __init__(self, level_bps: float, own_share: float) -> None:
         self.gain = FIRST_GAIN
         self.is_above = self.is_user = False
-        self._level_bps, self._own_share = level_bps, own_share
+        self.level_bps, self.own_share = level_bps, own_share
         self._above: deque[float] = deque()
         self._ratios: deque[float] = deque(maxlen=LEARN_SAMPLES)
 
@@ -113,9 +118,9 @@ class _Way:
         """Take a reading and the own rates at the lags; return the residual [bit/s]."""
         most_bps, least_bps = max(own_bps), min(own_bps)
         residual_bps = reading_bps - self.gain * most_bps
-        share_bps = self._own_share * most_bps
-        level_bps = max(self._level_bps, share_bps)
-        first_bps = max(FIRST_SHARE * self._level_bps, share_bps)
+        share_bps = self.own_share * most_bps
+        level_bps = max(self.level_bps, share_bps)
+        first_bps = max(FIRST_SHARE * self.level_bps, share_bps)
         while self._above and not t_s - 2.5 * SPAN_S < self._above[0] <= t_s:
             self._above.popleft()
         if residual_bps > first_bps:

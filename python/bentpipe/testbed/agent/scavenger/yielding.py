@@ -102,6 +102,10 @@ class Yielding:
         self._sampled_s: float | None = None
         self._quiet_since_s: float | None = None
 
+    def set_quiet(self, quiet_s: float) -> None:
+        """Go on with another time of quiet [s]."""
+        self._quiet_s = quiet_s
+
     @property
     def state(self) -> State:
         """``clear``: runs may run; ``yielding``: one is ending; ``quiet``: waiting for quiet."""

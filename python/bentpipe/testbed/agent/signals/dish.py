@@ -36,7 +36,11 @@ LEAST_SECONDS = 300
 
 
 class DishFeed(Feed):
-    """Polls a terminal."""
+    """Polls a terminal.
+
+    Attributes:
+        every_s: Interval of polls [s].
+    """
 
     name = "dish"
     hold_s = 2.0
@@ -58,7 +62,7 @@ class DishFeed(Feed):
         from bentpipe.measurements.dish.client import DishClient
 
         self._client = DishClient(client) if isinstance(client, str) else client
-        self._every_s = every_s
+        self.every_s = every_s
         self._seconds = SecondsOfHistory()
         self._is_smoothed: bool | None = None
         self._rates: tuple[float | None, float | None] | None = None
@@ -69,7 +73,7 @@ class DishFeed(Feed):
         due_s = loop.time()
         while True:
             yield await asyncio.to_thread(self._poll)
-            due_s = max(due_s + self._every_s, loop.time())
+            due_s = max(due_s + self.every_s, loop.time())
             await asyncio.sleep(due_s - loop.time())
 
     async def close(self) -> None:

@@ -68,6 +68,10 @@ class WeatherFeed(Feed):
         self._oldest_s, self._now_s = oldest_s, now_s
         self.hold_s = self.stale_s = self._every_s * 2.5
 
+    def allow(self, urls: Sequence[str]) -> None:
+        """Go on with other URLs that the host allows: one that is none of them is not asked any more."""
+        self._allowed = urls
+
     @property
     def signals(self) -> Mapping[str, Signal]:
         """The signals that it gives, by name."""
