@@ -234,6 +234,18 @@ async def test_a_canceled_run_is_stopped_and_may_still_deliver(tmp_path, databas
             await experiments.extend(testbed, caller, key, Extension(runs=3))
 
 
+async def test_a_run_whose_result_is_on_its_way_is_not_canceled(tmp_path, database_url):
+    async with orchestrator(tmp_path, database_url) as testbed:
+        agent, caller = Agent(testbed, await join(testbed, "attic")), await user(testbed)
+        await submitted(testbed, caller)
+        (assignment,) = (await agent.desired()).assignments
+        await agent.state(assignment, "running", "uploading", reason="")
+        await experiments.cancel(testbed, caller, "ping-home")
+        location = await deliver(testbed, agent, assignment, "done")
+        (run,) = await runs_of(testbed)
+        assert (run.state, run.location) == ("done", location)
+
+
 async def test_a_preempted_run_is_tried_again_when_the_node_is_quiet(tmp_path, database_url):
     clock = Clock()
     async with orchestrator(tmp_path, database_url, clock) as testbed:

@@ -54,6 +54,8 @@ KEPT_WITHIN_MS = 10.0
 """Change of the orchestrator's time that is written down [ms]."""
 RESULTS = "results"
 """Under which uploads are counted, in place of a plan."""
+RESULTS_TOGETHER = 4
+"""Results that are sent beside each other: a small one takes RTTs, not bytes."""
 POLICY_EVERY_S = 2.0
 """Time between two looks at the policy's file [s]."""
 
@@ -370,8 +372,11 @@ class Agent:
         if not waiting:
             await self.spool.changed.wait()
             return
-        result = min(waiting, key=lambda each: bool(each.request.files))  # short ones do not wait for long ones
-        await self.spool.send(self.orchestrator, result)
+        waiting.sort(key=lambda each: bool(each.request.files))  # short ones do not wait for long ones
+        sent = (self.spool.send(self.orchestrator, result) for result in waiting[:RESULTS_TOGETHER])
+        for outcome in await asyncio.gather(*sent, return_exceptions=True):  # one's trouble does not end the others
+            if isinstance(outcome, BaseException):
+                raise outcome
         self._troubles.pop("results", None)
 
     async def _renew(self) -> None:

@@ -27,8 +27,8 @@ EXPERIMENTS = {
     **{f"pings-{number}": (10, 2.5 * number, "normal") for number in range(4)},
 }
 """Name → time between starts [s], first start [s], class."""
-BATCH_S = 240
-"""Experiments are submitted anew after so long [s]: a node's calendar stays short."""
+BATCH_S = 60
+"""Experiments are submitted anew after so long [s]: planners have work, and a node's calendar stays short."""
 REACHED_S = 60.0
 """How long a point may take to be reached [s]."""
 TRIES = 4
@@ -36,7 +36,7 @@ TRIES = 4
 PAUSE_S = (0.0, 1.0)
 """Pause between a restart and the next order [s]."""
 SETTLED_S = 120.0
-"""How long runs may take to end after the last kill [s]."""
+"""How long nothing may change after the last kill before all runs have ended and all results arrived [s]."""
 
 
 def trials(kinds: Mapping[Kind, int], draw: random.Random) -> list[Point]:
@@ -158,11 +158,15 @@ def settle(world: World, quiet_s: float) -> dict[str, Any]:
     until(lambda: quiet_s == 0 or len(world.client.runs(state="done")) > before, SETTLED_S, "a run after the last kill")
     bookings = overlapping_bookings(world)
     end_ms = world.cancel_all()
-    spool = world.folder / "node" / "spool"
-    with contextlib.suppress(SystemExit):  # what is left is a fault, and counted
-        until(
-            lambda: all(run.state in ENDED for run in world.runs(end_ms)) and not any(spool.iterdir()),
-            SETTLED_S,
-            "the end of all runs",
-        )
+    left, changed_s = -1, time.monotonic()
+    while left != 0 and time.monotonic() - changed_s < SETTLED_S:  # what is left then is a fault, and counted
+        before_left, left = left, _unsettled(world, end_ms)
+        changed_s = time.monotonic() if left != before_left else changed_s
+        time.sleep(0.5)
     return judge(world, end_ms, bookings)
+
+
+def _unsettled(world: World, end_ms: float) -> int:
+    """Return how many runs have not ended, and results not arrived."""
+    spool = world.folder / "node" / "spool"
+    return sum(run.state not in ENDED for run in world.runs(end_ms)) + sum(1 for _ in spool.iterdir())

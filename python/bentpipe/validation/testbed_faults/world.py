@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from bentpipe.validation.postgresql import Server
     from bentpipe.validation.testbed_faults.points import Point
 
-FAR, NEAR = "203.0.113.10", "203.0.113.1"
+FAR, NEAR, HOP = "198.51.100.10", "203.0.113.1", "203.0.113.2"
+"""The far end, the node, and the next hop between them: a run reaches no network of its host."""
 POLICY = "schema: bentpipe.policy/1\nrunners: [process]\nmax_parallel: 6\nscavenger: {enabled: false}\n"
 FILE = """
 schema: bentpipe.experiment/1
@@ -54,13 +55,14 @@ def connect() -> None:
         (index,) = ip.link_lookup(ifname="up0")
         ip.addr("add", index=index, address=NEAR, prefixlen=24)
         ip.link("set", index=index, state="up")
-        ip.route("add", dst="default", gateway=FAR)
+        ip.route("add", dst="default", gateway=HOP)
 
     def configure() -> None:
         with IPRoute() as ip:
             (index,) = ip.link_lookup(ifname="far0")
             ip.link("set", index=1, state="up")
-            ip.addr("add", index=index, address=FAR, prefixlen=24)
+            ip.addr("add", index=1, address=FAR, prefixlen=32)
+            ip.addr("add", index=index, address=HOP, prefixlen=24)
             ip.link("set", index=index, state="up")
 
     in_network(far, configure)

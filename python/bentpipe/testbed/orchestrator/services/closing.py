@@ -19,10 +19,13 @@ AT_ONCE = 500
 """Ids in one statement."""
 
 
-async def end_plans(transaction: Transaction, plans: Sequence[Any], reason: str) -> int:
+async def end_plans(
+    transaction: Transaction, plans: Sequence[Any], reason: str, *, kept: frozenset[str] = frozenset({"uploading"})
+) -> int:
     """End plans (rows with `id`, `node_id`, `server_id`), and cancel their open runs; return how many runs.
 
-    A run that was lost stays so if its time is over: its node may have made it, and then its result comes.
+    One that is uploading is left: its program has ended, and its result comes. A run that was lost stays so if its
+    time is over: its node may have made it.
     The plans come first: a planner that works on one is waited for, and its runs are then seen.
     """
     names = sorted(plan.id for plan in plans)
@@ -33,16 +36,16 @@ async def end_plans(transaction: Transaction, plans: Sequence[Any], reason: str)
             update(PlanRow).where(PlanRow.id.in_(some)).values(state="ended", next_due_at_ms=None)
         )
         await transaction.execute(update(TriggerRow).where(TriggerRow.plan_id.in_(some)).values(state="ended"))
-        canceled += await _cancel_runs(transaction, some, reason)
+        canceled += await _cancel_runs(transaction, some, reason, FINAL | kept)
     for plan in plans:
         transaction.touch([plan.node_id, plan.server_id])
     return canceled
 
 
-async def _cancel_runs(transaction: Transaction, plans: Sequence[str], reason: str) -> int:
+async def _cancel_runs(transaction: Transaction, plans: Sequence[str], reason: str, kept: frozenset[str]) -> int:
     is_open = select(RunRow.id).where(
         RunRow.plan_id.in_(plans),
-        RunRow.state.not_in(FINAL),
+        RunRow.state.not_in(kept),
         (RunRow.state != "lost") | (RunRow.end_at_ms > transaction.now_ms),
     )
     runs = [run.id for run in await transaction.rows(is_open)]
@@ -51,12 +54,12 @@ async def _cancel_runs(transaction: Transaction, plans: Sequence[str], reason: s
         some = runs[first : first + AT_ONCE]
         canceled += await transaction.change(
             update(RunRow)
-            .where(RunRow.id.in_(some), RunRow.state.not_in(FINAL))
+            .where(RunRow.id.in_(some), RunRow.state.not_in(kept))
             .values(state="canceled", reason=reason, changed_at_ms=transaction.now_ms)
         )
         await transaction.execute(
             update(RunEndRow)
-            .where(RunEndRow.run_id.in_(some), RunEndRow.state.not_in(FINAL))
+            .where(RunEndRow.run_id.in_(some), RunEndRow.state.not_in(kept))
             .values(state="canceled", reason=reason)
         )
         await release(transaction, some)
@@ -75,7 +78,7 @@ async def end_plans_of_nodes(transaction: Transaction, nodes: Sequence[str]) -> 
             PlanRow.state == "active", PlanRow.node_id.in_(nodes) | PlanRow.server_id.in_(nodes)
         )
     )
-    return len(plans), await end_plans(transaction, plans, "a node of it was revoked")
+    return len(plans), await end_plans(transaction, plans, "a node of it was revoked", kept=frozenset())
 
 
 async def end_plans_of_revoked(transaction: Transaction) -> None:
