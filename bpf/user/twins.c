@@ -13,6 +13,8 @@ void bp_random_source(u64 (*below)(void *context, u64 n), void *context)
 
 u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, n) : 0; }
 
+#include "bbr2.h"
+#include "bbr3.h"
 #include "hybla.h"
 
 #define NAME(option) #option,
@@ -47,8 +49,10 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
         .name = shown, .options = id##_options, .state_bytes = sizeof(struct bp_##id), .init = id##_init, .call = id##_call, .get = id##_get, \
     };
 
+TWIN(bbr2, "bbr2", BP_BBR2_OPTIONS)
+TWIN(bbr3, "bbr3", BP_BBR3_OPTIONS)
 TWIN(hybla, "hybla", BP_HYBLA_OPTIONS)
 
-static const struct bp_twin *const twins[] = {&hybla_twin};
+static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &hybla_twin};
 
 const struct bp_twin *bp_twin(uint64_t n) { return n < sizeof twins / sizeof twins[0] ? twins[n] : NULL; }

@@ -5,6 +5,10 @@ use crate::bbr_parts::params::{GAIN_SHIFT, UNIT};
 use bentpipe_profile::{Bytes, Nanos};
 use std::collections::VecDeque;
 
+/// Most reports of marks that are kept. When there are more, each two that follow one another become one: marks then count a little longer. The kernel's
+/// memory for them is fixed (`bpf/core/bbr3_ecn.h`).
+const MAX_REPORTS: usize = 128;
+
 /// ECN state of a connection.
 #[derive(Clone, Debug)]
 pub struct Ecn {
@@ -14,7 +18,7 @@ pub struct Ecn {
     alpha: u64,
     /// Delivered bytes and marks at the last average.
     last: (Bytes, u64),
-    /// Marks before each group of new marks, and the bytes delivered when it was reported. Short, since entries older than the current flight are dropped.
+    /// Marks before each group of new marks, and the bytes delivered when it was reported; entries older than the current flight are dropped.
     reports: VecDeque<(Bytes, u64)>,
     marks: u64,
     /// Rounds of STARTUP with too many marks.
@@ -48,10 +52,21 @@ impl Ecn {
     /// Processes the marks so far, on an ACK after which `delivered` bytes are delivered.
     pub fn on_ack(&mut self, delivered: Bytes, marks: u64) {
         if marks > self.marks {
+            if self.reports.len() >= MAX_REPORTS {
+                self.merge_reports();
+            }
             self.reports.push_back((delivered, self.marks));
             self.marks = marks;
             self.in_round |= self.eligible;
         }
+    }
+
+    /// Merges each two reports that follow one another.
+    fn merge_reports(&mut self) {
+        for n in 0..MAX_REPORTS / 2 {
+            self.reports[n] = (self.reports[2 * n + 1].0, self.reports[2 * n].1);
+        }
+        self.reports.truncate(MAX_REPORTS / 2);
     }
 
     /// Returns the marks reported since `prior` bytes were delivered, of `marks` so far.
@@ -141,5 +156,20 @@ mod tests {
         assert_eq!(ecn.marked_since(Bytes(0), 5), 5);
         assert_eq!(ecn.marked_since(Bytes(10), 5), 2);
         assert_eq!(ecn.marked_since(Bytes(30), 5), 0);
+    }
+
+    #[test]
+    fn many_reports_merge_and_lose_no_mark() {
+        let mut ecn = Ecn::new(&params(&[]));
+        let end = 3 * MAX_REPORTS as u64;
+        for n in 1..=end {
+            ecn.on_ack(Bytes(n), n);
+        }
+        assert!(ecn.reports.len() <= MAX_REPORTS);
+        assert_eq!(ecn.marked_since(Bytes(0), end), end);
+        // Four merges: the oldest report is of 16. Marks older than the flight count if they merged with younger ones.
+        assert_eq!(ecn.marked_since(Bytes(15), end), end);
+        assert_eq!(ecn.marked_since(Bytes(16), end), end - 16);
+        assert_eq!(ecn.marked_since(Bytes(end), end), 0);
     }
 }
