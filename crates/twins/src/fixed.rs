@@ -1,4 +1,4 @@
-//! The core's arithmetic (`bpf/core/fixed.h`) against 128-bit integers.
+//! The core's arithmetic (`bpf/core/fixed.h`, `bw.h`) against 128-bit integers.
 
 #![allow(unsafe_code)] // calls of pure functions
 
@@ -11,6 +11,9 @@ unsafe extern "C" {
     safe fn bp_user_log2_floor(value: u64) -> u32;
     safe fn bp_user_ratio(option: u64) -> u64;
     safe fn bp_user_gain(option: u64) -> u64;
+    safe fn bp_user_bw_of(delivered: u64, span: u64, mss: u64) -> u64;
+    safe fn bp_user_bw_bdp(bw: u64, span: u64, gain: u64) -> u64;
+    safe fn bp_user_bw_pacing_rate(bw: u64, gain: u64, mss: u64, margin_percent: u64) -> u64;
 }
 
 fn narrow(wide: u128) -> u64 {
@@ -56,5 +59,16 @@ proptest! {
             prop_assert_eq!(bp_user_ratio(word(value)), (value * 256.0).floor() as u64);
             prop_assert_eq!(bp_user_gain(word(value)), (value * 256.0).ceil() as u64);
         }
+    }
+
+    #[test]
+    fn bandwidths_are_exact_for_any_delivery(delivered in any_size(), span in any_size(), mss in 1_u64..1 << 32, bw in 0_u64..=1 << 50, gain in 0_u64..=1024, margin in 0_u64..=50) {
+        let (span_us, gain_wide) = (u128::from(span / 1000), u128::from(gain));
+        let of = (u128::from(delivered) << 24).checked_div(span_us * u128::from(mss)).map_or(0, |bw| narrow(bw.clamp(1, 1 << 50)));
+        prop_assert_eq!(bp_user_bw_of(delivered, span, mss), of);
+        let bdp = ((u128::from(bw) * span_us * gain_wide) >> 8).div_ceil(1 << 24);
+        prop_assert_eq!(bp_user_bw_bdp(bw, span, gain), narrow(bdp));
+        let bytes = ((((u128::from(bw) * u128::from(mss)) * gain_wide) >> 8) * u128::from(10_000 * (100 - margin))) >> 24;
+        prop_assert_eq!(bp_user_bw_pacing_rate(bw, gain, mss, margin), narrow(bytes * 8).max(8));
     }
 }
