@@ -1,4 +1,4 @@
-/* Parts that the versions of BBR share: rounds, full pipe, minimum RTT, PROBE_RTT. Twins of crates/cc/src/bbr_parts/: params, rounds, full_pipe, min_rtt, probe_rtt.
+/* Parts that the versions of BBR share: the twins of params, rounds, full_pipe, min_rtt and probe_rtt in crates/cc/src/bbr_parts/.
  * A window or threshold that is an option there is an argument here: options may change while a socket uses them. */
 #ifndef BENTPIPE_CORE_BBR_PARTS_H
 #define BENTPIPE_CORE_BBR_PARTS_H
