@@ -65,9 +65,7 @@ impl Bbr {
         if round_start {
             self.recovery.end_conservation();
         }
-        if !self.variant.ignores_policers {
-            self.sample_policer(lossy, app_limited);
-        }
+        self.sample_policer(lossy, app_limited);
         if let Some(bw) = Bw::of(delivery.delivered, delivery.interval, self.mss) {
             self.bandwidth.update(bw, app_limited);
         }
@@ -75,6 +73,9 @@ impl Bbr {
 
     /// Feeds the policer detector (`bbr_lt_bw_sampling`).
     pub(super) fn sample_policer(&mut self, lossy: bool, app_limited: bool) {
+        if self.variant.ignores_policers {
+            return;
+        }
         let sample = Sample {
             totals: self.totals,
             round_start: self.bandwidth.rounds.start(),
