@@ -17,6 +17,7 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
 #include "bbr3.h"
 #include "cubic.h"
 #include "hybla.h"
+#include "leocc.h"
 #include "reno.h"
 #include "satcp.h"
 
@@ -56,9 +57,10 @@ TWIN(bbr2, "bbr2", BP_BBR2_OPTIONS)
 TWIN(bbr3, "bbr3", BP_BBR3_OPTIONS)
 TWIN(cubic, "cubic", BP_CUBIC_OPTIONS)
 TWIN(hybla, "hybla", BP_HYBLA_OPTIONS)
+TWIN(leocc, "leocc", BP_LEOCC_OPTIONS)
 TWIN(reno, "reno", BP_RENO_OPTIONS)
 TWIN(satcp, "satcp", BP_SATCP_OPTIONS)
 
-static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &cubic_twin, &hybla_twin, &reno_twin, &satcp_twin};
+static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &cubic_twin, &hybla_twin, &leocc_twin, &reno_twin, &satcp_twin};
 
 const struct bp_twin *bp_twin(uint64_t n) { return n < sizeof twins / sizeof twins[0] ? twins[n] : NULL; }

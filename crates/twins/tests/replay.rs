@@ -1,25 +1,34 @@
 //! Each controller of the kernel against its model: recorded flows, and whatever a sender may report.
 
-use bentpipe_cc::Controller;
 use bentpipe_cc::fuzz_steps::{Sender, extremes, magnitude, step};
 use bentpipe_cc::hook_trace::{Header, Replay, State, TraceError, Traces};
 use bentpipe_cc::registry::{self, Config, find};
 use bentpipe_cc::testing::{Driver, MSS, config, in_bytes};
+use bentpipe_cc::{Controller, PathHint};
 use bentpipe_profile::options::OptionValues;
+use bentpipe_profile::tunables::{Allowed, Value};
 use bentpipe_profile::{Nanos, Streams, Time};
 use bentpipe_twins::{NAMES, build};
 use proptest::prelude::*;
+
+/// Unix time when the flow starts: reassignments 12 s after a full period of 15 s come with the interruptions.
+const START_UNIX_NS: i64 = 1_778_403_605_000_000_000;
 
 fn twin(header: &Header) -> Result<Box<dyn Controller>, TraceError> {
     build(&header.controller, &header.config(), &header.options).map_err(|error| TraceError::Header(error.to_string()))
 }
 
-/// Records a flow of the model: 100 packets per RTT, a queue, losses, interruptions every 15 s, time-outs; returns the trace.
-fn flow(name: &str, rtt: Nanos, queue: u64, seconds: u64) -> Vec<u8> {
-    let options = OptionValues::new();
+/// Records a flow of the model: 100 packets per RTT, a queue, losses, interruptions every 15 s that are announced, time-outs; returns the trace.
+fn flow(name: &str, options: &OptionValues, (rtt_ms, queue, seconds): (u64, u64, u64)) -> Vec<u8> {
     let traces = Traces::default();
-    let controller = registry::build(name, &config(), &options).expect("registered");
-    let mut driver = Driver::new(traces.next_flow().record(&Header::new(name, &options, &config()), controller), rtt, 100, queue);
+    let rtt = Nanos::from_millis(rtt_ms);
+    let controller = registry::build(name, &config(), options).expect("registered");
+    let mut recorded = traces.next_flow().record(&Header::new(name, options, &config()), controller);
+    recorded.on_path_hint(&PathHint::WallClock(START_UNIX_NS));
+    for slot in 0..seconds / 15 + 1 {
+        recorded.on_path_hint(&PathHint::Reconfiguration(Time((slot * 15_000 + 7_000) * 1_000_000)));
+    }
+    let mut driver = Driver::new(recorded, rtt, 100, queue);
     driver.drop.extend([200, 1000, 1001, 5000, 5003, 5010, 20_000]);
     for ms in 0..seconds * 1000 {
         driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
@@ -31,16 +40,30 @@ fn flow(name: &str, rtt: Nanos, queue: u64, seconds: u64) -> Vec<u8> {
     traces.take().remove(0)
 }
 
+/// Replays a flow on the twin; returns the calls that were compared.
+fn compare(name: &str, options: &OptionValues, path: (u64, u64, u64)) -> u64 {
+    let mut replay = Replay::default();
+    let difference = replay.feed(&flow(name, options, path), &twin).expect("whole");
+    assert!(difference.is_none(), "{name} {options:?}, {path:?}: {}", difference.unwrap());
+    let calls = replay.finish().expect("whole");
+    assert!(calls > 10_000, "{name} {options:?}, {path:?}");
+    calls
+}
+
 #[test]
 fn a_recorded_flow_replays_on_the_twin_without_a_difference() {
     for name in NAMES {
-        for (rtt_ms, queue, seconds) in [(40, 30, 65), (40, 400, 65), (5, 100, 10), (600, 100, 65)] {
-            let trace = flow(name, Nanos::from_millis(rtt_ms), queue, seconds);
-            let mut replay = Replay::default();
-            let difference = replay.feed(&trace, &twin).expect("whole");
-            assert!(difference.is_none(), "{name}, {rtt_ms} ms: {}", difference.unwrap());
-            assert!(replay.finish().expect("whole") > 10_000, "{name}, {rtt_ms} ms");
+        let mut calls = 0;
+        for path in [(40, 30, 65), (40, 400, 65), (5, 100, 10), (600, 100, 65)] {
+            calls += compare(name, &OptionValues::new(), path);
         }
+        for option in find(name).expect("registered").options {
+            let Allowed::Choice(choices) = option.allowed else { continue };
+            for choice in choices.iter().filter(|choice| option.default != Value::Choice(choice)) {
+                calls += compare(name, &OptionValues::from([(option.name.to_owned(), (*choice).into())]), (40, 400, 35));
+            }
+        }
+        println!("{name}: {calls} calls");
     }
 }
 
