@@ -11,9 +11,8 @@
 #define BP_CUBIC_C 410ULL /* C · 2^10 */
 #define BP_CUBIC_CUBE_FACTOR ((1ULL << BP_CUBIC_CURVE_SHIFT) / BP_CUBIC_C)
 #define BP_CUBIC_RENO_SCALE (8 * (BP_CUBIC_BETA_SCALE + BP_CUBIC_BETA) / 3 / (BP_CUBIC_BETA_SCALE - BP_CUBIC_BETA))
-#define BP_CUBIC_MAX_OFFSET (1ULL << 22)  /* from here on C·t³ is above 2^32 packets */
-#define BP_CUBIC_MAX_DELTA 0xffffffffULL  /* [packets] */
-#define BP_CUBIC_MAX_CUBE_ROOT 2642245ULL /* of a number of 64 bits */
+#define BP_CUBIC_MAX_OFFSET (1ULL << 22) /* from here on C·t³ is above 2^32 packets */
+#define BP_CUBIC_MAX_DELTA 0xffffffffULL /* [packets] */
 
 struct bp_cubic_epoch {
     u64 is_running;
@@ -24,7 +23,7 @@ struct bp_cubic_epoch {
     u64 reno_cwnd;  /* [packets] */
 };
 
-/* Returns the cube root, rounded down. */
+/* Returns the cube root, rounded down. Without a branch for each bit, of which the verifier would follow every combination. */
 BP_INLINE u64 bp_cube_root(u64 a)
 {
     u64 root = 0;
@@ -32,9 +31,10 @@ BP_INLINE u64 bp_cube_root(u64 a)
 
     for (bit = 21; bit >= 0; bit--) {
         u64 candidate = root | 1ULL << bit;
+        u64 square = candidate * candidate, quotient = a / candidate;
+        u64 is_above = (~quotient & (quotient - square)) >> 63; /* square > quotient: the square is below 2^63 */
 
-        if (candidate <= BP_CUBIC_MAX_CUBE_ROOT && candidate * candidate * candidate <= a)
-            root = candidate;
+        root |= (1ULL << bit) & (is_above - 1);
     }
     return root;
 }

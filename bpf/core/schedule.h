@@ -1,6 +1,6 @@
 /* Announced reconfigurations: the twin of Schedule in crates/cc/src/hints.rs.
  *
- * It holds the latest 64 (16 minutes of 15 s); the model holds all. Who announces must not announce further ahead than that.
+ * It holds the last 64 received (16 minutes of 15 s); the model holds all. Who announces does so in order, and not further ahead than that.
  */
 #ifndef BENTPIPE_CORE_SCHEDULE_H
 #define BENTPIPE_CORE_SCHEDULE_H
@@ -11,34 +11,17 @@
 #define BP_HINT_ERROR_OPTIONS(OPTION) OPTION(hint_offset_ms) OPTION(hint_jitter_ms) OPTION(hint_missing)
 
 struct bp_schedule {
-    u64 count;
+    u64 count;                    /* received */
     u64 at[BP_SCHEDULE_CAPACITY]; /* in any order */
 };
 
 BP_INLINE void bp_schedule_init(struct bp_schedule *s) { s->count = 0; }
 
-/* Stores an announcement, in the place of the earliest if there is no other. */
-BP_FUNC int bp_schedule_hint(struct bp_schedule *s, const struct bp_hint *hint)
+/* Stores an announcement, after 64 in the place of the first one received. */
+BP_INLINE void bp_schedule_hint(struct bp_schedule *s, const struct bp_hint *hint)
 {
-    u64 earliest = BP_MAX;
-    u32 place = 0, n;
-
-    BP_REQUIRE(s, 0);
-    BP_REQUIRE(hint, 0);
-    if (hint->kind != BP_HINT_RECONFIGURATION)
-        return 0;
-    if (s->count < BP_SCHEDULE_CAPACITY) {
-        s->at[s->count++ & (BP_SCHEDULE_CAPACITY - 1)] = hint->value;
-        return 0;
-    }
-    for (n = 0; n < BP_SCHEDULE_CAPACITY; n++)
-        if (s->at[n] < earliest) {
-            earliest = s->at[n];
-            place = n;
-        }
-    if (hint->value > earliest)
-        s->at[place & (BP_SCHEDULE_CAPACITY - 1)] = hint->value;
-    return 0;
+    if (hint->kind == BP_HINT_RECONFIGURATION)
+        s->at[s->count++ % BP_SCHEDULE_CAPACITY] = hint->value;
 }
 
 /* Returns the latest announced time that is at most `early` after `now`; BP_NONE: none. A time before `early` counts as zero less `early`. */
