@@ -133,17 +133,19 @@ fn flow(name: &str, options: &[(&str, OptionValue)], rtt: Nanos, bdp: u64, queue
 fn flows_with_marks_idle_periods_and_spurious_losses_are_the_same() {
     let linux = || ("rules", OptionValue::from("linux"));
     let any_rtt = || ("ecn_max_rtt_ms", OptionValue::from(0.0));
-    let variants: [(&str, Vec<(&str, OptionValue)>); 6] = [
+    let variants: [(&str, Vec<(&str, OptionValue)>); 7] = [
         ("bbr3", vec![]),
         ("bbr3", vec![linux()]),
         ("bbr3", vec![linux(), ("ecn_low", 1.0.into()), any_rtt()]),
+        // The marks hardly reduce the flight, so that reports merge.
+        ("bbr3", vec![linux(), ("ecn_low", 1.0.into()), any_rtt(), ("ecn_factor", 0.01.into()), ("ecn_thresh", 0.7.into())]),
         ("bbr3", vec![linux(), ("ecn_low", 1.0.into()), ("drain_gain", 0.6.into()), ("tso_rtt_shift", 0.0.into())]),
         ("bbr2", vec![]),
         ("bbr2", vec![("ecn_enable", 1.0.into()), any_rtt(), ("ecn_reprobe_gain", 0.5.into())]),
     ];
     for (name, mut options) in variants {
         options.extend([("probe_rtt_win_ms", 3000.0.into()), ("bw_probe_base_ms", 300.0.into()), ("bw_probe_rand_ms", 200.0.into())]);
-        for (rtt_ms, bdp, queue) in [(40, 60, 30), (20, 200, 200), (4, 30, 100)] {
+        for (rtt_ms, bdp, queue) in [(40, 60, 30), (20, 300, 300), (4, 30, 100)] {
             let (calls, states) = flow(name, &options, Nanos::from_millis(rtt_ms), bdp, queue);
             assert!(calls > 10_000, "{name}, {options:?}, {rtt_ms} ms: {calls} calls");
             // Seven; a short DRAIN is not seen.
