@@ -10,10 +10,9 @@
 //! needed without a standing queue. On other paths, and beside a flow that fills the queue, it is BBR version 3, which runs all the time: on a path without reconfigurations the two are
 //! equal, packet by packet.
 
-use super::bbr_parts::params::UNIT;
 use super::bbr3::Bbr3;
 use super::bbr3::options::Options3;
-use super::bbr3::params::Params;
+use super::bbr3::params::{Params, ratio};
 use super::hints::Needs;
 use super::leo::monitor::{self, Monitor};
 use super::leo::path::{SlotPath, Target};
@@ -77,8 +76,6 @@ const REFILLED_RTTS: u64 = 2;
 impl Bbr3Leo {
     fn new(config: &Config, options: &Options) -> Self {
         let p = Params::version_3(&options.bbr);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the range of an option
-        let ratio = |value: f64| (value * UNIT as f64) as u64;
         let target = Target { min: options.queue, jitter_gain: ratio(options.queue_jitters), rtt_fraction: ratio(options.queue_part) };
         Self {
             bbr: Bbr3::new(config, &p),

@@ -9,7 +9,7 @@
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
 //! | [`hook_trace`] | every call of a controller recorded, and replayed without a network |
 //! | `delegate` | forwarding of methods to an inner controller |
-//! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`] | parts that controllers share |
+//! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`], [`fixed`] | parts that controllers share |
 
 #[macro_use(choices, options)]
 extern crate bentpipe_profile;
@@ -22,6 +22,7 @@ mod bbr_parts;
 pub mod controllers;
 pub mod error;
 pub mod filter;
+pub mod fixed;
 #[cfg(test)]
 mod fuzz;
 #[cfg(any(test, feature = "testing"))]

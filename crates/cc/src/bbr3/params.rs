@@ -67,7 +67,7 @@ pub struct Params {
 
 /// Rounds down to a multiple of 1/256, with a tolerance for binary rounding.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the range of an option
-fn ratio(value: f64) -> u64 {
+pub fn ratio(value: f64) -> u64 {
     libm::floor(value * UNIT as f64 + 1e-9) as u64
 }
 

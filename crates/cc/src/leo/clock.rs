@@ -9,54 +9,48 @@
 //! period other than the published one a second. Starlink's 15 s (Huston, *A Transport Protocol's View of Starlink*, 2024; Tanveer et al., "Making Sense of
 //! Constellations", 2023) only has the better prior: the clock learns its phase, and whether it holds at all. A few hundred bytes per flow; the search runs
 //! at a detection or a missed reconfiguration, not per ACK.
+//!
+//! Numbers are fixed point, with the same formulas as in a kernel (`bpf/core/clock.h`). All times of a search are ages of at most [`MAX_AGE`]: no sum exceeds 64 bits. The odds differ by less
+//! than 10^-4 from those computed with floats, period and phase by a nanosecond.
 
+use super::search::{CAPACITY, Search, TOLERANCE};
+use crate::fixed;
 use bentpipe_profile::{Nanos, Time};
 
-/// Stored detections. Chosen here: four minutes of 15 s.
-const CAPACITY: usize = 16;
 /// Older detections are dropped: the clock may have changed. Chosen here.
 const MAX_AGE: Nanos = Nanos::from_secs(240);
-/// Largest difference between an expected and a detected reconfiguration. Chosen here: the silence is detected within an RTT, whose part from the satellite
-/// to the sender varies little.
-const TOLERANCE: Nanos = Nanos::from_millis(150);
-/// Share of reconfigurations that are detected. Chosen here: some are too short, some fall into a pause.
-const DETECTION_RATE: f64 = 0.9;
-/// The published period.
-const PUBLISHED_PERIOD: Nanos = Nanos::from_secs(15);
-/// Shortest and longest period in the search [ns].
-const MIN_PERIOD_NS: u64 = 4_000_000_000;
-const MAX_PERIOD_NS: u64 = 60_000_000_000;
-/// ln of the prior odds that the path has a clock of the published period, or of another one. Chosen here: one in three for 15 s is cautious, by the LEO paths
-/// measured so far; another period would be new.
-const PRIOR_PUBLISHED: f64 = -1.1;
-const PRIOR_OTHER: f64 = -4.6;
-/// ln of the odds from which on the clock is used: 9 to 1. Chosen here.
-const MIN_LOG_ODDS: f64 = 2.2;
+/// ln of the odds from which on the clock is used [2^-32]: 9 to 1. Chosen here.
+const MIN_LOG_ODDS: i64 = fixed::ONE.cast_signed() * 22 / 10;
 
 /// Period and phase of the reconfigurations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotTiming {
     /// Time between two reconfigurations.
     pub period: Nanos,
     /// Time of one of them, on the sender's clock.
     pub at: Time,
-    /// ln of the odds that this timing is right.
-    pub log_odds: f64,
+    /// ln of the odds that this timing is right [2^-32].
+    pub log_odds: i64,
 }
 
 impl SlotTiming {
     /// Returns the confidence, 0 to 1.
     #[must_use]
     pub fn confidence(&self) -> f64 {
-        1.0 / (1.0 + libm::exp(-self.log_odds))
+        1.0 / (1.0 + libm::exp(-(self.log_odds as f64 / fixed::ONE as f64)))
     }
 
     /// Returns the expected reconfiguration nearest to `now`.
     #[must_use]
-    pub fn nearest(&self, now: Time) -> Time {
-        let (period, at, now) = (i128::from(self.period.0), i128::from(self.at.0), i128::from(now.0));
-        let slots = (now - at + period / 2).div_euclid(period);
-        Time(u64::try_from(at + slots * period).unwrap_or(0))
+    pub const fn nearest(&self, now: Time) -> Time {
+        let (period, half) = (self.period.0, self.period.0 / 2);
+        if now.0 >= self.at.0 {
+            let slots = (now.0 - self.at.0).saturating_add(half) / period;
+            Time(self.at.0.saturating_add(slots.saturating_mul(period)))
+        } else {
+            let slots = (self.at.0 - now.0).saturating_sub(half).div_ceil(period);
+            Time(self.at.0.saturating_sub(slots.saturating_mul(period)))
+        }
     }
 }
 
@@ -110,92 +104,39 @@ impl Clock {
         self.best.filter(|timing| timing.log_odds >= MIN_LOG_ODDS)
     }
 
-    /// Returns ln of the odds of the best timing, used or not.
+    /// Returns ln of the odds of the best timing, used or not [2^-32].
     #[cfg(test)]
-    pub fn log_odds(&self) -> Option<f64> {
+    pub fn log_odds(&self) -> Option<i64> {
         self.best.map(|timing| timing.log_odds)
     }
 
     fn update(&mut self, now: Time) {
-        let expired = self.detected[..self.count].partition_point(|at| now.since(*at) > MAX_AGE);
-        self.detected.copy_within(expired..self.count, 0);
-        self.count -= expired;
-        let mut best: Option<SlotTiming> = None;
-        let mut consider = |candidate: Option<SlotTiming>| {
-            if let Some(timing) = candidate
-                && best.is_none_or(|b| timing.log_odds > b.log_odds)
-            {
-                best = Some(timing);
-            }
-        };
-        for (index, &anchor) in self.detected[..self.count].iter().enumerate() {
-            consider(self.score(self.fixed_period.unwrap_or(PUBLISHED_PERIOD), anchor, now));
-            if self.fixed_period.is_some() {
-                continue;
-            }
-            for before in &self.detected[..index] {
-                let gap = anchor.since(*before).0;
-                for slots in (gap / MAX_PERIOD_NS).max(1)..=gap / MIN_PERIOD_NS {
-                    let period = gap / slots;
-                    if (MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&period) {
-                        consider(self.score(Nanos(period), anchor, now));
-                    }
-                }
-            }
+        self.expire(now);
+        let mut ages = [0; CAPACITY];
+        for (age, at) in ages.iter_mut().zip(&self.detected[..self.count]) {
+            *age = now.since(*at).0;
         }
-        self.best = best;
-        let next = |timing: SlotTiming| Time(timing.nearest(now + Nanos(timing.period.0 / 2)).0.saturating_add(4 * TOLERANCE.0));
-        self.review_at = best.map_or(Time::MAX, |timing| next(timing).max(now + Nanos(timing.period.0 / 4)));
+        self.best = Search::new(&ages[..self.count], self.fixed_period).run().map(|line| SlotTiming {
+            period: Nanos(line.period.saturating_add_signed(line.slope)),
+            at: Time(now.0.saturating_sub(line.anchor).saturating_add_signed(line.intercept)),
+            log_odds: line.log_odds,
+        });
+        self.review_at = self.best.map_or(Time::MAX, |timing| {
+            let next = timing.nearest(now + Nanos(timing.period.0 / 2)) + Nanos(4 * TOLERANCE);
+            next.max(now + Nanos(timing.period.0 / 4))
+        });
     }
 
-    /// Returns how well reconfigurations of `period` through `anchor` explain the detections until `now`.
-    fn score(&self, period: Nanos, anchor: Time, now: Time) -> Option<SlotTiming> {
-        let detected = &self.detected[..self.count];
-        let first = *detected.first()?;
-        let mut hits = 0_u32;
-        let mut error_sum = 0_i128;
-        let (mut sum_k, mut sum_kk, mut sum_e, mut sum_ke) = (0.0, 0.0, 0.0, 0.0);
-        let locate = |at: Time| {
-            let (gap, period) = (i128::from(at.0) - i128::from(anchor.0), i128::from(period.0));
-            let slot = (gap + period / 2).div_euclid(period);
-            (slot, gap - slot * period)
-        };
-        let mut last_slot = None;
-        for &at in detected {
-            let (slot, error) = locate(at);
-            if error.unsigned_abs() <= u128::from(TOLERANCE.0) && last_slot != Some(slot) {
-                last_slot = Some(slot);
-                hits += 1;
-                error_sum += error;
-                let (k, e) = (slot as f64, error as f64);
-                sum_k += k;
-                sum_kk += k * k;
-                sum_e += e;
-                sum_ke += k * e;
+    /// Drops old detections.
+    fn expire(&mut self, now: Time) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            if now.since(self.detected[index]) <= MAX_AGE {
+                self.detected[kept] = self.detected[index];
+                kept += 1;
             }
         }
-        // Reconfigurations that could have been detected by now, that of the first detection included.
-        let (first_slot, first_error) = locate(first);
-        let (last, last_error) = locate(Time(now.0.saturating_sub(2 * TOLERANCE.0)));
-        let slots = (last - i128::from(last_error < 0)).max(last_slot.unwrap_or(0))
-            - (first_slot + i128::from(first_error > i128::from(TOLERANCE.0)))
-            + 1;
-        let misses = u32::try_from(slots).unwrap_or(0).saturating_sub(hits);
-        let span = now.since(first).0.max(period.0) as f64;
-        let p = 1.0 - libm::exp(-(detected.len() as f64) * 2.0 * TOLERANCE.0 as f64 / span);
-        let is_known_period = self.fixed_period.is_some() || period == PUBLISHED_PERIOD;
-        let free_hits = hits.saturating_sub(if is_known_period { 1 } else { 2 });
-        let log_odds = if is_known_period { PRIOR_PUBLISHED } else { PRIOR_OTHER }
-            + f64::from(free_hits) * libm::log(DETECTION_RATE / p.min(DETECTION_RATE))
-            + f64::from(misses) * libm::log((1.0 - DETECTION_RATE) / (1.0 - p.min(DETECTION_RATE)));
-        // Least-squares line through the errors of the hits, over the slot number from the anchor.
-        let n = f64::from(hits.max(1));
-        let spread = sum_kk - sum_k * sum_k / n;
-        let slope = if spread > 0.0 { (sum_ke - sum_k * sum_e / n) / spread } else { 0.0 };
-        let intercept = error_sum as f64 / n - slope * sum_k / n;
-        #[allow(clippy::cast_possible_truncation)] // within the tolerance
-        let shifted = |by: f64, from: u64| u64::try_from(i128::from(from) + by as i128).unwrap_or(0);
-        Some(SlotTiming { period: Nanos(shifted(slope, period.0)), at: Time(shifted(intercept, anchor.0)), log_odds })
+        self.count = kept;
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`detector`] | detection of one reconfiguration from RTTs |
 //! | [`clock`] | learned clock: period and phase of the reconfigurations |
+//! | `search` | the clock's search of them |
 //! | [`monitor`] | both, with announcements if requested: the interface for controllers |
 //! | [`path`] | bandwidth and base RTT since the last reconfiguration |
 
@@ -11,3 +12,4 @@ pub mod clock;
 pub mod detector;
 pub mod monitor;
 pub mod path;
+mod search;

@@ -89,7 +89,7 @@ impl Monitor {
             source: options.hints,
             detector: Detector::default(),
             clock: Clock::new(fixed_period),
-            offset_ns: (options.errors.offset_ms * 1e6) as i64,
+            offset_ns: libm::round(options.errors.offset_ms * 1e6) as i64,
             schedule: Schedule::default(),
             last_compared: Time::ZERO,
             outcomes: 0,

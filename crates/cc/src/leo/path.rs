@@ -35,7 +35,9 @@ const STALE_SCALE: u64 = UNIT * 3 / 4;
 /// The peak bandwidth decays by this part of itself every [`JITTER_SPAN`]: in half a minute to 0.3. Chosen here: a flow that starts later shows within a few slots.
 const PEAK_SHIFT: u32 = 8;
 /// The target queue grows with the square root of the fall of the bandwidth, up to fourfold. Chosen here: enough to keep a share beside CUBIC, and little in a fade.
-const MAX_FALL: f64 = 16.0;
+const MAX_FALL: u64 = 16;
+/// That root is counted in 2^-20: within 10^-6 of the exact one.
+const ROOT_SHIFT: u32 = 20;
 
 /// Jitter is the mean of the RTTs in a span of this length minus their minimum. Effects of the grant schedule and of cross traffic vary within it, while the
 /// flow's own queue stays about the same. Chosen here: twice the correlation time of the access model's wander.
@@ -59,7 +61,7 @@ pub struct Target {
 struct Jitter {
     start: Time,
     min: Nanos,
-    sum: u128,
+    sum: u64,
     count: u64,
     mean: Option<Nanos>,
 }
@@ -72,14 +74,14 @@ impl Jitter {
     fn on_rtt(&mut self, now: Time, rtt: Nanos) {
         if now.since(self.start) >= JITTER_SPAN {
             if self.count > 1 {
-                let above = u64::try_from(self.sum / u128::from(self.count)).unwrap_or(u64::MAX).saturating_sub(self.min.0);
+                let above = (self.sum / self.count).saturating_sub(self.min.0);
                 let mean = self.mean.map_or(above, |mean| mean.0 - (mean.0 >> JITTER_SHIFT) + (above >> JITTER_SHIFT));
                 self.mean = Some(Nanos(mean));
             }
             (self.start, self.min, self.sum, self.count) = (now, Nanos::MAX, 0, 0);
         }
         self.min = self.min.min(rtt);
-        self.sum += u128::from(rtt.0);
+        self.sum = self.sum.saturating_add(rtt.0);
         self.count += 1;
     }
 
@@ -268,11 +270,17 @@ impl SlotPath {
     /// Returns the target queue delay.
     fn target_queue(&self, base_rtt: Nanos) -> Nanos {
         let scaled =
-            |of: Nanos, factor: u64| Nanos(u64::try_from((u128::from(of.0) * u128::from(factor)) >> GAIN_SHIFT).unwrap_or(u64::MAX));
-        let queue = self.target.min + scaled(self.jitter.get(), self.target.jitter_gain);
-        // A flow whose bandwidth fell, on its own or beside another flow, keeps a longer queue. With equal queue delays a flow with a small share would keep it small.
-        let fall = (self.peak.0 as f64 / self.bw().unwrap_or_default().0.max(1) as f64).clamp(1.0, MAX_FALL);
-        Nanos::from_secs_f64(queue.as_secs_f64() * libm::sqrt(fall)).unwrap_or(Nanos::MAX).max(scaled(base_rtt, self.target.rtt_fraction))
+            |of: Nanos, factor: u64, shift: u32| Nanos(u64::try_from((u128::from(of.0) * u128::from(factor)) >> shift).unwrap_or(u64::MAX));
+        let queue = self.target.min + scaled(self.jitter.get(), self.target.jitter_gain, GAIN_SHIFT);
+        scaled(queue, self.fall_root(), ROOT_SHIFT).max(scaled(base_rtt, self.target.rtt_fraction, GAIN_SHIFT))
+    }
+
+    /// Returns the square root of the fall of the bandwidth from its peak, 1 to 4 [2^-20]. A flow whose bandwidth fell, on its own or beside another flow, keeps a longer
+    /// queue. With equal queue delays a flow with a small share would keep it small.
+    fn fall_root(&self) -> u64 {
+        let (peak, bw) = (self.peak.0, self.bw().unwrap_or_default().0.max(1));
+        let fall = (u128::from(peak.max(bw)) << (2 * ROOT_SHIFT)) / u128::from(bw);
+        u64::try_from(fall).unwrap_or(u64::MAX).min(MAX_FALL << (2 * ROOT_SHIFT)).isqrt()
     }
 
     /// Returns the bandwidth.
