@@ -15,7 +15,9 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
 
 #include "bbr2.h"
 #include "bbr3.h"
+#include "bbr3_leo.h"
 #include "cubic.h"
+#include "cubic_leo.h"
 #include "hybla.h"
 #include "leocc.h"
 #include "reno.h"
@@ -55,12 +57,14 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
 
 TWIN(bbr2, "bbr2", BP_BBR2_OPTIONS)
 TWIN(bbr3, "bbr3", BP_BBR3_OPTIONS)
+TWIN(bbr3_leo, "bbr3-leo", BP_BBR3_LEO_OPTIONS)
 TWIN(cubic, "cubic", BP_CUBIC_OPTIONS)
+TWIN(cubic_leo, "cubic-leo", BP_CUBIC_LEO_OPTIONS)
 TWIN(hybla, "hybla", BP_HYBLA_OPTIONS)
 TWIN(leocc, "leocc", BP_LEOCC_OPTIONS)
 TWIN(reno, "reno", BP_RENO_OPTIONS)
 TWIN(satcp, "satcp", BP_SATCP_OPTIONS)
 
-static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &cubic_twin, &hybla_twin, &leocc_twin, &reno_twin, &satcp_twin};
+static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &bbr3_leo_twin, &cubic_twin, &cubic_leo_twin, &hybla_twin, &leocc_twin, &reno_twin, &satcp_twin};
 
 const struct bp_twin *bp_twin(uint64_t n) { return n < sizeof twins / sizeof twins[0] ? twins[n] : NULL; }

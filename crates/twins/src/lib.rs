@@ -6,7 +6,11 @@
 
 #[cfg(test)]
 mod fixed;
+#[cfg(test)]
+mod logarithm;
 mod options;
+#[cfg(test)]
+mod shared_clock;
 mod twin;
 
 pub use options::{Options, options_of};

@@ -13,7 +13,7 @@ use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use std::ffi::{CStr, c_char, c_void};
 
 /// Controllers that have a twin, by their names in the registry.
-pub const NAMES: &[&str] = &["bbr2", "bbr3", "cubic", "hybla", "leocc", "reno", "satcp"];
+pub const NAMES: &[&str] = &["bbr2", "bbr3", "bbr3-leo", "cubic", "cubic-leo", "hybla", "leocc", "reno", "satcp"];
 
 #[repr(C)]
 struct CConfig {

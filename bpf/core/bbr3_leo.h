@@ -1,0 +1,166 @@
+/* bbr3-leo: the twin of crates/cc/src/bbr3_leo.rs. */
+#ifndef BENTPIPE_CORE_BBR3_LEO_H
+#define BENTPIPE_CORE_BBR3_LEO_H
+
+#include "bbr3.h"
+#include "monitor.h"
+#include "slot_path.h"
+
+#define BP_BBR3_LEO_OWN_OPTIONS(OPTION) OPTION(queue_ms) OPTION(queue_jitters) OPTION(queue_part) OPTION(bw_rounds)
+#define BP_BBR3_LEO_OPTIONS(OPTION) BP_BBR3_LEO_OWN_OPTIONS(OPTION) BP_MONITOR_OPTIONS(OPTION) BP_BBR3_OPTIONS(OPTION)
+enum bp_bbr3_leo_option {
+    BP_BBR3_LEO_QUEUE,
+    BP_BBR3_LEO_QUEUE_JITTERS,
+    BP_BBR3_LEO_QUEUE_PART,
+    BP_BBR3_LEO_BW_ROUNDS,
+    BP_BBR3_LEO_MONITOR,
+    BP_BBR3_LEO_BBR = BP_BBR3_LEO_MONITOR + BP_MONITOR_OPTION_COUNT
+};
+
+#define BP_BBR3_LEO_REFILLED_RTTS 2
+
+struct bp_bbr3_leo {
+    struct bp_bbr3 bbr;
+    struct bp_monitor monitor;
+    struct bp_path path;
+    u64 inflight_limit;             /* of the slot model [packets]; BP_NONE: BBR's window applies */
+    u64 is_refilling, refill_since; /* after a time-out; BP_NONE: the window is not full yet */
+    u64 rate;
+};
+
+BP_INLINE void bp_bbr3_leo_set_options(struct bp_bbr3_leo *c, const struct bp_options *options)
+{
+    struct bp_target target = {
+        .min = options->word[BP_BBR3_LEO_QUEUE],
+        .jitter_gain = bp_ratio(options->word[BP_BBR3_LEO_QUEUE_JITTERS]),
+        .rtt_fraction = bp_ratio(options->word[BP_BBR3_LEO_QUEUE_PART]),
+    };
+
+    bp_path_set_target(&c->path, &target, options->word[BP_BBR3_LEO_BW_ROUNDS]);
+    bp_monitor_set_options(&c->monitor, options, BP_BBR3_LEO_MONITOR);
+    bp_bbr_params_3(&c->bbr.p, options, BP_BBR3_LEO_BBR);
+}
+
+BP_INLINE void bp_bbr3_leo_init(struct bp_bbr3_leo *c, const struct bp_config *config, const struct bp_options *options)
+{
+    bp_monitor_init(&c->monitor, options, BP_BBR3_LEO_MONITOR);
+    bp_path_init(&c->path, config->mss);
+    c->inflight_limit = BP_NONE;
+    c->is_refilling = 0;
+    c->refill_since = BP_NONE;
+    c->rate = 0;
+    bp_bbr3_leo_set_options(c, options);
+    bp_bbr3_start(&c->bbr, config);
+}
+
+BP_INLINE void bp_bbr3_leo_set_refilling(struct bp_bbr3_leo *c, u64 is_refilling)
+{
+    c->is_refilling = is_refilling;
+    c->refill_since = BP_NONE;
+}
+
+BP_INLINE void bp_bbr3_leo_update_refill(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    if (!c->is_refilling || (c->refill_since == BP_NONE && !bp_bbr3_is_cwnd_at_bdp(&c->bbr)))
+        return;
+    if (c->refill_since == BP_NONE)
+        c->refill_since = ack->now;
+    if (bp_sub_sat(ack->now, c->refill_since) > BP_BBR3_LEO_REFILLED_RTTS * ack->srtt)
+        bp_bbr3_leo_set_refilling(c, 0);
+}
+
+/* Decides whether the slot model or BBR sets the window. */
+BP_FUNC int bp_bbr3_leo_decide(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    int applies;
+
+    BP_REQUIRE(c, 0);
+    BP_REQUIRE(ack, 0);
+    bp_bbr3_leo_update_refill(c, ack);
+    applies = !c->is_refilling && bp_monitor_is_leo(&c->monitor, ack->now) && bp_bbr3_has_left_startup(&c->bbr) &&
+              ack->recovery != BP_LOSS && !bp_path_has_cross_traffic(&c->path, ack->now);
+    c->inflight_limit = applies ? bp_path_inflight_limit(&c->path, ack->now) : BP_NONE;
+    if (c->inflight_limit == BP_NONE)
+        return 0;
+    c->rate = bp_bw_pacing_rate(bp_path_bw(&c->path), c->bbr.p.up_gain, c->bbr.mss, c->bbr.p.pacing_margin_percent);
+    bp_bbr3_postpone_probe_rtt(&c->bbr, ack->now);
+    return 0;
+}
+
+BP_INLINE void bp_bbr3_leo_reconfiguration(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    bp_path_reconfiguration(&c->path, ack->now);
+    bp_bbr3_reset_path(&c->bbr, ack);
+}
+
+/* Updates monitor and path, and tells BBR whether losses are congestion. */
+BP_FUNC int bp_bbr3_leo_update(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    u64 is_leo, is_near;
+
+    BP_REQUIRE(c, 0);
+    BP_REQUIRE(ack, 0);
+    if (bp_monitor_ack(&c->monitor, ack))
+        bp_bbr3_leo_reconfiguration(c, ack);
+    is_leo = (u64)bp_monitor_is_leo(&c->monitor, ack->now);
+    is_near = is_leo && bp_monitor_is_near(&c->monitor, ack->now);
+    bp_path_ack(&c->path, ack, is_near, bp_bbr3_loss_threshold(&c->bbr));
+    if (is_leo && bp_path_is_stale(&c->path, ack->now))
+        bp_bbr3_leo_reconfiguration(c, ack);
+    bp_bbr3_ignore_losses(&c->bbr, is_near || (is_leo && bp_path_ignores_losses(&c->path, ack->now)));
+    return 0;
+}
+
+BP_INLINE void bp_bbr3_leo_ack(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    bp_bbr3_leo_update(c, ack);
+    bp_bbr3_ack(&c->bbr, ack);
+    bp_bbr3_leo_decide(c, ack);
+}
+
+BP_INLINE void bp_bbr3_leo_lost(struct bp_bbr3_leo *c, const struct bp_lost *lost)
+{
+    int is_leo = bp_monitor_is_leo(&c->monitor, lost->now);
+
+    bp_bbr3_ignore_losses(&c->bbr, is_leo && (bp_monitor_is_near(&c->monitor, lost->now) || bp_path_ignores_losses(&c->path, lost->now)));
+    bp_bbr3_lost(&c->bbr, lost);
+}
+
+BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_congestion *event)
+{
+    switch (event->event) {
+    case BP_EVENT_TIMEOUT:
+    case BP_EVENT_TIMEOUT_AGAIN:
+        c->inflight_limit = BP_NONE;
+        bp_bbr3_leo_set_refilling(c, 1);
+        break;
+    case BP_EVENT_LOSS:
+        if (bp_bbr3_is_cwnd_at_bdp(&c->bbr))
+            bp_bbr3_leo_set_refilling(c, 0);
+        break;
+    case BP_EVENT_UNDO: bp_bbr3_leo_set_refilling(c, 0); break;
+    default: break;
+    }
+    bp_bbr3_congestion(&c->bbr, event);
+}
+
+BP_INLINE u64 bp_bbr3_leo_cwnd(const struct bp_bbr3_leo *c)
+{
+    return c->inflight_limit == BP_NONE ? bp_bbr3_cwnd(&c->bbr) : bp_mul_sat(c->inflight_limit, c->bbr.mss);
+}
+
+BP_INLINE u64 bp_bbr3_leo_pacing_rate(const struct bp_bbr3_leo *c)
+{
+    return c->inflight_limit == BP_NONE ? bp_bbr3_pacing_rate(&c->bbr) : c->rate;
+}
+
+BP_INLINE void bp_bbr3_leo_established(struct bp_bbr3_leo *c, u64 now, u64 rtt) { bp_bbr3_established(&c->bbr, now, rtt); }
+BP_INLINE void bp_bbr3_leo_acked(struct bp_bbr3_leo *c, const struct bp_ack *ack) { bp_bbr3_acked(&c->bbr, ack); }
+BP_INLINE void bp_bbr3_leo_sent(struct bp_bbr3_leo *c, const struct bp_sent *sent) { bp_bbr3_sent(&c->bbr, sent); }
+BP_INLINE void bp_bbr3_leo_hint(struct bp_bbr3_leo *c, const struct bp_hint *hint) { bp_monitor_hint(&c->monitor, hint); }
+BP_INLINE void bp_bbr3_leo_set_cwnd(struct bp_bbr3_leo *c, u64 bytes) { bp_bbr3_set_cwnd(&c->bbr, bytes); }
+BP_INLINE void bp_bbr3_leo_set_ssthresh(struct bp_bbr3_leo *c, u64 bytes) { bp_bbr3_set_ssthresh(&c->bbr, bytes); }
+BP_INLINE u64 bp_bbr3_leo_ssthresh(const struct bp_bbr3_leo *c) { return bp_bbr3_ssthresh(&c->bbr); }
+BP_INLINE u64 bp_bbr3_leo_min_tso_segments(const struct bp_bbr3_leo *c) { return bp_bbr3_min_tso_segments(&c->bbr); }
+
+#endif
