@@ -100,3 +100,23 @@ def test_uploads_are_counted_and_wait_for_the_budget_and_the_household(tmp_path:
     assert agent.spool.sent_bytes == used(0)
     assert agent.spool.waiting()
     agent.store.close()
+
+
+def test_a_result_whose_move_a_kill_interrupted_is_sent_at_the_next_start(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    for run in "12":
+        add(spool, tmp_path, run, 10)
+    for run, left in (("1", ""), ("2", "~sent")):  # killed before the last move; killed while it was removed
+        whole = tmp_path / "spool" / f"{run * 32}-client"
+        whole.rename(whole.with_name(f".{whole.name}{left}"))
+    assert [each.run[0] for each in Spool(tmp_path / "spool").waiting()] == ["1"]
+    assert [each.name for each in (tmp_path / "spool").iterdir()] == ["1" * 32 + "-client"]
+
+
+def test_a_result_is_put_into_the_spool_once_though_what_comes_after_it_fails(tmp_path: Path) -> None:
+    """On a full disk the state cannot be written, and all is tried again: the folder is not there any more."""
+    spool = Spool(tmp_path / "spool")
+    add(spool, tmp_path, "1", 10)
+    asyncio.run(spool.add("1" * 32, "client", 1, "done", "", tmp_path / "result"))
+    (waiting,) = spool.waiting()
+    assert [file.path for file in waiting.request.files] == ["a"]

@@ -32,6 +32,7 @@ PART_BYTES = 128 * 1024
 """Bytes sent at a time: the household's use of the link is looked at before each part."""
 COMMIT = "commit.json"
 FILES = "files"
+SENT = "~sent"
 FinalState = Literal["done", "failed", "preempted", "canceled", "missed"]
 
 
@@ -58,7 +59,7 @@ class Spool:
         why_wait: Callable[[int], str | None] = lambda _: None,
         on_sent: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Open it; what a kill left half-made is removed.
+        """Open it; what a kill left is finished if it has all files, else removed.
 
         Args:
             folder: The folder.
@@ -73,6 +74,10 @@ class Spool:
         self.sent_bytes = 0
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for half in folder.glob(".*"):
+            whole = half.with_name(half.name.removeprefix("."))
+            is_whole = not half.name.endswith(SENT) and not whole.exists()
+            if is_whole and (half / COMMIT).exists() and (half / FILES).exists():
+                half.rename(whole)
             shutil.rmtree(half, ignore_errors=True)
         self.changed = asyncio.Event()
 
@@ -84,24 +89,19 @@ class Spool:
         Raises:
             OSError: The disk is full. Nothing was moved.
         """
+        half, whole = self.folder / f".{run}-{end}", self.folder / f"{run}-{end}"
+        if whole.exists():  # it was moved the last time, and what came after it failed
+            return
         files, left_out = ([], 0) if results is None else await asyncio.to_thread(committed_files, results)
         if left_out:
             note = f"{left_out} not sent: see {LEFT_OUT}"
             reason = f"{reason[:400]}; {note}" if reason else note
         request = CommitRequest(fence=fence, state=state, reason=reason[:500], files=tuple(files))
-        half, whole = self.folder / f".{run}-{end}", self.folder / f"{run}-{end}"
-        if whole.exists():
-            return
         half.mkdir(mode=0o700, exist_ok=True)
+        # First what may fail, on a full disk; then moves: what a kill leaves of them is finished at the next start.
+        write_private(half / COMMIT, SpooledResult(run=run, end=end, request=request).model_dump_json().encode())
         if results is not None:
             results.rename(half / FILES)
-        record = SpooledResult(run=run, end=end, request=request)
-        try:
-            write_private(half / COMMIT, record.model_dump_json().encode())
-        except OSError:  # a full disk: it is tried again
-            if results is not None:
-                (half / FILES).rename(results)
-            raise
         half.rename(whole)
         self._keep_within()
         self.changed.set()
@@ -179,7 +179,7 @@ class Spool:
             self._on_note(f"the result of run {result.run} ({result.end}) was refused: {error}")
             await asyncio.to_thread(_set_aside, folder)
             return location
-        gone = folder.with_name(f".{folder.name}")  # at once: half a folder would be a damaged one
+        gone = folder.with_name(f".{folder.name}{SENT}")  # at once: half a folder would be a damaged one
         folder.rename(gone)
         await asyncio.to_thread(shutil.rmtree, gone)
         return location
