@@ -37,6 +37,8 @@ PAUSE_S = (0.0, 1.0)
 """Pause between a restart and the next order [s]."""
 SETTLED_S = 120.0
 """How long nothing may change after the last kill before all runs have ended and all results arrived [s]."""
+QUIET_S = 4.0
+"""How long nothing may be left: the node still stops runs that were canceled, and keeps their results [s]."""
 
 
 def trials(kinds: Mapping[Kind, int], draw: random.Random) -> list[Point]:
@@ -159,7 +161,7 @@ def settle(world: World, quiet_s: float) -> dict[str, Any]:
     bookings = overlapping_bookings(world)
     end_ms = world.cancel_all()
     left, changed_s = -1, time.monotonic()
-    while left != 0 and time.monotonic() - changed_s < SETTLED_S:  # what is left then is a fault, and counted
+    while time.monotonic() - changed_s < (SETTLED_S if left else QUIET_S):  # what is left then is a fault, and counted
         before_left, left = left, _unsettled(world, end_ms)
         changed_s = time.monotonic() if left != before_left else changed_s
         time.sleep(0.5)
