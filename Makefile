@@ -5,7 +5,7 @@ export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
 .DELETE_ON_ERROR:
-.PHONY: help demo testbed test check check-rust check-python fmt native docs wheel wheel-check bench fuzz validate proto lock clean
+.PHONY: help kernel demo testbed test check check-rust check-python fmt native docs wheel wheel-check bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
 
 help: ## what there is to make
@@ -78,7 +78,16 @@ native: .venv/deps.stamp
 	@python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-wheel: .venv/deps.stamp ## an optimised wheel in out/wheels
+# Offsets come from the running kernel (CO-RE), so one object fits all kernels and architectures of this byte order.
+KERNEL := $(patsubst bpf/kernel/%.bpf.c,python/bentpipe/kernel/objects/%.bpf.o,$(wildcard bpf/kernel/*.bpf.c))
+kernel: $(KERNEL) ## the controllers for a stock kernel (needs clang and libbpf-dev)
+
+python/bentpipe/kernel/objects/%.bpf.o: bpf/kernel/%.bpf.c $(wildcard bpf/core/*.h bpf/kernel/*.h) crates/cc/hook_trace.h
+	@mkdir -p $(@D)
+	@clang -O2 -g -fdebug-prefix-map=$(CURDIR)=. -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Wall -Werror -Ibpf/core -Ibpf/kernel -Icrates/cc -c $< -o $@
+	@llvm-strip -g $@
+
+wheel: .venv/deps.stamp kernel ## an optimised wheel in out/wheels
 	maturin build --profile dist --locked --out out/wheels
 
 wheel-check: native ## a wheel installs into an empty environment and runs the demo there

@@ -76,7 +76,9 @@ def test_a_controller_missing_in_the_kernel_is_reported(dumbbell, tmp_path, monk
     available = tmp_path / "available"
     available.write_text("reno cubic\n")
     monkeypatch.setattr(kernel, "AVAILABLE", available)
+    monkeypatch.setattr(kernel.controllers, "available", lambda: ["bbr2"])
     for lacking, then in (
+        ("bbr2", r"load it as root \(`bentpipe kernel load bbr2`\), or leave it out"),
         ("bbr", r"load its module as root \(`modprobe tcp_bbr`\), or leave it out"),
         ("bbr3", "Linux ships none of that name: race it in the simulator"),
     ):

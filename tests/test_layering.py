@@ -54,6 +54,7 @@ NATIVE_DOORS = {
     "__init__.py",
     "execution",
     "experiments",
+    "kernel",
     "measurements",
     "objects",
     "orbits",

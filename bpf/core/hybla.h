@@ -90,9 +90,21 @@ BP_INLINE void bp_hybla_grow(struct bp_hybla *h)
     bp_window_set_packets(w, bp_min(w->cwnd + packets, in_slow_start ? bp_min(w->ssthresh, BP_HYBLA_MAX_CWND) : BP_HYBLA_MAX_CWND));
 }
 
+struct bp_hybla_loop {
+    struct bp_hybla *h;
+};
+
+static long bp_hybla_grow_step(u32 n, void *context)
+{
+    (void)n;
+    bp_hybla_grow(((struct bp_hybla_loop *)context)->h);
+    return 0;
+}
+
 BP_FUNC int bp_hybla_ack(struct bp_hybla *h, const struct bp_ack *ack)
 {
-    u64 growths, n;
+    struct bp_hybla_loop loop = {h};
+    u64 growths;
 
     BP_REQUIRE(h, 0);
     BP_REQUIRE(ack, 0);
@@ -110,8 +122,7 @@ BP_FUNC int bp_hybla_ack(struct bp_hybla *h, const struct bp_ack *ack)
         return 0;
     }
     growths = h->counts == BP_HYBLA_COUNTS_PACKETS ? bp_min(bp_clamped_packets(ack->acked, h->window.mss), BP_HYBLA_MAX_CWND) : 1;
-    for (n = 0; n < BP_HYBLA_MAX_CWND && n < growths; n++)
-        bp_hybla_grow(h);
+    bp_loop((u32)growths, bp_hybla_grow_step, &loop);
     return 0;
 }
 

@@ -25,6 +25,21 @@ typedef uint32_t u32;
 #define BP_REQUIRE(pointer, ...) (void)(pointer)
 #endif
 
+/* Calls step(n, &context) for n from 0 to count - 1; a step ends the loop by a result that is not 0. For loops whose bound the verifier cannot walk:
+ * it checks one step. The context is a local struct: pointers that the step needs are in it. */
+typedef long bp_step(u32 n, void *context);
+#ifdef __bpf__
+static long (*const bp_loop_helper)(u32 count, bp_step *step, void *context, u64 flags) = (void *)181; /* bpf_loop, Linux 5.17 */
+#define bp_loop(count, step, context) bp_loop_helper(count, step, context, 0)
+#else
+#define bp_loop(count, step, context) \
+    do { \
+        u32 n_; \
+        for (n_ = 0; n_ < (count) && !step(n_, context); n_++) \
+            ; \
+    } while (0)
+#endif
+
 #define BP_NS_PER_US 1000ULL
 #define BP_NS_PER_MS 1000000ULL
 #define BP_NS_PER_S 1000000000ULL

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from bentpipe.aware.running import serve_awareness
     from bentpipe.experiments.hook_traces import replay
     from bentpipe.experiments.recovery import recovery_schemes
+    from bentpipe.kernel.controllers import (
+        controller_sockets,
+        load_controller,
+        loaded_controllers,
+        set_controller_options,
+        unload_controller,
+    )
     from bentpipe.measurements.probing.reflector import Reflector
     from bentpipe.objects.call import video_call
     from bentpipe.objects.catalogue import constellations, controllers, losses, policies, presets, sites
@@ -80,6 +87,11 @@ _HOMES = {
     "__version__": "bentpipe._native",
     "back_up_testbed": "bentpipe.testbed.orchestrator.starting",
     "check_kernel": "bentpipe.objects.machine",
+    "controller_sockets": "bentpipe.kernel.controllers",
+    "load_controller": "bentpipe.kernel.controllers",
+    "loaded_controllers": "bentpipe.kernel.controllers",
+    "set_controller_options": "bentpipe.kernel.controllers",
+    "unload_controller": "bentpipe.kernel.controllers",
     "constellations": "bentpipe.objects.catalogue",
     "controllers": "bentpipe.objects.catalogue",
     "dry_run_trigger": "bentpipe.testbed.agent.signals.dry_run",
@@ -137,13 +149,16 @@ __all__ = [
     "back_up_testbed",
     "check_kernel",
     "constellations",
+    "controller_sockets",
     "controllers",
     "dry_run_trigger",
     "finish_probe",
     "handover_model",
     "join_testbed",
     "list_studies",
+    "load_controller",
     "load_page",
+    "loaded_controllers",
     "losses",
     "page_objects",
     "policies",
@@ -164,10 +179,12 @@ __all__ = [
     "serve_node",
     "serve_testbed",
     "serving",
+    "set_controller_options",
     "sites",
     "sky",
     "trigger_signals",
     "unit_text",
+    "unload_controller",
     "validate",
     "video_call",
 ]

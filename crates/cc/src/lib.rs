@@ -7,6 +7,7 @@
 //! | the modules of that list ([`new_reno`], [`cubic`], …) | one controller each |
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
+//! | [`option_words`] | options as the kernel's controllers read them |
 //! | [`hook_trace`] | every call of a controller recorded, and replayed without a network |
 //! | `delegate` | forwarding of methods to an inner controller |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`], [`fixed`] | parts that controllers share |
@@ -32,6 +33,7 @@ pub mod hook_trace;
 pub mod hystart;
 pub mod hystart_pp;
 mod leo;
+pub mod option_words;
 #[cfg(any(test, feature = "testing"))]
 #[allow(missing_docs, clippy::missing_panics_doc, clippy::must_use_candidate, clippy::return_self_not_must_use)] // helpers of tests
 pub mod testing;

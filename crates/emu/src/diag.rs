@@ -16,6 +16,17 @@ const NETLINK_HEADER: usize = 16;
 /// Type of the message that ends a dump (include/uapi/linux/netlink.h).
 const NLMSG_DONE: u16 = 3;
 
+/// Returns the name that a kernel has for a controller: a program's name has no dash (`bpf_obj_name_cpy`).
+#[must_use]
+pub fn kernel_name(controller: &str) -> String {
+    controller.replace('-', "_")
+}
+
+/// Returns the registry's name; no controller of Linux has an underscore.
+fn registry_name(kernels: &str) -> String {
+    kernels.replace('_', "-")
+}
+
 /// A TCP connection's state at one endpoint.
 #[derive(Clone, Debug)]
 pub struct TcpState {
@@ -201,7 +212,7 @@ pub fn tcp_state(response: InetResponse) -> Option<TcpState> {
     let (mut controller, mut info) = (String::new(), None);
     for nla in response.nlas {
         match nla {
-            Nla::Congestion(name) => controller = name,
+            Nla::Congestion(name) => controller = registry_name(&name),
             Nla::TcpInfo(record) => info = Some(record),
             _ => {}
         }

@@ -7,11 +7,12 @@ use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hook_trace::Traces;
+use bentpipe_cc::option_words::option_words as words_of;
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::AppSpec;
 use bentpipe_profile::experiment::{Experiment, RecoverySpec};
-use bentpipe_profile::options::OptionValue;
+use bentpipe_profile::options::{OptionValue, OptionValues};
 use bentpipe_profile::run::{Column, Row, RunSink};
 use bentpipe_profile::tunables::{Allowed, OptionSpec, Value};
 use bentpipe_profile::{Nanos, Time};
@@ -231,6 +232,16 @@ pub fn read_tunable(py: Python<'_>, controller: &str, name: &str, text: &str) ->
         OptionValue::Number(number) => number.into_pyobject(py)?.into_any().unbind(),
         OptionValue::Name(name) => name.into_pyobject(py)?.into_any().unbind(),
     })
+}
+
+/// Return a controller's options as the words that its program in a kernel reads (`struct bp_options`), from the user's as a JSON object.
+#[pyfunction]
+pub fn option_words<'py>(py: Python<'py>, controller: &str, options_json: &str) -> PyResult<Bound<'py, PyBytes>> {
+    let given: OptionValues = serde_json::from_str(options_json).map_err(user_error)?;
+    let declared = find(controller).map_err(user_error)?.declared();
+    let words = words_of(&declared, &declared.check(&given).map_err(user_error)?);
+    let all = [words.generation, words.is_set].into_iter().chain(words.words);
+    Ok(PyBytes::new(py, &all.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
 }
 
 fn table<'py>(py: Python<'py>, columns: &[(&'static str, Column<'_>)]) -> PyResult<Bound<'py, PyDict>> {

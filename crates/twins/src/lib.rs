@@ -8,10 +8,8 @@
 mod fixed;
 #[cfg(test)]
 mod logarithm;
-mod options;
 #[cfg(test)]
 mod shared_clock;
 mod twin;
 
-pub use options::{Options, options_of};
 pub use twin::{NAMES, build};

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)] // calls of the C core: plain data in, plain data out
 
-use crate::options::{Options, options_of};
 use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hook_trace::{Call, State};
+use bentpipe_cc::option_words::{OptionWords, option_words};
 use bentpipe_cc::registry::{self, Config};
 use bentpipe_cc::{AckSample, Congestion, Controller, LostPacket, PathHint, Probe};
 use bentpipe_profile::options::OptionValues;
@@ -36,7 +36,7 @@ struct Methods {
     name: *const c_char,
     options: *const *const c_char,
     state_bytes: u64,
-    init: unsafe extern "C" fn(*mut c_void, *const CConfig, *const Options),
+    init: unsafe extern "C" fn(*mut c_void, *const CConfig, *const OptionWords),
     call: unsafe extern "C" fn(*mut c_void, u64, *const c_void),
     get: unsafe extern "C" fn(*const c_void, *mut CState),
 }
@@ -78,7 +78,7 @@ fn option_names(methods: &Methods) -> Vec<String> {
 /// It has no twin: it is not in [`NAMES`].
 pub fn build(name: &str, config: &Config, given: &OptionValues) -> Result<Box<dyn Controller>, RegistryError> {
     let declared = registry::find(name)?.declared();
-    let options = options_of(&declared, &declared.check(given)?);
+    let options = option_words(&declared, &declared.check(given)?);
     // Its telemetry and its fixed properties are not compared.
     let model = registry::build(name, config, given)?;
     let methods = methods(name).unwrap_or_else(|| panic!("{name} has no twin"));
@@ -188,7 +188,7 @@ mod tests {
     fn each_twin_lists_the_options_of_its_controller_in_their_order() {
         for name in NAMES {
             let declared = registry::find(name).expect("registered").declared();
-            assert!(declared.options.len() <= crate::options::MAX_OPTIONS);
+            assert!(declared.options.len() <= bentpipe_cc::option_words::MAX_OPTIONS);
             let expected: Vec<&str> = declared.options.iter().map(|spec| spec.name).collect();
             assert_eq!(option_names(methods(name).expect("has a twin")), expected, "{name}");
         }

@@ -1,4 +1,4 @@
-"""`bentpipe kernel`: check this machine's kernel."""
+"""`bentpipe kernel`: check this machine's kernel, and load controllers into it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import typer
 
 if TYPE_CHECKING:
     from bentpipe.execution.emulation.check import KernelReport
+    from bentpipe.kernel.controllers import SocketState
 
-app = typer.Typer(help="Check this machine's kernel for emulation.", no_args_is_help=True)
+app = typer.Typer(help="Check this machine's kernel for emulation, and load controllers into it.", no_args_is_help=True)
 
 
 @app.callback()
 def kernel() -> None:
-    """Check this machine's kernel for emulation."""
+    """Check this machine's kernel for emulation, and load controllers into it."""
 
 
 @app.command()
@@ -52,3 +53,140 @@ def _verdict(report: KernelReport) -> str:
     if missing:
         return f"This machine can emulate; missing: {', '.join(missing)} (effects above)."
     return "This machine can emulate; nothing is missing."
+
+
+@app.command()
+def load(scheme: Annotated[str, typer.Argument(help="Controller, with options: `bbr2:loss_thresh=0.08`.")]) -> None:
+    """Load a controller into this machine's kernel; it stays until `unload`.
+
+    Example:
+        sudo bentpipe kernel load hybla
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.experiments.schemes import flows_of, parse_scheme
+    from bentpipe.kernel import controllers
+
+    ((name, options),) = flows_of(parse_scheme(scheme))
+    registration = controllers.load_controller(name, options)
+    say(f"{registration.name} is loaded. Use it in one program (TCP_CONGESTION), or for all new connections:")
+    say(f"  sysctl -w net.ipv4.tcp_congestion_control={controllers.kernel_name(registration.name)}")
+
+
+@app.command()
+def unload(name: Annotated[str, typer.Argument(help="Controller.")]) -> None:
+    """Unload a controller; connections that use it keep it until they close.
+
+    Example:
+        sudo bentpipe kernel unload hybla
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.kernel import controllers
+
+    before = controllers.unload_controller(name)
+    left = before.holders - 1
+    say(f"{name} is unloaded" + (f"; {left} connections keep it until they close" if left > 0 else ""))
+
+
+@app.command("list")
+def list_controllers(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
+    """List the controllers that can be loaded, and those that are.
+
+    Example:
+        sudo bentpipe kernel list
+    """
+    from bentpipe.cli.console import print_json, table
+    from bentpipe.kernel import controllers
+
+    registrations = controllers.loaded_controllers()
+    if as_json:
+        print_json({"available": controllers.available(), "loaded": [each.to_dict() for each in registrations]})
+        return
+    rows = [[each.name, each.state, str(max(each.holders - 1, 0))] for each in registrations]
+    rows += [
+        [name, "not loaded", ""]
+        for name in controllers.available()
+        if name not in {each.name for each in registrations}
+    ]
+    table("", ["controller", "in the kernel", "connections"], rows)
+
+
+@app.command("set")
+def set_options(
+    name: Annotated[str, typer.Argument(help="Controller.")],
+    options: Annotated[list[str], typer.Argument(help="Options, as `loss_thresh=0.08`; the others: their defaults.")],
+) -> None:
+    """Set the options of a loaded controller, also for connections that use it.
+
+    Example:
+        sudo bentpipe kernel set bbr2 loss_thresh=0.08
+    """
+    from bentpipe.cli.console import say
+    from bentpipe.experiments.schemes import flows_of, parse_scheme
+    from bentpipe.kernel import controllers
+
+    ((controller, typed),) = flows_of(parse_scheme(f"{name}:{','.join(options)}"))
+    controllers.set_controller_options(controller, typed)
+    say(f"{name}: {', '.join(options)}")
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Controller; default: all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Print anew every second until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, one per line with --watch.")] = False,
+) -> None:
+    """Show the connections of loaded controllers: window, rate, RTT, losses, phase.
+
+    Example:
+        sudo bentpipe kernel status --watch
+    """
+    import time
+
+    from bentpipe.cli.console import print_json
+    from bentpipe.kernel import controllers
+
+    while True:
+        connections = list(controllers.controller_sockets(name))
+        if as_json:
+            print_json({"connections": [each.to_dict() for each in connections]})
+        else:
+            _print_status(connections)
+        if not watch:
+            return
+        time.sleep(1.0)
+
+
+def _print_status(connections: list[SocketState]) -> None:
+    from bentpipe.cli.console import say, table
+
+    if not connections:
+        say("No connection uses a loaded controller.")
+        return
+    head = [
+        "controller",
+        "local",
+        "remote",
+        "phase",
+        "cwnd [kB]",
+        "rate [Mbit/s]",
+        "RTT [ms]",
+        "min",
+        "delivered [MB]",
+        "lost",
+    ]
+    rows = [
+        [
+            each.controller,
+            each.local,
+            each.remote,
+            each.phase if each.age_s < 1 else f"{each.phase}, silent for {each.age_s:.0f} s",
+            f"{each.cwnd_bytes / 1e3:.0f}",
+            f"{each.pacing_bps / 1e6:.1f}",
+            f"{each.rtt_smoothed_ms:.2f}",
+            f"{each.rtt_min_ms:.2f}",
+            f"{each.delivered_bytes / 1e6:.1f}",
+            f"{each.lost_bytes / 1e6:.1f}",
+        ]
+        for each in connections
+    ]
+    table("", head, rows)

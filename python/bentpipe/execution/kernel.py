@@ -18,6 +18,7 @@ from bentpipe.experiments import linux
 from bentpipe.experiments.apps import Call, Web
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.experiments.recovery import check_emulated
+from bentpipe.kernel import controllers
 from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
@@ -83,9 +84,11 @@ def check(work: Sequence[Work]) -> None:
                 expected="a kernel's",
                 hint="the simulator",
             )
-        if missing := [flow.controller for flow in experiment.flows if flow.controller not in available]:
+        of_kernel = {flow.controller: controllers.kernel_name(flow.controller) for flow in experiment.flows}
+        if missing := [name for name, kernels in of_kernel.items() if kernels not in available]:
             raise UserError(
-                f"this kernel has no {missing[0]} (it has {', '.join(available)}); {linux.how_to_have(missing[0])}",
+                f"this kernel has no {missing[0]} (it has {', '.join(available)}); "
+                f"{linux.how_to_have(missing[0], controllers.available())}",
                 where="schemes",
             )
         simulated = ["cross traffic"] if experiment.cross else []

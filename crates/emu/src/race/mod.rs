@@ -19,6 +19,7 @@ mod stream;
 pub use progress::{Failure, Items, Progress, SharedItems};
 
 use crate::clock::Clock;
+use crate::diag::kernel_name;
 use crate::error::{EmuError, system};
 use crate::host::Host;
 use crate::scheduling;
@@ -116,7 +117,7 @@ pub fn start(
 /// Listen for connections, whose controller at this end is `controller`.
 fn listen(address: SocketAddr, controller: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(controller.as_bytes())?;
+    socket.set_tcp_congestion(kernel_name(controller).as_bytes())?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

@@ -1,6 +1,7 @@
 //! A connection as an application's end sees it: a socket that never blocks, with the messages on their way.
 
 use super::framing::{Inbox, Outbox};
+use crate::diag::kernel_name;
 use bentpipe_apps::{Event, Interest, Message, StreamId};
 use bentpipe_profile::{Bytes, Time};
 use nix::errno::Errno;
@@ -52,7 +53,7 @@ impl Stream {
     /// A controller that the kernel does not have; no descriptor left.
     pub fn open(id: StreamId, to: SocketAddr, controller: &str, interest: Interest) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_tcp_congestion(controller.as_bytes())?;
+        socket.set_tcp_congestion(kernel_name(controller).as_bytes())?;
         socket.set_nonblocking(true)?;
         match socket.connect(&to.into()) {
             Err(e) if e.raw_os_error() != Some(Errno::EINPROGRESS as i32) => return Err(e),

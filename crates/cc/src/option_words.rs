@@ -1,16 +1,16 @@
-//! Options of a controller as the words that the C core reads.
+//! Options of a controller as the words that the kernel's controllers read (`struct bp_options` in `bpf/core/types.h`).
 
 use bentpipe_profile::tunables::{Allowed, Declared, OptionSpec, Value, Values};
 
 /// Greatest number of options (`BP_MAX_OPTIONS`).
-pub(crate) const MAX_OPTIONS: usize = 64;
+pub const MAX_OPTIONS: usize = 64;
 /// Numbers without a time's unit are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
-/// `struct bp_options`.
+/// `struct bp_options`, as it lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Options {
+pub struct OptionWords {
     /// Grows with each change.
     pub generation: u64,
     /// Bit n: the user set option n.
@@ -24,8 +24,8 @@ pub struct Options {
 /// # Panics
 /// If a controller declares more than 64: a mistake that the test of all twins finds.
 #[must_use]
-pub fn options_of(declared: &Declared, values: &Values) -> Options {
-    let mut options = Options { generation: 0, is_set: 0, words: [0; MAX_OPTIONS] };
+pub fn option_words(declared: &Declared, values: &Values) -> OptionWords {
+    let mut options = OptionWords { generation: 0, is_set: 0, words: [0; MAX_OPTIONS] };
     for (n, spec) in declared.options.iter().enumerate() {
         let (value, is_set) = values.value_of(spec.name).unwrap_or((spec.default, false));
         options.words[n] = word(spec, value);
@@ -50,16 +50,16 @@ fn word(spec: &OptionSpec, value: Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bentpipe_cc::registry::find;
-    use bentpipe_cc::testing::given;
+    use crate::registry::find;
+    use crate::testing::given;
 
     #[test]
     fn each_kind_of_option_has_its_unit() {
         let declared = find("hybla").expect("known").declared();
-        let options = options_of(&declared, &declared.check(&given(&[("counts", "packets".into())])).expect("in range"));
+        let options = option_words(&declared, &declared.check(&given(&[("counts", "packets".into())])).expect("in range"));
         assert_eq!((options.words[0], options.words[1], options.is_set), (25_000_000, 1, 2));
         let declared = find("bbr2").expect("known").declared();
-        let options = options_of(&declared, &declared.check(&given(&[("loss_thresh", 0.5.into())])).expect("in range"));
+        let options = option_words(&declared, &declared.check(&given(&[("loss_thresh", 0.5.into())])).expect("in range"));
         let n = declared.options.iter().position(|spec| spec.name == "loss_thresh").expect("declared");
         assert_eq!((options.words[n], options.is_set), (1 << 31, 1 << n));
     }

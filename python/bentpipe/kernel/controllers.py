@@ -1,0 +1,326 @@
+"""Controllers in this machine's kernel: load, unload, list, set options, and see what sockets do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import _native
+from bentpipe.errors import UserError, did_you_mean, shown
+from bentpipe.kernel import libbpf, requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+OBJECTS = "objects"
+"""Folder of the compiled programs, one file ``<controller>.bpf.o`` each (`make kernel`)."""
+LIMITED, RESTRICTED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control"), Path("/proc/sys/net/ipv4")
+FIRST_KEY = bytes(4)
+STATES = ("being made", "in use", "ends with its last socket", "ready")
+"""States of a registration (`enum bpf_struct_ops_state`)."""
+_SEEN = struct.Struct("<8Q")
+_ENDS = struct.Struct("<IHH16s16s")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A controller in the kernel.
+
+    Attributes:
+        name: Name in the registry; `kernel_name` is that for ``TCP_CONGESTION`` and the sysctl.
+        id: Number of its registration in the kernel.
+        state: One of `STATES`.
+        holders: How many hold it: the registration, and each socket that uses it.
+    """
+
+    name: str
+    id: int
+    state: str
+    holders: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {"name": self.name, "id": self.id, "state": self.state, "holders": self.holders}
+
+
+@dataclass(frozen=True)
+class SocketState:
+    """What a socket of a loaded controller did last.
+
+    Attributes:
+        controller: Its controller.
+        local: Address and port of this end.
+        remote: Of the other.
+        age_s: How long ago it was seen; a socket is seen ten times a second while ACKs come.
+        cwnd_bytes: Congestion window.
+        pacing_bps: Pacing rate.
+        rtt_smoothed_ms: Smoothed RTT.
+        rtt_min_ms: Smallest RTT of the last minutes.
+        delivered_bytes: Delivered so far, modulo 4 GiB packets.
+        lost_bytes: Lost so far.
+        phase: The controller's phase.
+    """
+
+    controller: str
+    local: str
+    remote: str
+    age_s: float
+    cwnd_bytes: int
+    pacing_bps: int
+    rtt_smoothed_ms: float
+    rtt_min_ms: float
+    delivered_bytes: int
+    lost_bytes: int
+    phase: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return dict(vars(self))
+
+
+_WINDOW = ("congestion_avoidance", "slow_start")
+_BBR = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "bbr2": _BBR,
+    "bbr3": _BBR,
+    "bbr3-leo": (*_BBR, "slot"),
+    "leocc": ("startup", "drain", "probe_bw", "probe_rtt"),
+}
+"""Names of the phases, by their numbers; the others have those of a window."""
+
+
+def kernel_name(name: str) -> str:
+    """Return the name that the kernel has for a controller: a program's name takes no dash.
+
+    Example:
+        >>> from bentpipe.kernel.controllers import kernel_name
+        >>> kernel_name("bbr3-leo")
+        'bbr3_leo'
+    """
+    return name.replace("-", "_")
+
+
+def available() -> list[str]:
+    """Return the controllers whose programs are compiled here.
+
+    Example:
+        >>> from bentpipe.kernel.controllers import available
+        >>> isinstance(available(), list)
+        True
+    """
+    folder = files("bentpipe.kernel").joinpath(OBJECTS)
+    names = sorted(file.name.removesuffix(".bpf.o") for file in folder.iterdir()) if folder.is_dir() else []
+    known = _names()
+    return [known[name] for name in names if name in known]
+
+
+def _names() -> dict[str, str]:
+    return {kernel_name(entry["name"]): entry["name"] for entry in _native.controllers()}
+
+
+def load_controller(name: str, options: Mapping[str, float | str] | None = None) -> Loaded:
+    """Load a controller into the kernel and allow sockets of all users to use it.
+
+    It stays until `unload_controller`, also when this process ends. All network namespaces share it.
+
+    Args:
+        name: Controller, as in the registry.
+        options: Its options.
+
+    Raises:
+        UserError: No such program, an option out of range, or what the kernel lacks.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.load_controller("bbr3", {"loss_thresh": 0.05}).state  # doctest: +SKIP
+        'in use'
+    """
+    program = _program(name)
+    words = _native.option_words(name, json.dumps(dict(options or {})))
+    requirements.check()
+    if (old := _find(name)) is not None and old.state == STATES[1]:
+        raise UserError(f"{name} is loaded already", hint=f"bentpipe kernel unload {name}, or kernel set {name}")
+    key = kernel_name(name)
+    try:
+        libbpf.register(program, f"bpc_{key}", {f"bpo_{key}": words, f"bpt_{key}": _wall_clock()})
+    except libbpf.KernelRefusedError as error:
+        raise requirements.why(name, error) from None
+    _allow(name)
+    registration = _find(name)
+    assert registration is not None
+    return registration
+
+
+def _wall_clock() -> bytes:
+    """Return the host's clock (`struct bp_host_clock`) without handovers: the time of day, for those that use it."""
+    return struct.pack("<5Q", 1, 0, 0, 0, time.time_ns() - time.monotonic_ns())
+
+
+def _program(name: str) -> bytes:
+    names = available()
+    if name not in names:
+        raise UserError(
+            f"no program for {shown(name)}{did_you_mean(name, names)}",
+            expected=", ".join(names) or "none is compiled here",
+            hint="" if names else "make kernel (it needs clang)",
+        )
+    return files("bentpipe.kernel").joinpath(OBJECTS, f"{kernel_name(name)}.bpf.o").read_bytes()
+
+
+def _allow(name: str) -> None:
+    """Let sockets of ordinary users choose it: the list of this network namespace."""
+    allowed = LIMITED.read_text().split()
+    if kernel_name(name) not in allowed:
+        LIMITED.write_text(" ".join([*allowed, kernel_name(name)]))
+
+
+def loaded_controllers() -> list[Loaded]:
+    """Return the controllers that bentpipe loaded into this machine's kernel, oldest first.
+
+    Raises:
+        UserError: This process may not ask the kernel.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [each.name for each in bp.loaded_controllers()]  # doctest: +SKIP
+        ['bbr3']
+    """
+    requirements.check()
+    registrations, names = [], _names()
+    for info in libbpf.maps("bpc_"):
+        if info.type != libbpf.STRUCT_OPS:
+            continue
+        try:
+            with libbpf.open_map(info.id) as file:
+                holders, state = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
+        except libbpf.KernelRefusedError:
+            continue  # it is gone
+        key = info.name.removeprefix("bpc_")
+        registrations.append(Loaded(names.get(key, key), info.id, STATES[min(state, len(STATES) - 1)], holders))
+    return registrations
+
+
+def _find(name: str) -> Loaded | None:
+    return next((each for each in reversed(loaded_controllers()) if each.name == name), None)
+
+
+def _in_use(name: str) -> Loaded:
+    registration = _find(name)
+    if registration is None or registration.state != STATES[1]:
+        known = ", ".join(each.name for each in loaded_controllers() if each.state == STATES[1])
+        raise UserError(
+            f"{name} is not loaded", expected=known or "no controller is", hint=f"bentpipe kernel load {name}"
+        )
+    return registration
+
+
+def unload_controller(name: str) -> Loaded:
+    """End the registration of a controller; sockets that use it keep it until they close. Return what is left.
+
+    Raises:
+        UserError: It is not loaded, or it is a namespace's default.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.unload_controller("bbr3").holders  # doctest: +SKIP
+        1
+    """
+    registration = _in_use(name)
+    default = (RESTRICTED / "tcp_congestion_control").read_text().strip()
+    if default == kernel_name(name):
+        raise UserError(
+            f"{name} is the default of this network namespace",
+            hint="sysctl -w net.ipv4.tcp_congestion_control=cubic, then unload it",
+        )
+    with libbpf.open_map(registration.id) as file:
+        libbpf.delete_value(file, FIRST_KEY)
+    allowed = [each for each in LIMITED.read_text().split() if each != kernel_name(name)]
+    LIMITED.write_text(" ".join(allowed))
+    return registration
+
+
+def set_controller_options(name: str, options: Mapping[str, float | str]) -> None:
+    """Set all options of a loaded controller: those given, and the defaults of the others; sockets use them at once.
+
+    Raises:
+        UserError: It is not loaded, or an option is out of range.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> bp.set_controller_options("bbr3", {"loss_thresh": 0.05})  # doctest: +SKIP
+    """
+    words = _native.option_words(name, json.dumps(dict(options)))
+    _in_use(name)
+    with _map_of(f"bpo_{kernel_name(name)}") as (file, info):
+        (generation,) = struct.unpack_from("<Q", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
+        libbpf.set_value(file, FIRST_KEY, struct.pack("<Q", generation + 1) + words[8:])
+
+
+@contextlib.contextmanager
+def _map_of(name: str) -> Iterator[tuple[int, libbpf.MapInfo]]:
+    """Open the newest map of this name."""
+    same = [info for info in libbpf.maps(name) if info.name == name]
+    if not same:
+        raise UserError(f"the kernel has no map {name}", hint="unload the controller and load it again")
+    with libbpf.open_map(same[-1].id) as file:
+        yield file, same[-1]
+
+
+def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
+    """Yield the connections of loaded controllers, or of one, in all network namespaces.
+
+    Raises:
+        UserError: This process may not ask the kernel.
+
+    Example:
+        >>> import bentpipe as bp
+        >>> [(each.remote, each.phase) for each in bp.controller_sockets("bbr3")]  # doctest: +SKIP
+        [('203.0.113.7:443', 'probe_bw_cruise')]
+    """
+    requirements.check()
+    now_ns, names = time.monotonic_ns(), _names()
+    for info in libbpf.maps("bps_"):  # also those of an unloaded controller that connections keep
+        controller = names.get(info.name.removeprefix("bps_"), info.name)
+        if name not in (None, controller):
+            continue
+        with contextlib.suppress(libbpf.KernelRefusedError), libbpf.open_map(info.id) as file:
+            for key in libbpf.keys(file, info.key_bytes):
+                try:
+                    value = libbpf.value_of(file, key, info.value_bytes)
+                except libbpf.KernelRefusedError:
+                    continue  # it closed meanwhile
+                yield _socket(controller, key, value, now_ns)
+
+
+def _socket(controller: str, key: bytes, value: bytes, now_ns: int) -> SocketState:
+    family, local_port, remote_port, local, remote = _ENDS.unpack(key)
+    size = 4 if family == 2 else 16
+    at_ns, cwnd, rate, srtt, min_rtt, delivered, lost, phase = _SEEN.unpack(value)
+    phases = PHASES.get(controller, _WINDOW)
+    return SocketState(
+        controller=controller,
+        local=_shown(local[:size], local_port),
+        remote=_shown(remote[:size], remote_port),
+        age_s=max(now_ns - at_ns, 0) / 1e9,
+        cwnd_bytes=cwnd,
+        pacing_bps=rate,
+        rtt_smoothed_ms=srtt / 1e6,
+        rtt_min_ms=min_rtt / 1e6,
+        delivered_bytes=delivered,
+        lost_bytes=lost,
+        phase=phases[phase] if phase < len(phases) else str(phase),
+    )
+
+
+def _shown(address: bytes, port: int) -> str:
+    where = ip_address(address)
+    mapped = getattr(where, "ipv4_mapped", None)
+    where = mapped or where
+    return f"[{where}]:{port}" if where.version == 6 else f"{where}:{port}"

@@ -1,0 +1,171 @@
+"""Controllers in this machine's kernel: loaded, used by connections in a network namespace, set, unloaded."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from emulation import cannot
+from typer.testing import CliRunner
+
+from bentpipe.cli.main import app
+from bentpipe.errors import UserError
+from bentpipe.kernel import controllers
+from bentpipe.testbed.namespaces import linux
+from bentpipe.testbed.namespaces.network import in_network, new_network
+
+BYTES = 200_000_000
+
+
+def unload_all():
+    for each in controllers.loaded_controllers():
+        if each.state == "in use":
+            controllers.unload_controller(each.name)
+
+
+@pytest.fixture(autouse=True)
+def _loadable():
+    if not linux.has_capability(linux.CAP_SYS_ADMIN):
+        cannot("needs root")
+    if not controllers.available():
+        cannot("no programs are compiled here (make kernel)")
+    # One kernel for all: processes of the suite take turns.
+    with (Path(tempfile.gettempdir()) / "bentpipe-kernel-controllers.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        unload_all()
+        yield
+        unload_all()
+
+
+@contextmanager
+def connection(name):
+    """A connection over the loopback of a network of its own, whose far end reads all; the sender uses `name`."""
+
+    def ends():
+        from pyroute2 import IPRoute
+
+        with IPRoute() as ip:
+            ip.link("set", index=1, state="up")
+        listener = socket.create_server(("127.0.0.1", 0))
+        near = socket.create_connection(listener.getsockname())
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controllers.kernel_name(name).encode())
+        far, _ = listener.accept()
+        listener.close()
+        return near, far
+
+    network = new_network()
+    near, far = in_network(network, ends)
+
+    def read():
+        while far.recv(1 << 20):
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield near
+    finally:
+        near.close()
+        reader.join()
+        far.close()
+        os.close(network)
+
+
+def near_port(state):
+    return int(state.local.rpartition(":")[2])
+
+
+def send(near, count):
+    part = bytes(1 << 20)
+    while count > 0:
+        count -= near.send(part[:count])
+
+
+@pytest.mark.parametrize("name", controllers.available())
+def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
+    loaded = controllers.load_controller(name)
+    assert (loaded.name, loaded.state) == (name, "in use")
+    with connection(name) as near:
+        send(near, BYTES)
+        time.sleep(0.15)  # a socket is shown ten times a second, at an ACK
+        send(near, 1000)
+        time.sleep(0.05)
+        (ours,) = [
+            each
+            for each in controllers.controller_sockets(name)
+            if near.getsockname()[1] == int(each.local.split(":")[1])
+        ]
+        assert ours.cwnd_bytes > 0
+        assert ours.rtt_min_ms > 0
+        assert ours.delivered_bytes > BYTES / 2
+        controllers.unload_controller(name)
+        assert name not in {each.name for each in controllers.loaded_controllers() if each.state == "in use"}
+        send(near, BYTES // 10)  # it keeps the controller until it closes
+        assert (
+            near.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+            == controllers.kernel_name(name).encode()
+        )
+        other = socket.socket()
+        with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
+            other.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controllers.kernel_name(name).encode())
+        other.close()
+    assert near_port(ours) not in {near_port(each) for each in controllers.controller_sockets(name)}
+
+
+def test_a_second_load_is_refused_and_a_loaded_one_takes_options():
+    controllers.load_controller("hybla", {"rtt0_ms": 10.0})
+    with pytest.raises(UserError, match="hybla is loaded already"):
+        controllers.load_controller("hybla")
+    controllers.set_controller_options("hybla", {"rtt0_ms": 50.0})
+    with pytest.raises(UserError, match="expected a number from 1 to 10000 ms"):
+        controllers.set_controller_options("hybla", {"rtt0_ms": 0.0})
+    controllers.unload_controller("hybla")
+    with pytest.raises(UserError, match="hybla is not loaded"):
+        controllers.set_controller_options("hybla", {})
+
+
+def test_a_hundred_loads_under_traffic_leave_nothing():
+    name = controllers.available()[0]
+    for _ in range(100):
+        controllers.load_controller(name)
+        with connection(name) as near:
+            send(near, 1_000_000)
+        controllers.unload_controller(name)
+    # The kernel frees a registration some time after its last socket.
+    for _ in range(200):
+        if name not in {each.name for each in controllers.loaded_controllers()}:
+            break
+        time.sleep(0.05)
+    assert name not in {each.name for each in controllers.loaded_controllers()}
+    assert (
+        controllers.kernel_name(name)
+        not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    )
+
+
+def test_the_command_line_loads_shows_and_unloads():
+    def run(*line):
+        result = CliRunner().invoke(app, ["kernel", *line])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "hybla is loaded" in run("load", "hybla:rtt0_ms=20")
+    assert "in use" in run("list")
+    with connection("hybla") as near:
+        send(near, 1_000_000)
+        shown = json.loads(run("status", "--json"))["connections"]
+        assert "hybla" in {each["controller"] for each in shown}
+        assert "hybla" in run("status")
+    run("set", "hybla", "rtt0_ms=30")
+    assert "hybla is unloaded" in run("unload", "hybla")
+    unknown = CliRunner().invoke(app, ["kernel", "load", "hibla"])
+    assert unknown.exit_code == 2
