@@ -23,6 +23,7 @@ BENCHMARKS = [
     "constellation_network",
     "sky",
     "emulator",
+    "kernel_controllers",
     "logs",
     "sweep",
     "subscribers",

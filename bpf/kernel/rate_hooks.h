@@ -8,7 +8,7 @@
 
 #define CORE(function) BP_JOIN(bp_, BP_ID, function)
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helpers to GPL-compatible programs only */
 
 /* Bursts that are remembered: those of a window of 2048 packets and more, with an ACK for every other packet. A power of 2. */
 #define BP_BURSTS 1024

@@ -8,7 +8,7 @@
 
 #define CORE(function) BP_JOIN(bp_, BP_ID, function)
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helpers to GPL-compatible programs only */
 
 struct bp_socket {
     struct BP_JOIN(bp_, BP_ID, ) core;
