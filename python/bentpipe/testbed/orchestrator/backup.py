@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, inspect, select
+from sqlalchemy import column, insert, inspect, select, table
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.orchestrator.database.engines import Database
@@ -23,7 +23,7 @@ from bentpipe.testbed.orchestrator.database.migrate import current_version, migr
 from bentpipe.testbed.orchestrator.database.tables import Table
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table as SqlTable
+    from sqlalchemy import Connection, TableClause
     from sqlalchemy.ext.asyncio import AsyncConnection
 
 FORMAT = 1
@@ -72,15 +72,15 @@ async def _write(archive: tarfile.TarFile, connection: AsyncConnection) -> dict[
         raise UserError("the database is empty", where="db", expected="that of an orchestrator")
     _add(archive, "backup.json", json.dumps({"format": FORMAT, "version": version}).encode())
     counts = {}
-    for table in await _tables(connection):
+    for each in await _tables(connection):
         with tempfile.TemporaryFile() as lines:
-            counts[table.name] = 0
-            async with connection.stream(select(table)) as result:
+            counts[each.name] = 0
+            async with connection.stream(select(each)) as result:
                 async for rows in result.partitions(ROWS):
                     text = "".join(json.dumps(list(row), separators=(",", ":")) + "\n" for row in rows)
                     await asyncio.to_thread(lines.write, text.encode())
-                    counts[table.name] += len(rows)
-            info = tarfile.TarInfo(f"tables/{table.name}.jsonl")
+                    counts[each.name] += len(rows)
+            info = tarfile.TarInfo(f"tables/{each.name}.jsonl")
             info.size = lines.tell()
             lines.seek(0)
             archive.addfile(info, lines)
@@ -117,7 +117,7 @@ async def restore(source: Path, db: str, home: Path) -> dict[str, int]:
             await migrate(database, str(head["version"]))
             async with database.write() as connection:
                 tables = await _tables(connection)
-                counts = {table.name: await _fill(archive, connection, table) for table in tables}
+                counts = {each.name: await _fill(archive, connection, each) for each in tables}
             await migrate(database)
         finally:
             await database.close()
@@ -129,10 +129,21 @@ async def restore(source: Path, db: str, home: Path) -> dict[str, int]:
     return counts
 
 
-async def _tables(connection: AsyncConnection) -> list[SqlTable]:
-    """Return the tables of a database; an older version has fewer of them."""
-    present = set(await connection.run_sync(lambda sync: inspect(sync).get_table_names()))
-    return [table for table in Table.metadata.sorted_tables if table.name in present]
+async def _tables(connection: AsyncConnection) -> list[TableClause]:
+    """Return the tables of a database with the columns that it has: an older version has fewer of both."""
+
+    def present(sync: Connection) -> list[TableClause]:
+        inspector = inspect(sync)
+        names = set(inspector.get_table_names())
+        tables = []
+        for known in Table.metadata.sorted_tables:
+            if known.name in names:
+                columns = {each["name"] for each in inspector.get_columns(known.name)}
+                own = [column(each.name, each.type) for each in known.columns if each.name in columns]
+                tables.append(table(known.name, *own))
+        return tables
+
+    return await connection.run_sync(present)
 
 
 def _head(archive: tarfile.TarFile, source: Path) -> dict[str, Any]:
@@ -155,14 +166,14 @@ def _member(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - a bin
     return member
 
 
-async def _fill(archive: tarfile.TarFile, connection: AsyncConnection, table: SqlTable) -> int:
-    names, count = [column.name for column in table.columns], 0
+async def _fill(archive: tarfile.TarFile, connection: AsyncConnection, into: TableClause) -> int:
+    names, count = [each.name for each in into.columns], 0
     batch: list[dict[str, Any]] = []
-    for line in _member(archive, f"tables/{table.name}.jsonl"):
+    for line in _member(archive, f"tables/{into.name}.jsonl"):
         batch.append(dict(zip(names, json.loads(line), strict=True)))
         if len(batch) == ROWS:
-            await connection.execute(insert(table), batch)
+            await connection.execute(insert(into), batch)
             count, batch = count + len(batch), []
     if batch:
-        await connection.execute(insert(table), batch)
+        await connection.execute(insert(into), batch)
     return count + len(batch)
