@@ -121,6 +121,29 @@ def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
     assert near_port(ours) not in {near_port(each) for each in controllers.controller_sockets(name)}
 
 
+@pytest.mark.parametrize("name", controllers.available())
+def test_a_connection_changes_its_controller_and_comes_back_to_it_after_a_pause(name):
+    controllers.load_controller(name)
+    with connection(name) as near:
+        for each in (name, "reno", name):
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controllers.kernel_name(each).encode())
+            send(near, 20_000_000)
+            time.sleep(0.15)
+        send(near, 20_000_000)
+        (ours,) = [each for each in controllers.controller_sockets(name) if near_port(each) == near.getsockname()[1]]
+        assert ours.delivered_bytes > 20_000_000
+
+
+def test_a_socket_of_any_user_may_choose_a_loaded_controller():
+    controllers.load_controller("hybla")
+    os.seteuid(65534)
+    try:
+        with socket.socket() as own:
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"hybla")
+    finally:
+        os.seteuid(0)
+
+
 def test_a_second_load_is_refused_and_a_loaded_one_takes_options():
     controllers.load_controller("hybla", {"rtt0_ms": 10.0})
     with pytest.raises(UserError, match="hybla is loaded already"):

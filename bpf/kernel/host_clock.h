@@ -16,15 +16,15 @@ BP_INLINE void bp_tell_clock(struct sock *sk, struct bp_socket *s)
         u64 past = bp_sub_sat(now, clock->at) / clock->period;
         struct bp_hint hint = {.kind = BP_HINT_RECONFIGURATION, .value = clock->at + (past + 1) * clock->period};
 
-        if (now < clock->until && hint.value != s->announced) {
-            s->announced = hint.value;
+        if (now < clock->until && hint.value != s->base.announced) {
+            s->base.announced = hint.value;
             CORE(_hint)(&s->core, &hint);
         }
     }
 #endif
-    if (s->clock_generation == clock->generation)
+    if (s->base.clock_generation == clock->generation)
         return;
-    s->clock_generation = clock->generation;
+    s->base.clock_generation = clock->generation;
 #ifdef BP_MONITOR
     bp_monitor_set_clock(BP_MONITOR(&s->core), clock->period, clock->at, clock->until);
 #endif

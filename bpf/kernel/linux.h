@@ -54,13 +54,13 @@ struct minmax {
 
 struct tcp_sock {
     struct inet_connection_sock inet_conn;
-    __u32 snd_cwnd, snd_cwnd_cnt, snd_ssthresh;
+    __u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh;
     __u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
     __u32 delivered, delivered_ce, lost, app_limited;
     __u32 srtt_us; /* [µs / 8] */
     struct minmax rtt_min;
-    __u32 mss_cache, snd_una, snd_nxt, lsndtime;
-    __u64 tcp_mstamp, tcp_wstamp_ns, bytes_acked;
+    __u32 mss_cache, snd_una, snd_nxt, rate_delivered, rate_interval_us;
+    __u64 tcp_mstamp, tcp_wstamp_ns;
     __u8 is_cwnd_limited : 1;
 };
 
@@ -106,8 +106,12 @@ struct tcp_congestion_ops {
     __u32 (*undo_cwnd)(struct sock *sk);
     __u32 (*sndbuf_expand)(struct sock *sk);
     char name[16];
+    __u32 flags;
     void (*init)(struct sock *sk);
     void (*release)(struct sock *sk);
 };
+
+/* Sockets of all users may choose it, as those in net.ipv4.tcp_allowed_congestion_control. */
+#define TCP_CONG_NON_RESTRICTED 1
 
 #endif

@@ -10,23 +10,21 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helpers to GPL-compatible programs only */
 
-/* Bursts that are remembered: those of a window of 2048 packets and more, with an ACK for every other packet. A power of 2. */
+/* Bursts that are remembered, a power of 2. With them a socket's state fits in 16 KiB. */
 #define BP_BURSTS 1024
 
 struct bp_burst {
-    __u32 delivered, in_flight, lost; /* [packets] */
-    __u32 sent_us;                    /* the low 32 bits of tcp_mstamp; 0: never sent */
+    __u32 delivered; /* [packets] */
+    __u16 in_flight; /* at most 65,535; 0: no burst */
+    __u16 lost;      /* its lowest 16 bits */
 };
 
 struct bp_socket {
+    struct bp_base base;
     struct BP_JOIN(bp_, BP_ID, ) core;
-    struct bp_ack ack;
-    struct bp_lost lost;
-    struct bp_shown shown;
-    u64 ready, generation;
-    u64 clock_generation, announced; /* of the host's clock; the last announcement [ns] */
-    u64 lost_total; /* [packets], at the last ACK */
-    u64 lost_seq;   /* [bytes], of the losses reported so far */
+    struct bp_lost report;
+    u64 reported_lost; /* [packets] */
+    u64 reported_seq;  /* [bytes], of the losses reported so far */
     struct bp_burst bursts[BP_BURSTS];
 };
 
@@ -39,29 +37,71 @@ struct {
 
 #include "host_clock.h"
 
-BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
+/* Begins anew, also for a socket that comes back to this controller, or that was connected before. */
+BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
 {
-    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    struct bp_socket *s;
     struct bp_options *o;
     __u32 first = 0;
 
-    if (!s)
+    bpf_sk_storage_delete(&BP_SOCKETS, sk);
+    s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
+    if (!s || !o)
+        return 0;
+    bp_begin_base(sk, &s->base);
+    {
+        struct bp_config config = {
+            .mss = s->base.mss,
+            .initial_cwnd = bp_bytes(&s->base, tcp_of(sk)->snd_cwnd),
+            .paced = 1,
+        };
+
+        CORE(_init)(&s->core, &config, o);
+    }
+    s->base.generation = o->generation;
+    bp_tell_clock(sk, s);
+    return s;
+}
+
+/* Returns the state of a socket with the options of now; null: it has not begun, or there was no memory. */
+BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
+{
+    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
+    struct bp_options *o;
+    __u32 first = 0;
+
+    if (!s || !s->base.is_ready)
         return 0;
     o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
     if (!o)
         return 0;
-    if (!s->ready) {
-        struct bp_config config = {.mss = bp_mss(sk), .initial_cwnd = bp_bytes(sk, tcp_of(sk)->snd_cwnd), .paced = 1};
-
-        CORE(_init)(&s->core, &config, o);
-        s->generation = o->generation;
-        s->ready = 1;
-    } else if (s->generation != o->generation) {
+    if (s->base.generation != o->generation) {
         CORE(_set_options)(&s->core, o);
-        s->generation = o->generation;
+        s->base.generation = o->generation;
     }
     bp_tell_clock(sk, s);
     return s;
+}
+
+SEC("struct_ops")
+void BPF_PROG(bp_release, struct sock *sk)
+{
+    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
+
+    if (!s)
+        return;
+    bp_forget(&s->base.shown);
+    bpf_sk_storage_delete(&BP_SOCKETS, sk);
+}
+
+BP_INLINE void bp_event(struct sock *sk, struct bp_socket *s, u64 kind)
+{
+    struct bp_congestion event = {.now = bpf_ktime_get_ns(), .event = kind, .in_flight = bp_bytes(&s->base, bp_in_flight(sk))};
+
+    if (kind == BP_EVENT_RESTART)
+        event.idle = bp_idle(sk, &s->base);
+    CORE(_congestion)(&s->core, &event);
 }
 
 /* Applies window and rate. The kernel paces by itself: an fq qdisc is not needed. */
@@ -70,49 +110,43 @@ BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
     struct tcp_sock *tp = tcp_of(sk);
     u64 rate = CORE(_pacing_rate)(&s->core);
 
-    tp->snd_cwnd = bp_clamp(bp_packets(CORE(_cwnd)(&s->core), bp_mss(sk)), 1, 0x7fffffff);
+    tp->snd_cwnd = bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core));
     if (rate != BP_NONE)
-        sk->sk_pacing_rate = bp_min(bp_max(rate / 8, 1), sk->sk_max_pacing_rate);
+        sk->sk_pacing_rate = bp_min(bp_max(bp_mul_div(rate / 8, tp->mss_cache, s->base.mss), 1), sk->sk_max_pacing_rate);
 }
 
 SEC("struct_ops")
 void BPF_PROG(bp_init, struct sock *sk)
 {
-    struct bp_socket *s = bp_socket_of(sk);
-    struct tcp_sock *tp = tcp_of(sk);
+    struct bp_socket *s = bp_begin(sk);
 
     if (!s)
         return;
-    CORE(_established)(&s->core, tp->tcp_mstamp * BP_NS_PER_US, tp->srtt_us ? (u64)tp->srtt_us * (BP_NS_PER_US / 8) : BP_NONE);
+    s->reported_lost = s->base.lost;
+    CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
-    s->lost_total = tp->lost;
     bp_apply(sk, s);
 }
 
-SEC("struct_ops")
-void BPF_PROG(bp_release, struct sock *sk)
-{
-    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
+BP_INLINE struct bp_burst *bp_burst_of(struct bp_socket *s, __u32 delivered) { return &s->bursts[delivered & (BP_BURSTS - 1)]; }
 
-    if (s)
-        bp_forget(&s->shown);
-}
-
-/* Called before each burst. */
+/* Called before each burst, and also when nothing can be sent. */
 SEC("struct_ops")
 __u32 BPF_PROG(bp_min_tso_segs, struct sock *sk)
 {
     struct bp_socket *s = bp_socket_of(sk);
     struct tcp_sock *tp = tcp_of(sk);
+    u64 in_flight = bp_in_flight(sk);
     struct bp_burst *burst;
 
-    if (s) {
-        burst = &s->bursts[tp->delivered & (BP_BURSTS - 1)];
-        burst->delivered = tp->delivered;
-        burst->in_flight = bp_in_flight(sk) + 1; /* at least: the burst's size is not known yet */
-        burst->lost = tp->lost;
-        burst->sent_us = bp_max((__u32)tp->tcp_mstamp, 1);
+    if (s && in_flight < tp->snd_cwnd) {
+        burst = bp_burst_of(s, tp->delivered);
+        if (burst->delivered != tp->delivered || !burst->in_flight) {
+            burst->delivered = tp->delivered;
+            burst->lost = (__u16)tp->lost; /* of the first burst since the last delivery */
+        }
+        burst->in_flight = bp_min(in_flight + 1, 0xffff); /* at least: the burst's size is not known yet */
     }
     return sk->sk_pacing_rate < 150000 ? 1 : 2;
 }
@@ -120,55 +154,55 @@ __u32 BPF_PROG(bp_min_tso_segs, struct sock *sk)
 /* Copies what the kernel measured into the record of an ACK; returns the burst that its newest packet belongs to. */
 BP_INLINE struct bp_burst *bp_measure(struct sock *sk, struct bp_socket *s, const struct rate_sample *rs)
 {
-    struct tcp_sock *tp = tcp_of(sk);
-    struct bp_ack *ack = &s->ack;
+    struct bp_base *b = &s->base;
+    struct bp_ack *ack = &b->ack;
     long interval_us = rs->interval_us, rtt_us = rs->rtt_us;
     __s32 delivered = rs->delivered;
     int losses = rs->losses;
     __u32 acked = rs->acked_sacked, prior_delivered = rs->prior_delivered, prior_in_flight = rs->prior_in_flight;
-    struct bp_burst *burst = &s->bursts[prior_delivered & (BP_BURSTS - 1)];
+    struct bp_burst *burst = bp_burst_of(s, prior_delivered);
 
-    bp_fill_ack(sk, ack);
-    ack->acked = bp_bytes(sk, acked);
+    bp_fill_ack(sk, b);
+    ack->acked = bp_bytes(b, acked);
     ack->cumulative = ack->acked;
-    ack->newly_lost = losses > 0 ? bp_bytes(sk, losses) : 0;
+    ack->newly_lost = losses > 0 ? bp_bytes(b, losses) : 0;
     ack->rtt = rtt_us < 0 ? BP_NONE : (u64)rtt_us * BP_NS_PER_US;
     ack->ack_delayed = rs->is_ack_delayed;
-    ack->prior_in_flight = bp_bytes(sk, prior_in_flight);
+    ack->prior_in_flight = bp_bytes(b, prior_in_flight);
     if (delivered > 0 && interval_us > 0) {
-        ack->rate_prior_delivered = bp_bytes(sk, prior_delivered);
-        ack->rate_delivered = bp_bytes(sk, delivered);
+        ack->rate_prior_delivered = bp_bytes(b, bp_sub_sat(b->delivered, (__u32)((__u32)b->delivered - prior_delivered)));
+        ack->rate_delivered = bp_bytes(b, delivered);
         ack->rate_interval = (u64)interval_us * BP_NS_PER_US;
         ack->rate_app_limited = rs->is_app_limited;
     }
-    if (!burst->sent_us || burst->delivered != prior_delivered)
-        burst = 0; /* overwritten: what is in flight now stands for it */
-    ack->tx_in_flight = burst ? bp_bytes(sk, burst->in_flight) : ack->prior_in_flight;
-    ack->lost_since_sent = burst ? bp_bytes(sk, tp->lost - burst->lost) : ack->newly_lost;
+    if (!burst->in_flight || burst->delivered != prior_delivered)
+        burst = 0; /* overwritten: what was in flight before this ACK stands for it */
+    ack->tx_in_flight = burst ? bp_bytes(b, burst->in_flight) : ack->prior_in_flight;
+    ack->lost_since_sent = burst ? bp_bytes(b, (__u16)((__u16)b->lost - burst->lost)) : ack->newly_lost;
     return burst;
 }
 
 /* Reports the losses since the last ACK. */
 BP_INLINE void bp_report_losses(struct sock *sk, struct bp_socket *s, const struct bp_burst *burst)
 {
-    struct tcp_sock *tp = tcp_of(sk);
-    __u32 lost = tp->lost - (__u32)s->lost_total;
-    struct bp_lost *l = &s->lost;
+    const struct bp_ack *ack = &s->base.ack;
+    struct bp_lost *l = &s->report;
+    u64 lost = s->base.lost - s->reported_lost;
 
-    s->lost_total = tp->lost;
+    s->reported_lost = s->base.lost;
     if (!lost)
         return;
-    l->now = s->ack.now;
-    l->bytes = bp_bytes(sk, lost);
-    l->seq = s->lost_seq;
-    s->lost_seq += 2 * l->bytes; /* a gap of its own */
-    l->tx_in_flight = s->ack.tx_in_flight;
-    l->delivered_at_send = burst ? bp_bytes(sk, burst->delivered) : s->ack.delivered_total;
-    l->lost_total = s->ack.lost_total;
-    l->lost_at_send = burst ? bp_bytes(sk, burst->lost) : s->ack.lost_total - bp_min(l->bytes, s->ack.lost_total);
-    l->delivered_total = s->ack.delivered_total;
-    l->sent_at = l->now - bp_min(s->ack.srtt, l->now);
-    l->app_limited = s->ack.app_limited;
+    l->now = ack->now;
+    l->bytes = bp_bytes(&s->base, lost);
+    l->seq = s->reported_seq;
+    s->reported_seq += 2 * l->bytes; /* a gap of its own */
+    l->tx_in_flight = ack->tx_in_flight;
+    l->delivered_at_send = ack->rate_prior_delivered == BP_NONE ? ack->delivered_total : ack->rate_prior_delivered;
+    l->lost_total = ack->lost_total;
+    l->lost_at_send = ack->lost_total - bp_min(burst ? ack->lost_since_sent : l->bytes, ack->lost_total);
+    l->delivered_total = ack->delivered_total;
+    l->sent_at = l->now - bp_min(ack->srtt, l->now);
+    l->app_limited = ack->app_limited;
     CORE(_lost)(&s->core, l);
 }
 
@@ -176,23 +210,18 @@ SEC("struct_ops")
 void BPF_PROG(bp_cong_control, struct sock *sk, __u32 number, int flag, const struct rate_sample *rs)
 {
     struct bp_socket *s = bp_socket_of(sk);
+    __u32 acked = rs->acked_sacked;
     struct bp_burst *burst;
 
-    if (!s)
+    if (!s) {
+        bp_grow_without_state(sk, acked);
         return;
+    }
     burst = bp_measure(sk, s, rs);
     bp_report_losses(sk, s, burst);
-    CORE(_ack)(&s->core, &s->ack);
+    CORE(_ack)(&s->core, &s->base.ack);
     bp_apply(sk, s);
-    bp_show(sk, &s->shown, CORE(_phase)(&s->core));
-}
-
-BP_INLINE void bp_event(struct sock *sk, struct bp_socket *s, u64 kind)
-{
-    struct tcp_sock *tp = tcp_of(sk);
-    struct bp_congestion event = {.now = tp->tcp_mstamp * BP_NS_PER_US, .event = kind, .in_flight = bp_bytes(sk, bp_in_flight(sk))};
-
-    CORE(_congestion)(&s->core, &event);
+    bp_show(sk, &s->base, CORE(_phase)(&s->core));
 }
 
 SEC("struct_ops")
@@ -200,8 +229,13 @@ __u32 BPF_PROG(bp_ssthresh, struct sock *sk)
 {
     struct bp_socket *s = bp_socket_of(sk);
 
-    if (s)
-        bp_event(sk, s, BP_EVENT_LOSS);
+    if (!s) {
+        __u32 half = bp_max(tcp_of(sk)->snd_cwnd / 2, 2);
+
+        tcp_of(sk)->snd_cwnd = half; /* nothing else reduces it under cong_control */
+        return half;
+    }
+    bp_event(sk, s, bp_reduction(sk, &s->base));
     return tcp_of(sk)->snd_ssthresh;
 }
 
@@ -209,15 +243,15 @@ SEC("struct_ops")
 void BPF_PROG(bp_set_state, struct sock *sk, __u8 new_state)
 {
     struct bp_socket *s = bp_socket_of(sk);
+    u64 kind;
 
     if (!s)
         return;
-    if (new_state == BP_LOSS) {
-        bp_event(sk, s, BP_EVENT_TIMEOUT_AGAIN);
+    kind = bp_event_of_state(sk, &s->base, new_state);
+    if (kind != BP_NONE)
+        bp_event(sk, s, kind);
+    if (new_state == BP_LOSS)
         bp_apply(sk, s);
-    } else if (new_state < BP_CWR && bp_recovery_state(sk) > BP_CWR) {
-        bp_event(sk, s, BP_EVENT_RECOVERY_END);
-    }
 }
 
 SEC("struct_ops")
@@ -230,6 +264,11 @@ void BPF_PROG(bp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
     s = bp_socket_of(sk);
     if (!s)
         return;
+    {
+        struct bp_sent sent = {.now = bpf_ktime_get_ns(), .app_limited = !!tcp_of(sk)->app_limited};
+
+        CORE(_sent)(&s->core, &sent);
+    }
     bp_event(sk, s, BP_EVENT_RESTART);
     bp_apply(sk, s);
 }
@@ -242,7 +281,7 @@ __u32 BPF_PROG(bp_undo_cwnd, struct sock *sk)
     if (!s)
         return tcp_of(sk)->snd_cwnd;
     bp_event(sk, s, BP_EVENT_UNDO);
-    return bp_clamp(bp_packets(CORE(_cwnd)(&s->core), bp_mss(sk)), 1, 0x7fffffff);
+    return bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core));
 }
 
 SEC("struct_ops")
@@ -262,5 +301,6 @@ struct tcp_congestion_ops BP_CONTROLLER = {
     .cwnd_event = (void *)bp_cwnd_event,
     .undo_cwnd = (void *)bp_undo_cwnd,
     .sndbuf_expand = (void *)bp_sndbuf_expand,
+    .flags = TCP_CONG_NON_RESTRICTED,
     .name = BP_NAME,
 };

@@ -51,7 +51,6 @@ struct {
     __type(value, struct bp_host_clock);
 } BP_CLOCK SEC(".maps");
 
-
 /* A connection's ends: a program of this kind may not ask for a socket's cookie. */
 struct bp_ends {
     __u32 family;
@@ -66,7 +65,7 @@ struct bp_seen {
     u64 srtt, min_rtt; /* [ns] */
     u64 delivered;     /* [bytes] */
     u64 lost;          /* [bytes] */
-    u64 phase; /* a number of the controller's own */
+    u64 phase;         /* a number of the controller's own */
 };
 
 struct {
@@ -78,8 +77,43 @@ struct {
 
 #define BP_SEEN_EVERY (100 * BP_NS_PER_MS)
 
-BP_INLINE u64 bp_mss(struct sock *sk) { return bp_max(tcp_of(sk)->mss_cache, 1); }
-BP_INLINE u64 bp_bytes(struct sock *sk, u64 packets) { return packets * bp_mss(sk); }
+/* When `status` was told last, and under which key: a socket that closes has lost its addresses. */
+struct bp_shown {
+    u64 at;
+    struct bp_ends ends;
+};
+
+/* What all controllers keep of a socket. */
+struct bp_base {
+    struct bp_ack ack;
+    struct bp_shown shown;
+    u64 is_ready;
+    u64 generation, clock_generation; /* of the options and the host's clock in use */
+    u64 announced;                    /* the last handover announced [ns] */
+    u64 has_timed_out;                /* a time-out was reported in ssthresh */
+    u64 last_ack_at;                  /* [ns] */
+    u64 mss;                          /* at the start, for good: totals stay comparable when the path's MSS changes [bytes] */
+    u64 delivered, lost, marked;      /* the kernel's counters of 32 bits, continued [packets] */
+    u64 una;                          /* the same [bytes] */
+};
+
+/* Continues a counter of 32 bits. */
+BP_INLINE void bp_continue(u64 *total, __u32 counter) { *total += (__u32)(counter - (__u32)*total); }
+
+BP_INLINE u64 bp_bytes(const struct bp_base *b, u64 packets) { return packets * b->mss; }
+
+BP_INLINE void bp_begin_base(struct sock *sk, struct bp_base *b)
+{
+    struct tcp_sock *tp = tcp_of(sk);
+
+    b->mss = bp_max(tp->mss_cache, 1);
+    b->delivered = tp->delivered;
+    b->lost = tp->lost;
+    b->marked = tp->delivered_ce;
+    b->una = tp->snd_una;
+    b->last_ack_at = bpf_ktime_get_ns();
+    b->is_ready = 1;
+}
 
 BP_INLINE u64 bp_in_flight(struct sock *sk)
 {
@@ -89,6 +123,9 @@ BP_INLINE u64 bp_in_flight(struct sock *sk)
 }
 
 BP_INLINE u64 bp_recovery_state(struct sock *sk) { return BPF_CORE_READ_BITFIELD(icsk_of(sk), icsk_ca_state); }
+
+/* Returns the smoothed RTT [ns]; 0: none yet. */
+BP_INLINE u64 bp_srtt(struct sock *sk) { return (u64)tcp_of(sk)->srtt_us * (BP_NS_PER_US / 8); }
 
 /* Returns whether the window limits the sender: not less than half of it is in use in slow start, all of it later (RFC 7661). */
 BP_INLINE u64 bp_cwnd_limited(struct sock *sk)
@@ -100,29 +137,84 @@ BP_INLINE u64 bp_cwnd_limited(struct sock *sk)
     return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
+/* Returns a window of so many bytes in packets, within what the kernel allows. */
+BP_INLINE __u32 bp_window_of(struct sock *sk, const struct bp_base *b, u64 bytes)
+{
+    return bp_clamp(bp_packets(bytes, b->mss), 1, bp_clamp(tcp_of(sk)->snd_cwnd_clamp, 1, 0x7fffffff));
+}
+
 /* Fills in what every ACK has; the rate sample is the caller's. */
-BP_INLINE void bp_fill_ack(struct sock *sk, struct bp_ack *ack)
+BP_INLINE void bp_fill_ack(struct sock *sk, struct bp_base *b)
 {
     struct tcp_sock *tp = tcp_of(sk);
+    struct bp_ack *ack = &b->ack;
 
+    bp_continue(&b->delivered, tp->delivered);
+    bp_continue(&b->lost, tp->lost);
+    bp_continue(&b->marked, tp->delivered_ce);
+    bp_continue(&b->una, tp->snd_una);
     ack->now = tp->tcp_mstamp * BP_NS_PER_US;
-    ack->mss = bp_mss(sk);
-    ack->srtt = (u64)tp->srtt_us * (BP_NS_PER_US / 8);
+    ack->mss = b->mss;
+    ack->srtt = bp_srtt(sk);
     ack->min_rtt = tp->rtt_min.s[0].v == ~0U ? BP_MAX : (u64)tp->rtt_min.s[0].v * BP_NS_PER_US;
-    ack->delivered_total = bp_bytes(sk, tp->delivered);
-    ack->lost_total = bp_bytes(sk, tp->lost);
-    ack->in_flight = bp_bytes(sk, bp_in_flight(sk));
-    ack->ce_count = tp->delivered_ce;
+    ack->delivered_total = bp_bytes(b, b->delivered);
+    ack->lost_total = bp_bytes(b, b->lost);
+    ack->in_flight = bp_bytes(b, bp_in_flight(sk));
+    ack->ce_count = b->marked;
     ack->cwnd_limited = bp_cwnd_limited(sk);
     ack->window_full = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
     ack->recovery = bp_recovery_state(sk);
     ack->app_limited = !!tp->app_limited;
-    ack->snd_una = tp->snd_una;
-    ack->snd_nxt = tp->snd_nxt;
+    ack->snd_una = b->una;
+    ack->snd_nxt = b->una + (__u32)(tp->snd_nxt - tp->snd_una);
     ack->pacing_rate = sk->sk_pacing_rate * 8;
     ack->next_departure = tp->tcp_wstamp_ns;
     ack->rtt = BP_NONE;
     ack->rate_prior_delivered = BP_NONE;
+    b->last_ack_at = ack->now;
+}
+
+/* Kind of the reduction that the kernel asks ssthresh for: a time-out has marked all packets lost, ECN and a full local queue none. */
+BP_INLINE u64 bp_reduction(struct sock *sk, struct bp_base *b)
+{
+    b->has_timed_out = 0;
+    if (!tcp_of(sk)->lost_out)
+        return BP_EVENT_ECN;
+    if (bp_in_flight(sk))
+        return BP_EVENT_LOSS;
+    b->has_timed_out = 1;
+    return BP_EVENT_TIMEOUT;
+}
+
+/* Event of a change of state; BP_NONE: none. A time-out's reduction, if it had one, was reported before. */
+BP_INLINE u64 bp_event_of_state(struct sock *sk, struct bp_base *b, __u8 new_state)
+{
+    if (new_state == BP_LOSS) {
+        u64 kind = b->has_timed_out ? BP_NONE : BP_EVENT_TIMEOUT_AGAIN;
+
+        b->has_timed_out = 0;
+        return kind;
+    }
+    return new_state < BP_CWR && bp_recovery_state(sk) >= BP_CWR ? BP_EVENT_RECOVERY_END : BP_NONE;
+}
+
+/* Time since the last packet was sent, when nothing is in flight: it was acknowledged an RTT later. */
+BP_INLINE u64 bp_idle(struct sock *sk, const struct bp_base *b) { return bp_sub_sat(bpf_ktime_get_ns(), b->last_ack_at) + bp_srtt(sk); }
+
+/* Reno's window for a socket without state: the kernel had no memory for it. */
+BP_INLINE void bp_grow_without_state(struct sock *sk, __u32 acked)
+{
+    struct tcp_sock *tp = tcp_of(sk);
+
+    if (tp->snd_cwnd < tp->snd_ssthresh) {
+        tp->snd_cwnd = bp_min((u64)tp->snd_cwnd + acked, tp->snd_ssthresh);
+        return;
+    }
+    tp->snd_cwnd_cnt += acked;
+    if (tp->snd_cwnd_cnt >= tp->snd_cwnd) {
+        tp->snd_cwnd_cnt = 0;
+        tp->snd_cwnd++;
+    }
 }
 
 BP_INLINE void bp_ends_of(struct sock *sk, struct bp_ends *ends)
@@ -140,15 +232,10 @@ BP_INLINE void bp_ends_of(struct sock *sk, struct bp_ends *ends)
     *ends = e;
 }
 
-/* When `status` was told last, and under which key: a socket that closes has lost its addresses. */
-struct bp_shown {
-    u64 at;
-    struct bp_ends ends;
-};
-
 /* Tells `status` about the socket, ten times a second at most. */
-BP_INLINE void bp_show(struct sock *sk, struct bp_shown *shown, u64 phase)
+BP_INLINE void bp_show(struct sock *sk, struct bp_base *b, u64 phase)
 {
+    struct bp_shown *shown = &b->shown;
     struct tcp_sock *tp = tcp_of(sk);
     struct bp_seen entry = {.at = bpf_ktime_get_ns()};
 
@@ -157,12 +244,12 @@ BP_INLINE void bp_show(struct sock *sk, struct bp_shown *shown, u64 phase)
     if (!shown->at)
         bp_ends_of(sk, &shown->ends);
     shown->at = entry.at;
-    entry.cwnd = bp_bytes(sk, tp->snd_cwnd);
+    entry.cwnd = (u64)tp->snd_cwnd * tp->mss_cache;
     entry.rate = sk->sk_pacing_rate * 8;
-    entry.srtt = (u64)tp->srtt_us * (BP_NS_PER_US / 8);
+    entry.srtt = bp_srtt(sk);
     entry.min_rtt = (u64)tp->rtt_min.s[0].v * BP_NS_PER_US;
-    entry.delivered = bp_bytes(sk, tp->delivered);
-    entry.lost = bp_bytes(sk, tp->lost);
+    entry.delivered = bp_bytes(b, b->delivered);
+    entry.lost = bp_bytes(b, b->lost);
     entry.phase = phase;
     bpf_map_update_elem(&BP_SEEN, &shown->ends, &entry, 0);
 }

@@ -11,11 +11,8 @@
 char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helpers to GPL-compatible programs only */
 
 struct bp_socket {
+    struct bp_base base;
     struct BP_JOIN(bp_, BP_ID, ) core;
-    struct bp_ack ack;
-    struct bp_shown shown;
-    u64 ready, generation;
-    u64 clock_generation, announced; /* of the host's clock; the last announcement [ns] */
 };
 
 struct {
@@ -27,54 +24,56 @@ struct {
 
 #include "host_clock.h"
 
-/* Returns the state of a socket, with the options and the kernel's window in it. */
+/* Begins anew, also for a socket that comes back to this controller, or that was connected before. */
+BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
+{
+    struct bp_socket *s;
+    struct bp_options *o;
+    __u32 first = 0;
+
+    bpf_sk_storage_delete(&BP_SOCKETS, sk);
+    s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
+    if (!s || !o)
+        return 0;
+    bp_begin_base(sk, &s->base);
+    {
+        struct bp_config config = {
+            .mss = s->base.mss,
+            .initial_cwnd = bp_bytes(&s->base, tcp_of(sk)->snd_cwnd),
+            .paced = sk->sk_pacing_status != SK_PACING_NONE,
+        };
+
+        CORE(_init)(&s->core, &config, o);
+    }
+    s->base.generation = o->generation;
+    bp_tell_clock(sk, s);
+    return s;
+}
+
+/* Returns the state of a socket with the options of now; null: it has not begun, or there was no memory. */
 BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
 {
-    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
     struct tcp_sock *tp = tcp_of(sk);
     struct bp_options *o;
     __u32 first = 0;
 
-    if (!s)
+    if (!s || !s->base.is_ready)
         return 0;
     o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
     if (!o)
         return 0;
-    if (!s->ready) {
-        struct bp_config config = {.mss = bp_mss(sk), .initial_cwnd = bp_bytes(sk, tp->snd_cwnd), .paced = 0};
-
-        CORE(_init)(&s->core, &config, o);
-        s->generation = o->generation;
-        s->ready = 1;
-    } else if (s->generation != o->generation) {
+    if (s->base.generation != o->generation) {
         CORE(_set_options)(&s->core, o);
-        s->generation = o->generation;
+        s->base.generation = o->generation;
     }
     bp_tell_clock(sk, s);
-    BP_WINDOW(&s->core)->mss = bp_mss(sk);
-    bp_window_set_packets(BP_WINDOW(&s->core), tp->snd_cwnd);
-    BP_WINDOW(&s->core)->ssthresh = tp->snd_ssthresh >= 0x7fffffff ? BP_NO_THRESHOLD : tp->snd_ssthresh;
+    /* What the kernel did to the window meanwhile. */
+    if (tp->snd_cwnd != bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core)))
+        CORE(_set_cwnd)(&s->core, bp_bytes(&s->base, tp->snd_cwnd));
+    CORE(_set_ssthresh)(&s->core, tp->snd_ssthresh >= 0x7fffffff ? BP_NONE : bp_bytes(&s->base, tp->snd_ssthresh));
     return s;
-}
-
-BP_INLINE void bp_store_window(struct sock *sk, const struct bp_socket *s)
-{
-    struct tcp_sock *tp = tcp_of(sk);
-
-    tp->snd_cwnd = bp_min(BP_WINDOW(&s->core)->cwnd, 0x7fffffff);
-    tp->snd_ssthresh = bp_min(BP_WINDOW(&s->core)->ssthresh, 0x7fffffff);
-}
-
-SEC("struct_ops")
-void BPF_PROG(bp_init, struct sock *sk)
-{
-    struct bp_socket *s = bp_socket_of(sk);
-    struct tcp_sock *tp = tcp_of(sk);
-
-    if (!s)
-        return;
-    CORE(_established)(&s->core, tp->tcp_mstamp * BP_NS_PER_US, tp->srtt_us ? (u64)tp->srtt_us * (BP_NS_PER_US / 8) : BP_NONE);
-    bp_store_window(sk, s);
 }
 
 SEC("struct_ops")
@@ -82,48 +81,81 @@ void BPF_PROG(bp_release, struct sock *sk)
 {
     struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
 
-    if (s)
-        bp_forget(&s->shown);
-}
-
-SEC("struct_ops")
-void BPF_PROG(bp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
-{
-    struct bp_socket *s = bp_socket_of(sk);
-    __s32 rtt_us = sample->rtt_us;
-    __u32 packets = sample->pkts_acked;
-
     if (!s)
         return;
-    bp_fill_ack(sk, &s->ack);
-    s->ack.acked = s->ack.cumulative = bp_bytes(sk, packets);
-    s->ack.rtt = rtt_us < 0 ? BP_NONE : (u64)rtt_us * BP_NS_PER_US;
-    CORE(_acked)(&s->core, &s->ack);
-    bp_store_window(sk, s);
-    bp_show(sk, &s->shown, bp_window_in_slow_start(BP_WINDOW(&s->core)));
-}
-
-SEC("struct_ops")
-void BPF_PROG(bp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
-{
-    struct bp_socket *s = bp_socket_of(sk);
-
-    if (!s)
-        return;
-    bp_fill_ack(sk, &s->ack);
-    s->ack.acked = s->ack.cumulative = bp_bytes(sk, acked);
-    CORE(_ack)(&s->core, &s->ack);
-    bp_store_window(sk, s);
+    bp_forget(&s->base.shown);
+    bpf_sk_storage_delete(&BP_SOCKETS, sk);
 }
 
 BP_INLINE void bp_event(struct sock *sk, struct bp_socket *s, u64 kind)
 {
-    struct bp_congestion event = {.now = tcp_of(sk)->tcp_mstamp * BP_NS_PER_US, .event = kind, .in_flight = bp_bytes(sk, bp_in_flight(sk))};
+    struct bp_congestion event = {.now = bpf_ktime_get_ns(), .event = kind, .in_flight = bp_bytes(&s->base, bp_in_flight(sk))};
 
+    if (kind == BP_EVENT_RESTART)
+        event.idle = bp_idle(sk, &s->base);
     CORE(_congestion)(&s->core, &event);
 }
 
-/* A reduction begins, whatever its cause: a time-out's follows in bp_set_state. */
+BP_INLINE void bp_store_window(struct sock *sk, const struct bp_socket *s)
+{
+    tcp_of(sk)->snd_cwnd = bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core));
+    tcp_of(sk)->snd_ssthresh = bp_min(BP_WINDOW(&s->core)->ssthresh, 0x7fffffff);
+}
+
+SEC("struct_ops")
+void BPF_PROG(bp_init, struct sock *sk)
+{
+    struct bp_socket *s = bp_begin(sk);
+
+    if (!s)
+        return;
+    CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
+    bp_store_window(sk, s);
+}
+
+/* The kernel's newest rate sample is that of an earlier ACK: it makes one after this hook. */
+SEC("struct_ops")
+void BPF_PROG(bp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+    struct bp_socket *s = bp_socket_of(sk);
+    struct tcp_sock *tp = tcp_of(sk);
+    __s32 rtt_us = sample->rtt_us;
+    __u32 packets = sample->pkts_acked;
+    struct bp_ack *ack;
+
+    if (!s)
+        return;
+    bp_fill_ack(sk, &s->base);
+    ack = &s->base.ack;
+    ack->acked = ack->cumulative = bp_bytes(&s->base, packets);
+    ack->rtt = rtt_us < 0 ? BP_NONE : (u64)rtt_us * BP_NS_PER_US;
+    ack->ack_delayed = packets == 1 && !tp->packets_out;
+    if (tp->rate_interval_us) {
+        ack->rate_delivered = bp_bytes(&s->base, tp->rate_delivered);
+        ack->rate_prior_delivered = bp_sub_sat(ack->delivered_total, ack->rate_delivered);
+        ack->rate_interval = (u64)tp->rate_interval_us * BP_NS_PER_US;
+        ack->rate_app_limited = ack->app_limited;
+    }
+    CORE(_acked)(&s->core, ack);
+    bp_store_window(sk, s);
+    bp_show(sk, &s->base, bp_window_in_slow_start(BP_WINDOW(&s->core)));
+}
+
+SEC("struct_ops")
+void BPF_PROG(bp_cong_avoid, struct sock *sk, __u32 number, __u32 acked)
+{
+    struct bp_socket *s = bp_socket_of(sk);
+
+    if (!s) {
+        bp_grow_without_state(sk, acked);
+        return;
+    }
+    bp_fill_ack(sk, &s->base);
+    s->base.ack.acked = s->base.ack.cumulative = bp_bytes(&s->base, acked);
+    CORE(_ack)(&s->core, &s->base.ack);
+    bp_store_window(sk, s);
+}
+
 SEC("struct_ops")
 __u32 BPF_PROG(bp_ssthresh, struct sock *sk)
 {
@@ -131,7 +163,7 @@ __u32 BPF_PROG(bp_ssthresh, struct sock *sk)
 
     if (!s)
         return bp_max(tcp_of(sk)->snd_cwnd / 2, 2);
-    bp_event(sk, s, BP_EVENT_LOSS);
+    bp_event(sk, s, bp_reduction(sk, &s->base));
     return bp_min(BP_WINDOW(&s->core)->ssthresh, 0x7fffffff);
 }
 
@@ -139,13 +171,13 @@ SEC("struct_ops")
 void BPF_PROG(bp_set_state, struct sock *sk, __u8 new_state)
 {
     struct bp_socket *s = bp_socket_of(sk);
+    u64 kind;
 
     if (!s)
         return;
-    if (new_state == BP_LOSS)
-        bp_event(sk, s, BP_EVENT_TIMEOUT_AGAIN);
-    else if (new_state < BP_CWR && bp_recovery_state(sk) > BP_CWR)
-        bp_event(sk, s, BP_EVENT_RECOVERY_END);
+    kind = bp_event_of_state(sk, &s->base, new_state);
+    if (kind != BP_NONE)
+        bp_event(sk, s, kind);
 }
 
 SEC("struct_ops")
@@ -168,7 +200,7 @@ __u32 BPF_PROG(bp_undo_cwnd, struct sock *sk)
     if (!s)
         return tcp_of(sk)->snd_cwnd;
     bp_event(sk, s, BP_EVENT_UNDO);
-    return bp_min(BP_WINDOW(&s->core)->cwnd, 0x7fffffff);
+    return bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core));
 }
 
 SEC(".struct_ops")
@@ -181,5 +213,6 @@ struct tcp_congestion_ops BP_CONTROLLER = {
     .set_state = (void *)bp_set_state,
     .cwnd_event = (void *)bp_cwnd_event,
     .undo_cwnd = (void *)bp_undo_cwnd,
+    .flags = TCP_CONG_NON_RESTRICTED,
     .name = BP_NAME,
 };

@@ -38,7 +38,8 @@ impl Controller for Pair {
     fn on_ack(&mut self, ack: &AckSample) {
         self.acks += 1;
         // In STARTUP, and then of 4000 ACKs 500, each one, and of the next 500 each second.
-        let marks = self.marks_startup && self.acks < 300 || self.acks / 500 % 8 == 3 || self.acks / 500 % 8 == 4 && self.acks.is_multiple_of(2);
+        let marks =
+            self.marks_startup && self.acks < 300 || self.acks / 500 % 8 == 3 || self.acks / 500 % 8 == 4 && self.acks.is_multiple_of(2);
         self.marks += u64::from(marks);
         self.call(&Call::Ack(AckSample { ce_count: self.marks, ..*ack }));
     }

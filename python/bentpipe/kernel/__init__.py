@@ -4,6 +4,5 @@
 |---|---|
 | `libbpf` | the part of the system's libbpf that is used |
 | `requirements` | what a kernel, its limits and this process must have, in one sentence each |
-| `options` | options of a controller as the words that its program reads |
 | `controllers` | load, unload, list; set options while sockets use them; what sockets do |
 """

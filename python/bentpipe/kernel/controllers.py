@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OBJECTS = "objects"
 """Folder of the compiled programs, one file ``<controller>.bpf.o`` each (`make kernel`)."""
-LIMITED, RESTRICTED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control"), Path("/proc/sys/net/ipv4")
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 FIRST_KEY = bytes(4)
 STATES = ("being made", "in use", "ends with its last socket", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
@@ -126,7 +126,7 @@ def _names() -> dict[str, str]:
 
 
 def load_controller(name: str, options: Mapping[str, float | str] | None = None) -> Loaded:
-    """Load a controller into the kernel and allow sockets of all users to use it.
+    """Load a controller into the kernel; sockets of all users may choose it.
 
     It stays until `unload_controller`, also when this process ends. All network namespaces share it.
 
@@ -152,7 +152,6 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
         libbpf.register(program, f"bpc_{key}", {f"bpo_{key}": words, f"bpt_{key}": _wall_clock()})
     except libbpf.KernelRefusedError as error:
         raise requirements.why(name, error) from None
-    _allow(name)
     registration = _find(name)
     assert registration is not None
     return registration
@@ -172,13 +171,6 @@ def _program(name: str) -> bytes:
             hint="" if names else "make kernel (it needs clang)",
         )
     return files("bentpipe.kernel").joinpath(OBJECTS, f"{kernel_name(name)}.bpf.o").read_bytes()
-
-
-def _allow(name: str) -> None:
-    """Let sockets of ordinary users choose it: the list of this network namespace."""
-    allowed = LIMITED.read_text().split()
-    if kernel_name(name) not in allowed:
-        LIMITED.write_text(" ".join([*allowed, kernel_name(name)]))
 
 
 def loaded_controllers() -> list[Loaded]:
@@ -208,7 +200,8 @@ def loaded_controllers() -> list[Loaded]:
 
 
 def _find(name: str) -> Loaded | None:
-    return next((each for each in reversed(loaded_controllers()) if each.name == name), None)
+    same = [each for each in loaded_controllers() if each.name == name]
+    return next((each for each in same if each.state == STATES[1]), same[-1] if same else None)
 
 
 def _in_use(name: str) -> Loaded:
@@ -233,16 +226,13 @@ def unload_controller(name: str) -> Loaded:
         1
     """
     registration = _in_use(name)
-    default = (RESTRICTED / "tcp_congestion_control").read_text().strip()
-    if default == kernel_name(name):
+    if DEFAULT.read_text().strip() == kernel_name(name):
         raise UserError(
             f"{name} is the default of this network namespace",
             hint="sysctl -w net.ipv4.tcp_congestion_control=cubic, then unload it",
         )
     with libbpf.open_map(registration.id) as file:
         libbpf.delete_value(file, FIRST_KEY)
-    allowed = [each for each in LIMITED.read_text().split() if each != kernel_name(name)]
-    LIMITED.write_text(" ".join(allowed))
     return registration
 
 
@@ -259,8 +249,10 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
     words = _native.option_words(name, json.dumps(dict(options)))
     _in_use(name)
     with _map_of(f"bpo_{kernel_name(name)}") as (file, info):
-        (generation,) = struct.unpack_from("<Q", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
-        libbpf.set_value(file, FIRST_KEY, struct.pack("<Q", generation + 1) + words[8:])
+        (old,) = struct.unpack_from("<Q", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
+        # Words before their generation: a hook that reads between the two looks again.
+        for generation in (old, max(old + 1, time.monotonic_ns())):
+            libbpf.set_value(file, FIRST_KEY, struct.pack("<Q", generation) + words[8:])
 
 
 @contextlib.contextmanager

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 STRUCT_OPS = 26
 """`BPF_MAP_TYPE_STRUCT_OPS`."""
 
+MOST_KEYS = 4096
+"""Most keys of a map that is walked: the sockets that `bpf/kernel/socket.h` remembers."""
+
 _PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_void_p, c_void_p)
 _WARN = 0
 
@@ -212,8 +215,11 @@ def delete_value(file: int, key: bytes) -> None:
 
 
 def keys(file: int, size_bytes: int) -> Iterator[bytes]:
-    """Yield the keys of a map while others may change it."""
-    buffer, last = ctypes.create_string_buffer(size_bytes), None
-    while _library().bpf_map_get_next_key(file, last, buffer) == 0:
+    """Yield the keys of a map, each once, while others may change it: after a key that is gone it begins anew."""
+    buffer, last, known = ctypes.create_string_buffer(size_bytes), None, set[bytes]()
+    while len(known) < MOST_KEYS and _library().bpf_map_get_next_key(file, last, buffer) == 0:
         last = buffer.raw
+        if last in known:
+            return
+        known.add(last)
         yield last

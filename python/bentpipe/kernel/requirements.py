@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BTF = Path("/sys/kernel/btf/vmlinux")
 LOCKDOWN = Path("/sys/kernel/security/lockdown")
-CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_BPF = 12, 21, 39
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 
 def check() -> None:
@@ -24,17 +24,17 @@ def check() -> None:
         UserError: What is missing, and what to do.
     """
     own = _capabilities()
-    if not own & (1 << CAP_BPF | 1 << CAP_SYS_ADMIN) or not own & 1 << CAP_NET_ADMIN:
+    if not own & 1 << CAP_SYS_ADMIN or not own & 1 << CAP_NET_ADMIN or not _is_first_user_namespace():
         raise UserError(
-            "this process may not load programs into the kernel",
-            expected="CAP_BPF and CAP_NET_ADMIN",
-            hint="sudo bentpipe kernel …; in a container, give it both capabilities",
+            "this process may not load programs into the kernel, or look at those that are",
+            expected="root on the host: CAP_SYS_ADMIN and CAP_NET_ADMIN outside of a user namespace",
+            hint="sudo bentpipe kernel …; in a container, run it on its host",
         )
     if not BTF.exists():
         raise UserError(
             f"this kernel ({os.uname().release}) does not describe its types: {BTF} is missing",
             expected="a kernel with CONFIG_DEBUG_INFO_BTF",
-            hint="a distribution's kernel, 6.6 or newer; in a container, mount /sys",
+            hint="a distribution's kernel, 6.10 or newer; in a container, mount /sys",
         )
     if "[confidentiality]" in _text(LOCKDOWN):
         raise UserError(
@@ -48,17 +48,20 @@ def why(name: str, error: KernelRefusedError) -> UserError:
     message = "; ".join(error.lines[-20:])
     release = os.uname().release
     if error.number == errno.EEXIST:
-        return UserError(f"a controller called {name} is registered already", hint=f"bentpipe kernel unload {name}")
+        return UserError(
+            f"the kernel has a controller called {name} already",
+            hint=f"rmmod tcp_{name}, if it is the kernel's own module; else bentpipe kernel unload {name}",
+        )
     if error.number in (errno.EPERM, errno.EACCES) and "verif" not in message and "processed" not in message:
         return UserError(
             f"{name}: the kernel refused it: {os.strerror(error.number)}",
-            expected="CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, outside of a restricted container",
+            expected="root on the host",
             hint="run it as root on the host",
         )
     if "tcp_congestion_ops" in message and ("not found" in message or "failed to find" in message):
         return UserError(
             f"{name}: this kernel ({release}) takes no controllers from BPF programs",
-            expected="6.6 or newer with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF",
+            expected="6.10 or newer with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF",
         )
     last = next((line for line in reversed(error.lines) if line.strip() and not line.startswith("libbpf")), "")
     return UserError(
@@ -77,3 +80,8 @@ def _text(path: Path) -> str:
 def _capabilities() -> int:
     lines = _text(Path("/proc/self/status")).splitlines()
     return next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
+
+
+def _is_first_user_namespace() -> bool:
+    """Whether user 0 here is user 0 of the machine: others have the capabilities of their namespace only."""
+    return _text(Path("/proc/self/uid_map")).split()[:3] in ([], ["0", "0", "4294967295"])
