@@ -50,21 +50,28 @@ fn compare(name: &str, options: &OptionValues, path: (u64, u64, u64)) -> u64 {
     calls
 }
 
+/// Compares recorded flows of a controller, with its defaults and with each other choice of an option.
+fn compare_flows(name: &str) {
+    let mut calls = 0;
+    for path in [(40, 30, 35), (40, 400, 35), (5, 100, 10), (600, 100, 35)] {
+        calls += compare(name, &OptionValues::new(), path);
+    }
+    for option in find(name).expect("registered").options {
+        let Allowed::Choice(choices) = option.allowed else { continue };
+        for choice in choices.iter().filter(|choice| option.default != Value::Choice(choice)) {
+            calls += compare(name, &OptionValues::from([(option.name.to_owned(), (*choice).into())]), (40, 400, 35));
+        }
+    }
+    println!("{name}: {calls} calls");
+}
+
 #[test]
 fn a_recorded_flow_replays_on_the_twin_without_a_difference() {
-    for name in NAMES {
-        let mut calls = 0;
-        for path in [(40, 30, 35), (40, 400, 35), (5, 100, 10), (600, 100, 35)] {
-            calls += compare(name, &OptionValues::new(), path);
+    std::thread::scope(|scope| {
+        for name in NAMES {
+            scope.spawn(|| compare_flows(name));
         }
-        for option in find(name).expect("registered").options {
-            let Allowed::Choice(choices) = option.allowed else { continue };
-            for choice in choices.iter().filter(|choice| option.default != Value::Choice(choice)) {
-                calls += compare(name, &OptionValues::from([(option.name.to_owned(), (*choice).into())]), (40, 400, 35));
-            }
-        }
-        println!("{name}: {calls} calls");
-    }
+    });
 }
 
 proptest! {
