@@ -6,10 +6,10 @@ use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hook_trace::{Call, State};
 use bentpipe_cc::option_words::{OptionWords, option_words};
 use bentpipe_cc::registry::{self, Config};
-use bentpipe_cc::{AckSample, Congestion, Controller, LostPacket, PathHint, Probe};
+use bentpipe_cc::{Controller, Probe, as_calls};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::rng::Stream;
-use bentpipe_profile::{Bytes, Nanos, Rate, Time};
+use bentpipe_profile::{Bytes, Rate};
 use std::ffi::{CStr, c_char, c_void};
 
 /// Controllers that have a twin, by their names in the registry.
@@ -121,48 +121,14 @@ impl Twin {
 }
 
 impl Controller for Twin {
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.call(&Call::Established { now, rtt });
-    }
-
-    fn on_acked(&mut self, ack: &AckSample) {
-        self.call(&Call::Acked(*ack));
-    }
-
-    fn on_ack(&mut self, ack: &AckSample) {
-        self.call(&Call::Ack(*ack));
-    }
-
-    fn on_packet_lost(&mut self, lost: &LostPacket) {
-        self.call(&Call::PacketLost(*lost));
-    }
-
-    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        self.call(&Call::Congestion { now, event, in_flight });
-    }
-
-    fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
-        self.call(&Call::Sent { now, in_flight, app_limited });
-    }
-
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        self.call(&Call::PathHint(*hint));
-    }
+    as_calls!(on_established, on_acked, on_ack, on_packet_lost, on_congestion, on_sent, on_path_hint, set_cwnd, set_ssthresh);
 
     fn cwnd(&self) -> Bytes {
         self.get().cwnd
     }
 
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.call(&Call::SetCwnd(cwnd));
-    }
-
     fn ssthresh(&self) -> Bytes {
         self.get().ssthresh
-    }
-
-    fn set_ssthresh(&mut self, ssthresh: Bytes) {
-        self.call(&Call::SetSsthresh(ssthresh));
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

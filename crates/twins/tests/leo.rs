@@ -1,12 +1,14 @@
 //! LEO-aware controllers against their models over many reconfigurations: clocks of several periods, none, announced ones, and those that are not detected.
 
-use bentpipe_cc::hook_trace::{Call, State};
+mod pair;
+
+use bentpipe_cc::hook_trace::Call;
 use bentpipe_cc::testing::{ack_at, config, given, in_bytes, state_of};
-use bentpipe_cc::{AckSample, Congestion, Controller, LostPacket, PathHint, Probe, RateSample, registry};
+use bentpipe_cc::{AckSample, Congestion, LostPacket, PathHint, Probe, RateSample};
 use bentpipe_profile::options::OptionValue;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Nanos, Streams, Time};
-use bentpipe_twins::build;
+use pair::Pair;
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -14,12 +16,9 @@ const SECONDS: u64 = 400;
 const ACK_INTERVAL_MS: u64 = 8;
 const PACKETS_PER_ACK: u64 = 10;
 
-/// A model and its twin, held equal after every call.
-struct Pair {
-    name: String,
-    model: Box<dyn Controller>,
-    twin: Box<dyn Controller>,
-    calls: u64,
+/// A pair, and how often it had a clock and the model of a slot.
+struct Watched {
+    pair: Pair,
     slot_calls: u64,
     clock_calls: u64,
 }
@@ -34,27 +33,13 @@ impl Probe for HasClock {
     fn state(&mut self, _name: &'static str) {}
 }
 
-impl Pair {
-    fn new(controller: &str, options: &[(&str, OptionValue)]) -> Self {
-        let given = given(options);
-        let model = registry::build(controller, &config(), &given).expect("in range");
-        let twin = build(controller, &config(), &given).expect("in range");
-        Self { name: format!("{controller} {options:?}"), model, twin, calls: 0, slot_calls: 0, clock_calls: 0 }
-    }
-
-    fn call(&mut self, call: &Call) {
-        call.make(self.model.as_mut());
-        call.make(self.twin.as_mut());
-        let (twin, model) = (State::of(self.twin.as_ref()), State::of(self.model.as_ref()));
-        assert_eq!(twin, model, "{}, call {}: {call:?}", self.name, self.calls);
-        self.calls += 1;
-    }
-
+impl Watched {
     fn note(&mut self) {
+        let model = self.pair.model.as_ref();
         let mut clock = HasClock(false);
-        self.model.observe(&mut clock);
+        model.observe(&mut clock);
         self.clock_calls += u64::from(clock.0);
-        self.slot_calls += u64::from(state_of(self.model.as_ref()) == "slot");
+        self.slot_calls += u64::from(state_of(model) == "slot");
     }
 }
 
@@ -141,10 +126,11 @@ impl Path {
 }
 
 /// Runs a pair over interruptions at these times [ms].
-fn run(mut pair: Pair, interruptions: &[u64]) -> Pair {
+fn run(pair: Pair, interruptions: &[u64]) -> Watched {
+    let mut watched = Watched { pair, slot_calls: 0, clock_calls: 0 };
     let mut path = Path::new(interruptions.len() as u64);
     let mut next = interruptions.iter().copied().peekable();
-    pair.call(&Call::Established { now: Time::ZERO, rtt: Some(Nanos::from_millis(40)) });
+    watched.pair.call(&Call::Established { now: Time::ZERO, rtt: Some(Nanos::from_millis(40)) });
     let (mut ms, mut settled_ms) = (1, 0);
     while ms < SECONDS * 1000 {
         let mut silence_ms = 0;
@@ -161,21 +147,21 @@ fn run(mut pair: Pair, interruptions: &[u64]) -> Pair {
         let is_lossy = ms < settled_ms + 100 || ms % 50_000 > 49_000;
         if path.random.below(if is_lossy { 20 } else { 2000 }) == 0 {
             let lost = path.loss(now);
-            pair.call(&Call::PacketLost(lost));
+            watched.pair.call(&Call::PacketLost(lost));
             if path.random.below(3) == 0 {
                 let event = [Congestion::Loss, Congestion::Loss, Congestion::Undo, Congestion::Timeout]
                     [usize::try_from(path.random.below(4)).expect("small")];
-                pair.call(&Call::Congestion { now, event, in_flight: lost.tx_in_flight });
+                watched.pair.call(&Call::Congestion { now, event, in_flight: lost.tx_in_flight });
             }
         }
         let extra = if ms < settled_ms { Nanos((settled_ms - ms + 80) * MS) } else { Nanos::ZERO };
         let ack = path.ack(now, extra);
-        pair.call(&Call::Acked(ack));
-        pair.call(&Call::Ack(ack));
-        pair.note();
+        watched.pair.call(&Call::Acked(ack));
+        watched.pair.call(&Call::Ack(ack));
+        watched.note();
         ms += ACK_INTERVAL_MS;
     }
-    pair
+    watched
 }
 
 fn every(first_ms: u64, period_ms: u64) -> Vec<u64> {
@@ -220,17 +206,17 @@ fn flows_over_many_reconfigurations_are_the_same() {
     ];
     for (times, options, has_clock) in cases {
         for name in ["bbr3-leo", "cubic-leo"] {
-            let mut pair = Pair::new(name, &options);
+            let mut pair = Pair::new(name, &config(), &given(&options));
             // Announcements before the flow begins, some late: used with hints=schedule.
             for (n, at) in every(7000, 15_000).into_iter().enumerate() {
                 let late = if n % 7 > 4 { 2000 } else { 0 };
                 pair.call(&Call::PathHint(PathHint::Reconfiguration(Time((at + late) * MS))));
             }
-            let pair = run(pair, &times);
+            let Watched { pair, clock_calls, slot_calls } = run(pair, &times);
             assert!(pair.calls > 80_000, "{}: {} calls", pair.name, pair.calls);
-            assert!(!has_clock || pair.clock_calls > 3000, "{}: {} ACKs with a clock", pair.name, pair.clock_calls);
-            assert!(name != "bbr3-leo" || pair.slot_calls > 3000, "{}: {} ACKs in a slot", pair.name, pair.slot_calls);
-            println!("{}: {} calls, {} with a clock, {} in a slot", pair.name, pair.calls, pair.clock_calls, pair.slot_calls);
+            assert!(!has_clock || clock_calls > 3000, "{}: {clock_calls} ACKs with a clock", pair.name);
+            assert!(name != "bbr3-leo" || slot_calls > 3000, "{}: {slot_calls} ACKs in a slot", pair.name);
+            println!("{}: {} calls, {clock_calls} with a clock, {slot_calls} in a slot", pair.name, pair.calls);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Each controller of the kernel against its model: recorded flows, and whatever a sender may report.
 
+mod pair;
+
 use bentpipe_cc::fuzz_steps::{Sender, extremes, magnitude, step};
-use bentpipe_cc::hook_trace::{Header, Replay, State, TraceError, Traces};
+use bentpipe_cc::hook_trace::{Call, Header, Replay, TraceError, Traces};
 use bentpipe_cc::registry::{self, Config, find};
 use bentpipe_cc::testing::{Driver, MSS, config, in_bytes};
 use bentpipe_cc::{Controller, PathHint};
@@ -9,6 +11,7 @@ use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::tunables::{Allowed, Value};
 use bentpipe_profile::{Nanos, Streams, Time};
 use bentpipe_twins::{NAMES, build};
+use pair::Pair;
 use proptest::prelude::*;
 
 /// Unix time when the flow starts: reassignments 12 s after a full period of 15 s come with the interruptions.
@@ -82,17 +85,12 @@ proptest! {
         for name in NAMES {
             let entry = find(name).expect("registered");
             let config = Config { mss: MSS, initial_cwnd: in_bytes(10), streams: Streams::new(seed), paced };
-            let options = extremes(entry, pick);
-            let mut model = registry::build(name, &config, &options).expect("in range");
-            let mut twin = build(name, &config, &options).expect("in range");
+            let mut pair = Pair::new(name, &config, &extremes(entry, pick));
             let mut sender = Sender::default();
-            model.on_established(Time::ZERO, established.map(Nanos));
-            twin.on_established(Time::ZERO, established.map(Nanos));
-            for (number, (pause, step)) in steps.iter().enumerate() {
+            pair.call(&Call::Established { now: Time::ZERO, rtt: established.map(Nanos) });
+            for (pause, step) in &steps {
                 for call in sender.calls(*pause, step) {
-                    call.make(model.as_mut());
-                    call.make(twin.as_mut());
-                    prop_assert_eq!(State::of(twin.as_ref()), State::of(model.as_ref()), "{}, step {}: {:?}", name, number, call);
+                    pair.call(&call);
                 }
             }
         }

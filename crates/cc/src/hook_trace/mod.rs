@@ -6,6 +6,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `as_calls` | methods of a controller as calls |
 //! | `format` | the file: header and records |
 //! | `fields` | the arguments of each call in a record |
 //! | `record` | recording |
@@ -13,6 +14,7 @@
 //!
 //! `docs/reference/hook-trace.md` describes the file, `crates/cc/hook_trace.h` declares it for C.
 
+mod as_calls;
 mod fields;
 mod format;
 mod record;

@@ -1,8 +1,7 @@
 //! Recording of hook traces.
 
 use super::format::{Call, Header, State, write_call};
-use crate::{AckSample, Congestion, Controller, LostPacket, PathHint};
-use bentpipe_profile::{Bytes, Nanos, Time};
+use crate::{Controller, as_calls};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The traces of a Run's flows.
@@ -63,40 +62,5 @@ impl Recorder {
 
 impl Controller for Recorder {
     delegate!(controller: cwnd, ssthresh, pacing_rate, controls_recovery, sndbuf_factor, min_tso_segments, observe);
-
-    fn on_established(&mut self, now: Time, rtt: Option<Nanos>) {
-        self.call(&Call::Established { now, rtt });
-    }
-
-    fn on_acked(&mut self, ack: &AckSample) {
-        self.call(&Call::Acked(*ack));
-    }
-
-    fn on_ack(&mut self, ack: &AckSample) {
-        self.call(&Call::Ack(*ack));
-    }
-
-    fn on_packet_lost(&mut self, lost: &LostPacket) {
-        self.call(&Call::PacketLost(*lost));
-    }
-
-    fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
-        self.call(&Call::Congestion { now, event, in_flight });
-    }
-
-    fn on_sent(&mut self, now: Time, in_flight: Bytes, app_limited: bool) {
-        self.call(&Call::Sent { now, in_flight, app_limited });
-    }
-
-    fn on_path_hint(&mut self, hint: &PathHint) {
-        self.call(&Call::PathHint(*hint));
-    }
-
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.call(&Call::SetCwnd(cwnd));
-    }
-
-    fn set_ssthresh(&mut self, ssthresh: Bytes) {
-        self.call(&Call::SetSsthresh(ssthresh));
-    }
+    as_calls!(on_established, on_acked, on_ack, on_packet_lost, on_congestion, on_sent, on_path_hint, set_cwnd, set_ssthresh);
 }
