@@ -81,6 +81,22 @@ def cannot(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def in_own_network(script: str, *arguments: str, as_user: bool = False, timeout_s: float = 60) -> Any:
+    """Run a script of the tests in a network namespace of its own; return the JSON of its last line.
+
+    `as_user`: in a user namespace, too, which needs no root.
+    """
+    done = subprocess.run(
+        ["unshare", "-Urn" if as_user else "-n", sys.executable, str(Path(__file__).with_name(script)), *arguments],
+        capture_output=True, text=True, check=False, timeout=timeout_s,
+        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+    )  # fmt: skip
+    if done.returncode != 0 and done.stderr.startswith("unshare"):
+        cannot(f"no namespaces on this machine: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def need(*tools: str) -> None:
     """`cannot` where one of these programs is missing; containers' engines are large, and always may be."""
     for tool in tools:

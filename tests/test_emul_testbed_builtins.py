@@ -6,18 +6,16 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from emulation import cannot, dumbbell_file, need
+from emulation import dumbbell_file, in_own_network, need
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.measurements.runs.store import find_measured
 from bentpipe.runs.store import find_runs
 
-SCRIPT = Path(__file__).with_name("testbed_rehearsal.py")
 WORKS = {
     "ping": {"every": "50ms", "seconds": 1},
     "iperf3": {"seconds": 1, "interval": 0.5},
@@ -30,15 +28,8 @@ def run_script(mode: str, folder: Path, works: dict[str, dict[str, object]]) -> 
     need("unshare", "bwrap", "tcpdump", "nft")
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    done = subprocess.run(
-        ["unshare", "-n", sys.executable, str(SCRIPT), mode, str(folder), json.dumps(works)],
-        capture_output=True, text=True, check=False, timeout=100,
-        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
-    )  # fmt: skip
-    if done.returncode != 0 and done.stderr.startswith("unshare"):
-        cannot(f"no namespaces on this machine: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    return {name: Path(path) for name, path in json.loads(done.stdout.splitlines()[-1]).items()}
+    paths = in_own_network("testbed_rehearsal.py", mode, str(folder), json.dumps(works), timeout_s=100)
+    return {each: Path(path) for each, path in paths.items()}
 
 
 @pytest.fixture(scope="module")

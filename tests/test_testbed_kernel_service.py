@@ -4,13 +4,11 @@ import functools
 import json
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from emulation import cannot, need
+from emulation import in_own_network, need
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,16 +30,7 @@ def seen(privilege):
     need("unshare", "nft")
     if privilege == "root" and os.geteuid() != 0:
         pytest.skip("needs root")
-    script = str(Path(__file__).with_name("testbed_kernel.py"))
-    done = subprocess.run(
-        ["unshare", "-n" if privilege == "root" else "-Urn", sys.executable, script],
-        capture_output=True, text=True, check=False, timeout=60,
-        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
-    )  # fmt: skip
-    if done.returncode != 0 and done.stderr.startswith("unshare"):
-        cannot(f"no namespaces on this machine: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return in_own_network("testbed_kernel.py", as_user=privilege == "user")
 
 
 privileges = pytest.mark.parametrize("privilege", ["root", "user"])

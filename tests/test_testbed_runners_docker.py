@@ -1,28 +1,15 @@
 """Requests of the Docker runner to a daemon, `fake_docker`. By hand it was tried with dockerd 20.10 too."""
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from emulation import cannot, need
+from emulation import in_own_network, need
 
 
 @pytest.fixture(scope="module")
 def seen():
     need("unshare", "nft")
-    enter = ["unshare", "-n" if os.geteuid() == 0 else "-Urn"]
-    done = subprocess.run(
-        [*enter, sys.executable, str(Path(__file__).with_name("testbed_docker.py"))],
-        capture_output=True, text=True, check=False, timeout=60,
-        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
-    )  # fmt: skip
-    if done.returncode != 0 and done.stderr.startswith("unshare"):
-        cannot(f"no namespaces on this machine: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return in_own_network("testbed_docker.py", as_user=os.geteuid() != 0)
 
 
 def test_it_says_why_it_is_not_available(seen):

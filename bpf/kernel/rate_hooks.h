@@ -1,14 +1,13 @@
 /* Hooks of a controller that sets rate and window on every ACK, in recovery, too (cong_control).
  *
- * Before: BP_ID, BP_NAME and BP_MONITOR, as for window_hooks.h; a function bp_<id>_phase. What a mainline kernel does not tell is recorded before each burst (min_tso_segs):
- * inflight, losses and whether the sender was limited by the application, by the count of delivered packets that the burst's packets carry.
+ * Before: BP_ID, BP_NAME and BP_MONITOR, as for window_hooks.h; a function bp_<id>_phase. What a mainline kernel does not tell is recorded before each
+ * burst (min_tso_segs): inflight and losses, by the count of delivered packets that the burst's packets carry.
  * No hook tells which packet was lost: the losses of an ACK are reported as one packet of their size, sent with the newest one acknowledged.
  */
 #include "socket.h"
 
-#define CORE(function) BP_JOIN(bp_, BP_ID, function)
-
-char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helpers to GPL-compatible programs only */
+/* Below this rate a burst is one packet, above it at least two [bytes/s] (`bbr_min_tso_rate`: 1.2 Mbit/s). */
+#define BP_MIN_TSO_RATE 150000
 
 /* Bursts that are remembered, a power of 2. With them a socket's state fits in 16 KiB. */
 #define BP_BURSTS 1024
@@ -19,90 +18,17 @@ struct bp_burst {
     __u16 lost;      /* its lowest 16 bits */
 };
 
-struct bp_socket {
-    struct bp_base base;
-    struct BP_JOIN(bp_, BP_ID, ) core;
+struct bp_hook_state {
     struct bp_lost report;
     u64 reported_lost; /* [packets] */
     u64 reported_seq;  /* [bytes], of the losses reported so far */
     struct bp_burst bursts[BP_BURSTS];
 };
 
-struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct bp_socket);
-} BP_SOCKETS SEC(".maps");
+#include "socket_state.h"
 
-#include "host_clock.h"
-
-/* Begins anew, also for a socket that comes back to this controller, or that was connected before. */
-BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
-{
-    struct bp_socket *s;
-    struct bp_options *o;
-    __u32 first = 0;
-
-    bpf_sk_storage_delete(&BP_SOCKETS, sk);
-    s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    if (!s || !o)
-        return 0;
-    bp_begin_base(sk, &s->base);
-    {
-        struct bp_config config = {
-            .mss = s->base.mss,
-            .initial_cwnd = bp_bytes(&s->base, tcp_of(sk)->snd_cwnd),
-            .paced = 1,
-        };
-
-        CORE(_init)(&s->core, &config, o);
-    }
-    s->base.generation = o->generation;
-    bp_tell_clock(sk, s);
-    return s;
-}
-
-/* Returns the state of a socket with the options of now; null: it has not begun, or there was no memory. */
-BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
-{
-    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
-    struct bp_options *o;
-    __u32 first = 0;
-
-    if (!s || !s->base.is_ready)
-        return 0;
-    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    if (!o)
-        return 0;
-    if (s->base.generation != o->generation) {
-        CORE(_set_options)(&s->core, o);
-        s->base.generation = o->generation;
-    }
-    bp_tell_clock(sk, s);
-    return s;
-}
-
-SEC("struct_ops")
-void BPF_PROG(bp_release, struct sock *sk)
-{
-    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
-
-    if (!s)
-        return;
-    bp_forget(&s->base.shown);
-    bpf_sk_storage_delete(&BP_SOCKETS, sk);
-}
-
-BP_INLINE void bp_event(struct sock *sk, struct bp_socket *s, u64 kind)
-{
-    struct bp_congestion event = {.now = bpf_ktime_get_ns(), .event = kind, .in_flight = bp_bytes(&s->base, bp_in_flight(sk))};
-
-    if (kind == BP_EVENT_RESTART)
-        event.idle = bp_idle(sk, &s->base);
-    CORE(_congestion)(&s->core, &event);
-}
+/* Rate and window are the controller's alone. */
+BP_INLINE void bp_follow(struct sock *sk, struct bp_socket *s) { (void)sk, (void)s; }
 
 /* Applies window and rate. The kernel paces by itself: an fq qdisc is not needed. */
 BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
@@ -118,18 +44,19 @@ BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
 SEC("struct_ops")
 void BPF_PROG(bp_init, struct sock *sk)
 {
-    struct bp_socket *s = bp_begin(sk);
+    struct bp_socket *s;
 
-    if (!s)
-        return;
-    s->reported_lost = s->base.lost;
-    CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
+    s = bp_begin(sk);
+    if (!s)
+        return;
+    s->hooks.reported_lost = s->base.lost;
+    CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
     bp_apply(sk, s);
 }
 
-BP_INLINE struct bp_burst *bp_burst_of(struct bp_socket *s, __u32 delivered) { return &s->bursts[delivered & (BP_BURSTS - 1)]; }
+BP_INLINE struct bp_burst *bp_burst_of(struct bp_socket *s, __u32 delivered) { return &s->hooks.bursts[delivered & (BP_BURSTS - 1)]; }
 
 /* Called before each burst, and also when nothing can be sent. */
 SEC("struct_ops")
@@ -148,7 +75,7 @@ __u32 BPF_PROG(bp_min_tso_segs, struct sock *sk)
         }
         burst->in_flight = bp_min(in_flight + 1, 0xffff); /* at least: the burst's size is not known yet */
     }
-    return sk->sk_pacing_rate < 150000 ? 1 : 2;
+    return sk->sk_pacing_rate < BP_MIN_TSO_RATE ? 1 : 2;
 }
 
 /* Copies what the kernel measured into the record of an ACK; returns the burst that its newest packet belongs to. */
@@ -186,16 +113,16 @@ BP_INLINE struct bp_burst *bp_measure(struct sock *sk, struct bp_socket *s, cons
 BP_INLINE void bp_report_losses(struct sock *sk, struct bp_socket *s, const struct bp_burst *burst)
 {
     const struct bp_ack *ack = &s->base.ack;
-    struct bp_lost *l = &s->report;
-    u64 lost = s->base.lost - s->reported_lost;
+    struct bp_lost *l = &s->hooks.report;
+    u64 lost = s->base.lost - s->hooks.reported_lost;
 
-    s->reported_lost = s->base.lost;
+    s->hooks.reported_lost = s->base.lost;
     if (!lost)
         return;
     l->now = ack->now;
     l->bytes = bp_bytes(&s->base, lost);
-    l->seq = s->reported_seq;
-    s->reported_seq += 2 * l->bytes; /* a gap of its own */
+    l->seq = s->hooks.reported_seq;
+    s->hooks.reported_seq += 2 * l->bytes; /* a gap of its own */
     l->tx_in_flight = ack->tx_in_flight;
     l->delivered_at_send = ack->rate_prior_delivered == BP_NONE ? ack->delivered_total : ack->rate_prior_delivered;
     l->lost_total = ack->lost_total;
@@ -274,20 +201,9 @@ void BPF_PROG(bp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 }
 
 SEC("struct_ops")
-__u32 BPF_PROG(bp_undo_cwnd, struct sock *sk)
-{
-    struct bp_socket *s = bp_socket_of(sk);
-
-    if (!s)
-        return tcp_of(sk)->snd_cwnd;
-    bp_event(sk, s, BP_EVENT_UNDO);
-    return bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core));
-}
-
-SEC("struct_ops")
 __u32 BPF_PROG(bp_sndbuf_expand, struct sock *sk)
 {
-    return 3; /* lost packets wait in the send buffer for two rounds */
+    return 3; /* SNDBUF_FACTOR of crates/cc: lost packets wait in the send buffer for two rounds */
 }
 
 SEC(".struct_ops")

@@ -100,6 +100,10 @@ struct bp_base {
 /* Continues a counter of 32 bits. */
 BP_INLINE void bp_continue(u64 *total, __u32 counter) { *total += (__u32)(counter - (__u32)*total); }
 
+/* No threshold yet (`TCP_INFINITE_SSTHRESH`); the most packets of a window are as many. */
+#define BP_NO_SSTHRESH 0x7fffffff
+#define BP_MOST_PACKETS BP_NO_SSTHRESH
+
 BP_INLINE u64 bp_bytes(const struct bp_base *b, u64 packets) { return packets * b->mss; }
 
 BP_INLINE void bp_begin_base(struct sock *sk, struct bp_base *b)
@@ -140,7 +144,7 @@ BP_INLINE u64 bp_cwnd_limited(struct sock *sk)
 /* Returns a window of so many bytes in packets, within what the kernel allows. */
 BP_INLINE __u32 bp_window_of(struct sock *sk, const struct bp_base *b, u64 bytes)
 {
-    return bp_clamp(bp_packets(bytes, b->mss), 1, bp_clamp(tcp_of(sk)->snd_cwnd_clamp, 1, 0x7fffffff));
+    return bp_clamp(bp_packets(bytes, b->mss), 1, bp_clamp(tcp_of(sk)->snd_cwnd_clamp, 1, BP_MOST_PACKETS));
 }
 
 /* Fills in what every ACK has; the rate sample is the caller's. */
