@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -26,6 +27,7 @@ from bentpipe.testbed.client import TestbedClient
 from bentpipe.testbed.credentials import read_credentials, save_credentials
 from bentpipe.testbed.orchestrator import logs
 from bentpipe.testbed.orchestrator.backup import back_up, restore
+from bentpipe.testbed.orchestrator.database import migrations
 from bentpipe.testbed.orchestrator.database.engines import Database
 from bentpipe.testbed.orchestrator.database.migrate import migrate
 from bentpipe.testbed.orchestrator.database.tables import BookingRow, LoginStateRow, Table, UserRow
@@ -305,3 +307,9 @@ async def test_who_has_the_home_folder_gets_a_new_admins_token(tmp_path):
     async with serving(settings) as running:
         assert (await users.authenticate(running.orchestrator, done.output.strip())).is_admin
         assert "/login?code=" in running.lines()[1]
+
+
+def test_each_migration_follows_one_other_and_has_its_number():
+    """Two branches that both add number 5 are seen here, not when a database is opened."""
+    files = sorted(Path(migrations.__file__).parent.glob("versions/[0-9]*.py"))
+    assert [file.name[:4] for file in files] == [f"{number:04}" for number in range(1, len(files) + 1)]
