@@ -190,5 +190,5 @@ def test_the_command_line_loads_shows_and_unloads():
         assert "hybla" in run("status")
     run("set", "hybla", "rtt0_ms=30")
     assert "hybla is unloaded" in run("unload", "hybla")
-    unknown = CliRunner().invoke(app, ["kernel", "load", "hibla"])
-    assert unknown.exit_code == 2
+    for wrong in ("hibla", "hybla+bbr3", "hybla:ecn=on", "cubic"):
+        assert CliRunner().invoke(app, ["kernel", "load", wrong]).exit_code == 2, wrong

@@ -63,13 +63,26 @@ def load(scheme: Annotated[str, typer.Argument(help="Controller, with options: `
         sudo bentpipe kernel load hybla
     """
     from bentpipe.cli.console import say
-    from bentpipe.experiments.schemes import flows_of, parse_scheme
     from bentpipe.kernel import controllers
 
-    ((name, options),) = flows_of(parse_scheme(scheme))
+    name, options = _controller(scheme)
     registration = controllers.load_controller(name, options)
     say(f"{registration.name} is loaded. Use it in one program (TCP_CONGESTION), or for all new connections:")
     say(f"  sysctl -w net.ipv4.tcp_congestion_control={controllers.kernel_name(registration.name)}")
+
+
+def _controller(scheme: str) -> tuple[str, dict[str, float | str]]:
+    """Return the name and the options of one controller. Raises `UserError`."""
+    from bentpipe.errors import UserError, shown
+    from bentpipe.experiments.schemes import ecn_of, flows_of, parse_scheme
+
+    normal = parse_scheme(scheme)
+    flows = flows_of(normal)
+    if len(flows) != 1 or ecn_of(normal) != ["off"]:
+        raise UserError(
+            shown(scheme), where="controller", expected="one controller with its own options (ECN is a sysctl: tcp_ecn)"
+        )
+    return flows[0]
 
 
 @app.command()
@@ -82,8 +95,7 @@ def unload(name: Annotated[str, typer.Argument(help="Controller.")]) -> None:
     from bentpipe.cli.console import say
     from bentpipe.kernel import controllers
 
-    before = controllers.unload_controller(name)
-    left = before.holders - 1
+    left = controllers.unload_controller(name).connections
     say(f"{name} is unloaded" + (f"; {left} connections keep it until they close" if left > 0 else ""))
 
 
@@ -101,7 +113,7 @@ def list_controllers(as_json: Annotated[bool, typer.Option("--json", help="Print
     if as_json:
         print_json({"available": controllers.available(), "loaded": [each.to_dict() for each in registrations]})
         return
-    rows = [[each.name, each.state, str(max(each.holders - 1, 0))] for each in registrations]
+    rows = [[each.name, each.state, str(each.connections)] for each in registrations]
     rows += [
         [name, "not loaded", ""]
         for name in controllers.available()
@@ -121,10 +133,9 @@ def set_options(
         sudo bentpipe kernel set bbr2 loss_thresh=0.08
     """
     from bentpipe.cli.console import say
-    from bentpipe.experiments.schemes import flows_of, parse_scheme
     from bentpipe.kernel import controllers
 
-    ((controller, typed),) = flows_of(parse_scheme(f"{name}:{','.join(options)}"))
+    controller, typed = _controller(f"{name}:{','.join(options)}")
     controllers.set_controller_options(controller, typed)
     say(f"{name}: {', '.join(options)}")
 

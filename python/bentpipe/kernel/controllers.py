@@ -37,7 +37,7 @@ class Loaded:
         name: Name in the registry; `kernel_name` is that for ``TCP_CONGESTION`` and the sysctl.
         id: Number of its registration in the kernel.
         state: One of `STATES`.
-        holders: How many hold it: the registration, and each socket that uses it.
+        holders: How many hold it: the registration while it is in use, and each socket.
     """
 
     name: str
@@ -45,9 +45,14 @@ class Loaded:
     state: str
     holders: int
 
+    @property
+    def connections(self) -> int:
+        """Sockets among the holders: connections, and sockets that listen. A default of a namespace counts, too."""
+        return max(self.holders - (self.state == STATES[1]), 0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {"name": self.name, "id": self.id, "state": self.state, "holders": self.holders}
+        return {"name": self.name, "id": self.id, "state": self.state, "connections": self.connections}
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class SocketState:
         pacing_bps: Pacing rate.
         rtt_smoothed_ms: Smoothed RTT.
         rtt_min_ms: Smallest RTT of the last minutes.
-        delivered_bytes: Delivered so far, modulo 4 GiB packets.
+        delivered_bytes: Delivered so far.
         lost_bytes: Lost so far.
         phase: The controller's phase.
     """
@@ -222,8 +227,8 @@ def unload_controller(name: str) -> Loaded:
 
     Example:
         >>> import bentpipe as bp
-        >>> bp.unload_controller("bbr3").holders  # doctest: +SKIP
-        1
+        >>> bp.unload_controller("bbr3").connections  # doctest: +SKIP
+        0
     """
     registration = _in_use(name)
     if DEFAULT.read_text().strip() == kernel_name(name):
