@@ -23,6 +23,7 @@ STUDIES: Mapping[str, str] = {
     "huston-2024": "huston_2024",
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
+    "leo-kernel": "leo_kernel",
     "multi-access": "multi_access",
     "multi-access-kernel": "multi_access_kernel",
     "satguard": "satguard",

@@ -221,6 +221,24 @@ class LeoField(PublishedFile):
     """Number of seeds over static paths."""
 
 
+class LeoKernel(StudyFile):
+    """``studies/leo-kernel.toml``."""
+
+    FILE: ClassVar[str] = "studies/leo-kernel.toml"
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+    paths_quick: Count
+    """The first so many, with ``--quick``."""
+    ours: Items[Name]
+    """Our controllers."""
+    others: Items[Name]
+    """Those that they are compared with."""
+    kept: Annotated[float, Field(gt=0, le=1)]
+    """Part of the simulator's advantage that the kernel has at least."""
+
+
 class SatGuard(PublishedFile):
     """``studies/satguard.toml``."""
 
@@ -294,7 +312,7 @@ FILES: Mapping[str, type[StudyFile]] = {
     kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
-        *(MultiAccess, MultiAccessKernel, SatGuard),
+        *(LeoKernel, MultiAccess, MultiAccessKernel, SatGuard),
         *T3P_FILES,
     )
 }
