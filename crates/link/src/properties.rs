@@ -470,6 +470,24 @@ fn an_outage_holds_arrivals_and_drops_packets_in_flight() {
 }
 
 #[test]
+fn without_a_route_packets_on_their_way_to_a_dropped_queue_are_dropped() {
+    let far = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(100)));
+    let fate = Fate { queue: QueueFate::Drop, ..Fate::LOSSLESS };
+    let outage =
+        Event { at_ns: Time(5 * MS), interruption_ns: Nanos::from_millis(100), hop: 0, kind: EventKind::Outage, up: fate, down: fate };
+    let routes = [(0, vec![0, 1]), (5, vec![]), (105, vec![0, 1])].map(|(at, hops)| RouteEntry { at_ns: Time(at * MS), hops });
+    let p = profile(vec![hop("sat", &far), hop("ground", &far)], routes.to_vec(), vec![outage]);
+    let mut network = network_of(&[&p]);
+    network.send(Packet::new(Time(MS), 0, Direction::Down, 0, 1500, 0)).unwrap();
+    network.run_until(Time(106 * MS), &mut Vec::new());
+    network.send(Packet::new(Time(106 * MS), 0, Direction::Down, 0, 1500, 1)).unwrap();
+    let mut out = Vec::new();
+    network.run_until(Time(300 * MS), &mut out);
+    assert_eq!(out.iter().map(|(outcome, packet)| (*outcome, packet.body)).collect::<Vec<_>>(), [(Outcome::Delivered, 1)]);
+    assert_eq!(network.packets(), 0);
+}
+
+#[test]
 fn a_migrating_queue_is_not_tail_dropped() {
     for limit in [QueueLimit::Packets(20), QueueLimit::Bytes(Bytes(30_000)), QueueLimit::TimeNs(Nanos::from_millis(24))] {
         let p = back_and_forth(&[(5, 50)], true, tail(limit));
