@@ -218,7 +218,13 @@ fn facts(profile: &Profile) -> Facts {
 }
 
 fn sender_config(host: &HostSpec) -> SenderConfig {
-    SenderConfig { wmem_max: host.wmem_max_bytes, wmem_segment: host.wmem_segment_bytes, fq: host.fq, ..SenderConfig::default() }
+    SenderConfig {
+        wmem_max: host.wmem_max_bytes,
+        wmem_segment: host.wmem_segment_bytes,
+        fq: host.fq,
+        rto_max: Nanos::from_millis(host.rto_max_ms),
+        ..SenderConfig::default()
+    }
 }
 
 fn receiver_config(host: &HostSpec) -> ReceiverConfig {
