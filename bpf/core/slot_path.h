@@ -117,6 +117,14 @@ BP_INLINE u64 bp_path_target_queue(const struct bp_path *p, u64 base_rtt)
     return bp_max(bp_mul_shift(queue, p->fall_root, BP_PATH_ROOT_SHIFT), bp_mul_shift(base_rtt, p->target.rtt_fraction, BP_UNIT_SHIFT));
 }
 
+/* Returns the RTT with the target queue; BP_NONE: not known. */
+BP_INLINE u64 bp_path_queued_rtt(const struct bp_path *p, u64 now)
+{
+    u64 base = bp_path_base_rtt(p, now);
+
+    return base == BP_NONE ? BP_NONE : base + bp_path_target_queue(p, base);
+}
+
 BP_FUNC int bp_path_update_fall(struct bp_path *p)
 {
     u64 bw;

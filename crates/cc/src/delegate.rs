@@ -70,6 +70,11 @@ macro_rules! delegate {
             self.$to.min_tso_segments()
         }
     };
+    (@max_rto $to:ident) => {
+        fn max_rto(&self, now: bentpipe_profile::Time) -> Option<bentpipe_profile::Nanos> {
+            self.$to.max_rto(now)
+        }
+    };
     (@observe $to:ident) => {
         fn observe(&self, probe: &mut dyn $crate::Probe) {
             self.$to.observe(probe);

@@ -140,6 +140,12 @@ impl Schedule {
         begun.checked_sub(1).map(|last| self.times[last])
     }
 
+    /// Returns the first announced time after `now`.
+    #[must_use]
+    pub fn first_after(&self, now: Time) -> Option<Time> {
+        self.times.get(self.times.partition_point(|&at| at <= now)).copied()
+    }
+
     /// Returns whether `now` is in the interval of length `hold` that begins `early` before an announced time.
     #[must_use]
     pub fn is_near(&self, now: Time, early: Nanos, hold: Nanos) -> bool {

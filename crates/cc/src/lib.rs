@@ -253,6 +253,12 @@ pub trait Controller: Send {
         None
     }
 
+    /// Returns the largest retransmission time-out that the connection should have now, which the sender raises to at least 1 s (`TCP_RTO_MAX_MS`); `None`: the
+    /// host's. The sender asks after each ACK and at each time-out, before it doubles the RTO.
+    fn max_rto(&self, _now: Time) -> Option<Nanos> {
+        None
+    }
+
     /// Reports telemetry to `probe`.
     fn observe(&self, probe: &mut dyn Probe);
 }

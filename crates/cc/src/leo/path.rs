@@ -267,6 +267,12 @@ impl SlotPath {
         }
     }
 
+    /// Returns the RTT with the target queue, if it is known.
+    #[must_use]
+    pub fn queued_rtt(&self, now: Time) -> Option<Nanos> {
+        self.base_rtt(now).map(|base| base + self.target_queue(base))
+    }
+
     /// Returns the target queue delay.
     fn target_queue(&self, base_rtt: Nanos) -> Nanos {
         let scaled =
