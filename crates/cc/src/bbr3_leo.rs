@@ -16,13 +16,15 @@
 use super::bbr_parts::params::MIN_CWND_PACKETS;
 use super::bbr3::Bbr3;
 use super::bbr3::options::Options3;
+use super::bbr_parts::bw::Bw;
 use super::bbr3::params::{Params, ratio};
 use super::hints::Needs;
-use super::leo::monitor::{self, Monitor};
+use super::leo::monitor::{self, Hints, Monitor};
 use super::leo::path::{SlotPath, Target};
 use super::registry::{Config, Entry};
 use super::window::packets;
 use super::{AckSample, Congestion, Controller, LostPacket, Probe};
+use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
@@ -161,6 +163,18 @@ impl Bbr3Leo {
         self.rate = resumption.rate;
         self.bbr.postpone_probe_rtt(ack.now);
         true
+    }
+
+    /// Creates the controller with the default options but for its source of reconfiguration times.
+    pub(super) fn hinted(config: &Config, hints: Hints) -> Self {
+        let defaults = ENTRY.declared().check(&OptionValues::new()).expect("defaults are allowed");
+        let options = Options::read(&defaults);
+        Self::new(config, &Options { monitor: monitor::Options { hints, ..options.monitor }, ..options })
+    }
+
+    /// Replaces the measured bandwidth of the slot model until the next call; `None`: the measured one applies.
+    pub(super) const fn expect_bandwidth(&mut self, bw: Option<Bw>) {
+        self.path.expect_bandwidth(bw);
     }
 
     /// Decides whether the slot model or BBR sets the window.

@@ -105,6 +105,8 @@ pub struct SlotPath {
     jitter: Jitter,
     rounds: Rounds,
     bw: Option<Windowed<Bw>>,
+    /// Bandwidth that is known from elsewhere.
+    expected_bw: Option<Bw>,
     bw_rounds: u64,
     /// Recent peak of the bandwidth, which decays.
     peak: Bw,
@@ -139,6 +141,7 @@ impl SlotPath {
             jitter: Jitter::new(),
             rounds: Rounds::new(),
             bw: None,
+            expected_bw: None,
             bw_rounds,
             peak: Bw(0),
             peak_at: Time::ZERO,
@@ -302,10 +305,15 @@ impl SlotPath {
         u64::try_from(fall).unwrap_or(u64::MAX).min(MAX_FALL << (2 * ROOT_SHIFT)).isqrt()
     }
 
+    /// Replaces the measured bandwidth by one that is known from elsewhere; `None`: the measured one applies.
+    pub const fn expect_bandwidth(&mut self, bw: Option<Bw>) {
+        self.expected_bw = bw;
+    }
+
     /// Returns the bandwidth.
     #[must_use]
     pub fn bw(&self) -> Option<Bw> {
-        self.bw.as_ref().map(Windowed::get)
+        self.expected_bw.or_else(|| self.bw.as_ref().map(Windowed::get))
     }
 
     /// Returns the packets that may be in flight.

@@ -190,6 +190,9 @@ impl Sender {
         }
         self.pacer.on_sent(now, len, self.burst);
         self.controller.on_sent(now, self.in_flight_bytes(), self.rate.is_app_limited());
+        if let Some(at) = self.controller.next_departure() {
+            self.pacer.depart_at(at);
+        }
     }
 
     fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {
