@@ -5,6 +5,7 @@ mod app;
 mod emu;
 mod error;
 mod hooks;
+mod host_clock;
 mod logs;
 mod multipath;
 mod network;
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(access::access_parameters, module)?)?;
     module.add_class::<sim::PyRunData>()?;
     module.add_class::<hooks::HookReplay>()?;
+    module.add_class::<host_clock::PyHostClock>()?;
     module.add_class::<plugin::Ack>()?;
     module.add_class::<app::PyMessage>()?;
     module.add_function(wrap_pyfunction!(hooks::traced_controller, module)?)?;

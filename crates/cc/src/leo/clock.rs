@@ -13,7 +13,7 @@
 //! Numbers are fixed point, with the same formulas as in a kernel (`bpf/core/clock.h`). All times of a search are ages of at most [`MAX_AGE`]: no sum exceeds 64 bits. The odds differ by less
 //! than 10^-4 from those computed with floats, period and phase by a nanosecond.
 
-use super::search::{CAPACITY, Search, TOLERANCE};
+use super::search::{CAPACITY, DETECTION_RATE, Search, TOLERANCE};
 use crate::fixed;
 use bentpipe_profile::{Nanos, Time};
 
@@ -61,6 +61,8 @@ pub struct Clock {
     count: usize,
     /// The only period in the search; `None`: any.
     fixed_period: Option<Nanos>,
+    /// Share of reconfigurations that are detected [2^-32].
+    detection_rate: u64,
     best: Option<SlotTiming>,
     /// Time at which the next expected reconfiguration counts as missed if it was not detected.
     review_at: Time,
@@ -70,7 +72,13 @@ impl Clock {
     /// Creates a clock that considers only this period, or any.
     #[must_use]
     pub const fn new(fixed_period: Option<Nanos>) -> Self {
-        Self { detected: [Time::ZERO; CAPACITY], count: 0, fixed_period, best: None, review_at: Time::MAX }
+        Self { detected: [Time::ZERO; CAPACITY], count: 0, fixed_period, detection_rate: DETECTION_RATE, best: None, review_at: Time::MAX }
+    }
+
+    /// Sets the share of reconfigurations that are detected [2^-32].
+    #[must_use]
+    pub const fn with_detection_rate(self, detection_rate: u64) -> Self {
+        Self { detection_rate, ..self }
     }
 
     /// Records a reconfiguration detected at `at`.
@@ -116,7 +124,7 @@ impl Clock {
         for (age, at) in ages.iter_mut().zip(&self.detected[..self.count]) {
             *age = now.since(*at).0;
         }
-        self.best = Search::new(&ages[..self.count], self.fixed_period).run().map(|line| SlotTiming {
+        self.best = Search::new(&ages[..self.count], self.fixed_period, self.detection_rate).run().map(|line| SlotTiming {
             period: Nanos(line.period.saturating_add_signed(line.slope)),
             at: Time(now.0.saturating_sub(line.anchor).saturating_add_signed(line.intercept)),
             log_odds: line.log_odds,

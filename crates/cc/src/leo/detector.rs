@@ -29,10 +29,14 @@ pub struct Detector {
 impl Detector {
     /// Processes an ACK. Returns the start of the silence if this ACK confirms a reconfiguration.
     pub fn on_ack(&mut self, ack: &AckSample) -> Option<Time> {
+        self.on_rtt(ack.now, ack.rtt.filter(|_| !ack.ack_delayed))
+    }
+
+    /// As [`Self::on_ack`], of an ACK at `now` with this RTT; `None`: it has none, or the receiver delayed it.
+    pub fn on_rtt(&mut self, now: Time, sample: Option<Nanos>) -> Option<Time> {
         let before = self.newest;
-        let sample = ack.rtt.filter(|_| !ack.ack_delayed);
         let rtt = sample.or(before.map(|(_, rtt)| rtt))?;
-        self.newest = Some((ack.now, rtt));
+        self.newest = Some((now, rtt));
         if let Some((at, rtt_before)) = self.suspected.filter(|_| sample.is_some()) {
             self.suspected = None;
             if rtt >= rtt_before + MIN_STEP {
@@ -41,7 +45,7 @@ impl Detector {
             }
         }
         let (at, rtt_before) = before?;
-        let (silence, rise) = (ack.now.since(at), rtt.saturating_sub(rtt_before));
+        let (silence, rise) = (now.since(at), rtt.saturating_sub(rtt_before));
         let is_step =
             (MIN_STEP..=MAX_SILENCE).contains(&silence) && rise >= MIN_STEP && rise.0.saturating_mul(MIN_RISE_DIVISOR) >= silence.0;
         if is_step && self.last.is_none_or(|last| at.since(last) >= MIN_INTERVAL) {

@@ -8,8 +8,8 @@ pub(super) const CAPACITY: usize = 16;
 /// Largest difference between an expected and a detected reconfiguration [ns]. Chosen here: the silence is detected within an RTT, whose part from the satellite
 /// to the sender varies little.
 pub(super) const TOLERANCE: u64 = 150_000_000;
-/// Share of reconfigurations that are detected [2^-32]: 0.9. Chosen here: some are too short, some fall into a pause.
-const DETECTION_RATE: u64 = fixed::ONE * 9 / 10;
+/// Share of reconfigurations that a flow detects [2^-32]: 0.9. Chosen here: some are too short, some fall into a pause.
+pub(super) const DETECTION_RATE: u64 = fixed::ONE * 9 / 10;
 /// The published period [ns].
 const PUBLISHED_PERIOD: u64 = 15_000_000_000;
 /// Shortest and longest period in the search [ns].
@@ -35,16 +35,16 @@ struct Odds {
 
 impl Odds {
     /// Returns the odds if `count` detections in `span` were random.
-    fn new(is_known: bool, count: u64, span: u64) -> Self {
+    fn new(is_known: bool, count: u64, span: u64, rate: u64) -> Self {
         let expected =
             u64::try_from(u128::from(count * 2 * TOLERANCE) * u128::from(fixed::ONE) / u128::from(span.max(1))).unwrap_or(u64::MAX);
-        let p = (fixed::ONE - fixed::exp_of_minus(expected)).min(DETECTION_RATE);
+        let p = (fixed::ONE - fixed::exp_of_minus(expected)).min(rate);
         let positive = |difference: i64| u64::try_from(difference).unwrap_or(0);
         Self {
             prior: if is_known { PRIOR_PUBLISHED } else { PRIOR_OTHER },
             fitted: if is_known { 1 } else { 2 },
-            hit: positive(fixed::ln(DETECTION_RATE) - fixed::ln(p)),
-            miss: positive(fixed::ln(fixed::ONE - p) - fixed::ln(fixed::ONE - DETECTION_RATE)),
+            hit: positive(fixed::ln(rate) - fixed::ln(p)),
+            miss: positive(fixed::ln(fixed::ONE - p) - fixed::ln(fixed::ONE - rate)),
         }
     }
 
@@ -84,11 +84,11 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(ages: &'a [u64], fixed_period: Option<Nanos>) -> Self {
+    pub fn new(ages: &'a [u64], fixed_period: Option<Nanos>, rate: u64) -> Self {
         debug_assert!(ages.len() <= CAPACITY);
         let (count, span) = (ages.len() as u64, ages.first().copied().unwrap_or(0));
         let known_period = fixed_period.map_or(PUBLISHED_PERIOD, |period| period.0);
-        let (known, other) = (Odds::new(true, count, span.max(known_period)), Odds::new(false, count, span));
+        let (known, other) = (Odds::new(true, count, span.max(known_period), rate), Odds::new(false, count, span, rate));
         Self { ages, fixed_period, known, other, best: None }
     }
 
@@ -188,7 +188,7 @@ mod tests {
         for count in 1..=16 {
             for span in [1, 4, 15, 60, 100, 240, 600].map(|s| s * 1_000_000_000) {
                 let p = (1.0 - libm::exp(-(count as f64) * 2.0 * TOLERANCE as f64 / span as f64)).min(0.9);
-                let odds = Odds::new(true, count, span);
+                let odds = Odds::new(true, count, span, DETECTION_RATE);
                 for (hits, slots) in [(1, 1), (count, count), (count, 240), (1, 240)] {
                     let misses = slots.max(hits) - hits;
                     let expected = -1.1 + (hits - 1) as f64 * libm::log(0.9 / p) + misses as f64 * libm::log(0.1 / (1.0 - p));

@@ -234,6 +234,5 @@ impl Sender {
         }
         self.sync_window();
         self.update_pacing();
-        self.bound_rto(now);
     }
 }
