@@ -30,6 +30,7 @@ NOT_RUN = {
     "Profile.run": "takes real time and a kernel that allows namespaces",
     "check_kernel": "the result is this machine's",
     "controller_sockets": "needs root, and changes this machine's kernel",
+    "keep_clock": "needs root, and changes this machine's kernel",
     "load_controller": "needs root, and changes this machine's kernel",
     "loaded_controllers": "needs root, and changes this machine's kernel",
     "set_controller_options": "needs root, and changes this machine's kernel",

@@ -27,6 +27,7 @@ COMMANDS = {
     "aware watch": "AwarenessClient.events",
     "call": "video_call",
     "cc": "controllers",
+    "clock": "keep_clock",
     "compare": "Comparison",
     "constellations": "constellations",
     "demo": "run_demo",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from bentpipe.objects.dish import Dish
     from bentpipe.objects.experiment import Experiment
     from bentpipe.objects.flow import Flow
-    from bentpipe.objects.machine import check_kernel
+    from bentpipe.objects.machine import check_kernel, keep_clock
     from bentpipe.objects.measurement import Measurement, read
     from bentpipe.objects.network import Network
     from bentpipe.objects.prediction import Predictor, handover_model, predictors, score_predictors
@@ -98,6 +98,7 @@ _HOMES = {
     "finish_probe": "bentpipe.objects.probing",
     "handover_model": "bentpipe.objects.prediction",
     "join_testbed": "bentpipe.testbed.agent.entering",
+    "keep_clock": "bentpipe.objects.machine",
     "list_studies": "bentpipe.objects.workflows",
     "load_page": "bentpipe.objects.web",
     "losses": "bentpipe.objects.catalogue",
@@ -155,6 +156,7 @@ __all__ = [
     "finish_probe",
     "handover_model",
     "join_testbed",
+    "keep_clock",
     "list_studies",
     "load_controller",
     "load_page",

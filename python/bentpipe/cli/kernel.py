@@ -146,7 +146,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Print anew every second until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, one per line with --watch.")] = False,
 ) -> None:
-    """Show the connections of loaded controllers: window, rate, RTT, losses, phase.
+    """Show the host's handover clock and the connections of loaded controllers: window, rate, RTT, losses, phase.
 
     Example:
         sudo bentpipe kernel status --watch
@@ -155,16 +155,34 @@ def status(
 
     from bentpipe.cli.console import print_json
     from bentpipe.kernel import controllers
+    from bentpipe.kernel.clock.record import shown_clocks
 
     while True:
-        connections = list(controllers.controller_sockets(name))
+        connections, clocks = list(controllers.controller_sockets(name)), shown_clocks(name)
         if as_json:
-            print_json({"connections": [each.to_dict() for each in connections]})
+            print_json({"clocks": clocks, "connections": [each.to_dict() for each in connections]})
         else:
+            _print_clocks(clocks)
             _print_status(connections)
         if not watch:
             return
         time.sleep(1.0)
+
+
+def _print_clocks(clocks: dict[str, dict[str, float | None]]) -> None:
+    from bentpipe.cli.console import say
+
+    lines: dict[str, list[str]] = {}
+    for controller, clock in clocks.items():
+        line = "no handover clock (`bentpipe clock` keeps one)"
+        if clock["period_s"] is not None:
+            line = (
+                f"handover clock: every {clock['period_s']:.3f} s, second {clock['second_of_minute']:.2f} of the "
+                f"minute, next in {clock['next_s']:.1f} s, valid for {clock['valid_s']:.1f} s"
+            )
+        lines.setdefault(line, []).append(controller)
+    for line, names in lines.items():
+        say(f"{', '.join(names)}: {line}")
 
 
 def _print_status(connections: list[SocketState]) -> None:

@@ -28,6 +28,7 @@ from bentpipe.cli import (
     web,
 )
 from bentpipe.cli.call import call
+from bentpipe.cli.clock import clock
 from bentpipe.cli.compare import compare
 from bentpipe.cli.demo import demo
 from bentpipe.cli.errors import ReportingGroup
@@ -101,6 +102,7 @@ app.command(cls=ProgramCommand)(run)
 app.command(cls=PlaceCommand)(shell)
 app.command(cls=PlaceCommand)(race)
 app.command()(call)
+app.command()(clock)
 app.command()(tune)
 app.command()(fairness)
 app.command()(replay)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe import _native
 from bentpipe.errors import UserError, did_you_mean, shown
 from bentpipe.kernel import libbpf, requirements
+from bentpipe.kernel.clock import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,17 +155,14 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
         raise UserError(f"{name} is loaded already", hint=f"bentpipe kernel unload {name}, or kernel set {name}")
     key = kernel_name(name)
     try:
-        libbpf.register(program, f"bpc_{key}", {f"bpo_{key}": words, f"bpt_{key}": _wall_clock()})
+        libbpf.register(
+            program, f"bpc_{key}", {f"bpo_{key}": words, f"{record.PREFIX}{key}": record.first_record().to_bytes()}
+        )
     except libbpf.KernelRefusedError as error:
         raise requirements.why(name, error) from None
     registration = _find(name)
     assert registration is not None
     return registration
-
-
-def _wall_clock() -> bytes:
-    """Return the host's clock (`struct bp_host_clock`) without handovers: the time of day, for those that use it."""
-    return struct.pack("<5Q", 1, 0, 0, 0, time.time_ns() - time.monotonic_ns())
 
 
 def _program(name: str) -> bytes:

@@ -32,6 +32,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     ),
     "serving": ("serving", "the serving satellite from maps and pings: against known and published ones, calibration"),
     "kernel-figures": ("kernel_figures", "CUBIC and BBR against figures measured on Linux 6.18"),
+    "kernel-clock": (
+        "kernel_clock",
+        "the clock learned from a host's sockets is right over slots of 15 s, and none elsewhere: half an hour",
+    ),
     "emulator": ("emulator", "delay, capacity, loss and handovers as measured by a program inside"),
     "emulator-faults": ("emulator.faults", "killing the emulator, its program or its parent leaves nothing behind"),
     "nodes": (
@@ -73,11 +77,22 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 
 #: Claims that ``all`` leaves out: they take long and need an idle machine.
 BY_NAME_ONLY = frozenset(
-    {"applications", "calls", "nodes", "sim-vs-kernel", "testbed-calendar", "testbed-faults", "testbed-latency"}
+    {
+        "applications",
+        "calls",
+        "kernel-clock",
+        "nodes",
+        "sim-vs-kernel",
+        "testbed-calendar",
+        "testbed-faults",
+        "testbed-latency",
+    }
 )
 
 #: Claims with a quick version and a folder for what they measure in real time.
-MEASURED_HERE = frozenset({"applications", "calls", "sim-vs-kernel", "testbed-faults", "testbed-latency"})
+MEASURED_HERE = frozenset(
+    {"applications", "calls", "kernel-clock", "sim-vs-kernel", "testbed-faults", "testbed-latency"}
+)
 
 #: Claims with a quick version and without a folder.
 SHORTENED = frozenset({"access-model"})
@@ -91,6 +106,7 @@ NEEDS: Mapping[str, str] = {
     "emulator": "emu",
     "emulator-faults": "emu",
     "applications": "emu",
+    "kernel-clock": "emu",
     "nodes": "emu",
     "testbed-latency": "emu",
     "calls": "emu",

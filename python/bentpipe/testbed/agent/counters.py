@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.errors import UserError, shown
 from bentpipe.net_dev import MOST_BYTES, NET_DEV, parse_net_dev
-from bentpipe.testbed.agent.fetching import fetch
+from bentpipe.testbed.agent.fetching import check_allowed, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,11 +93,12 @@ class NodeExporterCounters:
         allowed: URLs that the host's policy allows.
 
     Raises:
-        UserError: No name of an interface.
+        UserError: The URL is not allowed.
     """
 
     def __init__(self, url: str, device: str, allowed: Sequence[str]) -> None:
-        """Nothing is fetched yet."""
+        """Check the URL; nothing is fetched yet."""
+        check_allowed(url, allowed)
         self._url, self._device, self._allowed = url, _checked_name(device), allowed
 
     def allow(self, urls: Sequence[str]) -> None:
@@ -105,7 +106,7 @@ class NodeExporterCounters:
         self._allowed = urls
 
     async def read(self) -> ByteCounts:
-        """Return the counters now. Raises `UserError`: not allowed, no answer, or no such device in it."""
+        """Return the counters now. Raises `UserError`: no answer, or no such device in it."""
         before_s = time.monotonic()
         data = await fetch(self._url, self._allowed, timeout_s=3.0)
         received, sent = parse_node_exporter(data, self._device)

@@ -1,0 +1,150 @@
+"""The clock learned from this network namespace's own sockets.
+
+The statistics are those of `inet_diag`, not of the loaded controllers: they are there for any controller, need no
+rights, and are as new as the poll, where a controller tells its state ten times a second. `HostClock` of the native
+module has the detector and the clock that the controllers themselves have (`crates/cc/src/leo/host.rs`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from bentpipe import _native
+from bentpipe.kernel.clock.reading import Reading
+from bentpipe.kernel.clock.record import Hint
+from bentpipe.kernel.clock.sockets import SocketTable
+
+if TYPE_CHECKING:
+    from bentpipe.kernel.clock.sockets import SocketId, TcpSample
+
+POLL_NS = 10_000_000
+"""Time between two polls [ns]. Chosen here: a silence of 35 ms is the shortest that counts."""
+SEARCH_NS = 1_000_000_000
+"""Time between two searches for sockets that send [ns]. Chosen here."""
+MOST_SOCKETS = 8
+"""Most sockets that are polled: those that deliver most. Chosen here: more add cost, and no evidence."""
+LEAST_RTT_NS = 5_000_000
+"""Sockets with a smaller minimum RTT are left out [ns]. Chosen here: no path over a satellite is as short
+(550 km up and down are 3.7 ms one way)."""
+QUIET_SEARCHES = 5
+"""A socket that delivers nothing in so many searches is no longer polled. Chosen here."""
+
+
+class Watch:
+    """Socket statistics into the learned clock: which sockets, how many ACKs.
+
+    Example:
+        >>> from bentpipe.kernel.clock.learning import Watch
+        >>> Watch().read(0).doubt
+        'no traffic'
+    """
+
+    def __init__(self) -> None:
+        """Watch no socket yet."""
+        self._clock = _native.HostClock()
+        self._acks: dict[int, tuple[int, int, int]] = {}
+        self._delivered: dict[int, int] = {}
+        self._quiet: dict[SocketId, int] = {}
+
+    @property
+    def sockets(self) -> list[SocketId]:
+        """Sockets to poll."""
+        return list(self._quiet)
+
+    def choose(self, samples: list[TcpSample]) -> None:
+        """Choose the sockets to poll from all established ones: those that delivered most since the last choice."""
+        grown = {}
+        for sample in samples:
+            before = self._delivered.get(sample.id.number)
+            if before is not None and sample.delivered != before and _is_far(sample):
+                grown[sample.id] = (sample.delivered - before) % 2**32
+        self._delivered = {sample.id.number: sample.delivered for sample in samples}
+        active = sorted(grown, key=lambda each: grown[each], reverse=True)
+        kept = {each: 0 if each in grown else quiet + 1 for each, quiet in self._quiet.items()}
+        kept = {
+            each: quiet for each, quiet in kept.items() if quiet < QUIET_SEARCHES and each.number in self._delivered
+        }
+        for each in active:
+            if len(kept) < MOST_SOCKETS:
+                kept.setdefault(each, 0)
+        for gone in self._quiet.keys() - kept.keys():
+            self._acks.pop(gone.number, None)
+            self._clock.forget(gone.number)
+        self._quiet = kept
+
+    def take(self, now_ns: int, samples: list[TcpSample]) -> None:
+        """Take a poll of the sockets."""
+        polls = []
+        for sample in samples:
+            number = sample.id.number
+            segments, delivered, acks = self._acks.get(number, (sample.acks, sample.delivered, 0))
+            if sample.delivered != delivered:
+                new = (sample.delivered - delivered) % 2**32
+                acks += max(1, min((sample.acks - segments) % 2**32, new))
+            self._acks[number] = (sample.acks, sample.delivered, acks)
+            polls.append((number, sample.last_ack_ns, acks, sample.srtt_ns, sample.is_idle))
+        self._clock.update(now_ns, polls)
+
+    def read(self, now_ns: int) -> Reading:
+        """Return the clock, or why there is none."""
+        timing, watched = self._clock.timing(), self._clock.watched(now_ns)
+        detections, hits, reviews = self._clock.evidence()
+        many = f"{watched} socket{'s' if watched != 1 else ''} watched, {detections} detected"
+        evidence = f"{many}, {hits} of {reviews} expected" if reviews else many
+        if timing is None:
+            return Reading(evidence=evidence, doubt=self._clock.doubt())
+        period_ns, at_ns, confidence = timing
+        return Reading(Hint(period_ns, at_ns), confidence, evidence)
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self._clock.reset()
+        self._acks.clear()
+        self._delivered.clear()
+        self._quiet.clear()
+
+
+def _is_far(sample: TcpSample) -> bool:
+    return sample.min_rtt_ns >= LEAST_RTT_NS and not sample.id.is_local
+
+
+class Learned:
+    """The source of `bentpipe clock --learn`.
+
+    Args:
+        watch: What takes the polls; None: one of its own.
+
+    Raises:
+        UserError: This system has no socket statistics.
+    """
+
+    uses_time_of_day = False
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        """Open the table of sockets."""
+        self._table, self._watch, self._search_ns = SocketTable(), watch or Watch(), 0
+
+    def wait(self, until_ns: int) -> None:
+        """Poll; see `Source`."""
+        while (now_ns := time.monotonic_ns()) < until_ns:
+            if now_ns >= self._search_ns:
+                self._watch.choose(list(self._table.established()))
+                self._search_ns = now_ns + SEARCH_NS
+            ids = self._watch.sockets
+            samples = self._table.poll(ids)
+            self._watch.take(time.monotonic_ns(), samples)
+            due_ns = min(until_ns, now_ns + POLL_NS if ids else self._search_ns)
+            time.sleep(max(due_ns - time.monotonic_ns(), 0) / 1e9)
+
+    def read(self, now_ns: int) -> Reading:
+        """Return the clock; see `Source`."""
+        return self._watch.read(now_ns)
+
+    def restart(self) -> None:
+        """Forget everything; see `Source`."""
+        self._watch.restart()
+
+    def close(self) -> None:
+        """Close the table."""
+        self._table.close()
