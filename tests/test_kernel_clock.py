@@ -125,10 +125,11 @@ def test_a_profile_without_a_clock_is_refused_and_irregular_ones_need_their_star
 
 def test_a_terminal_has_the_published_slots_while_it_is_connected():
     now = 100 * S
-    state = TerminalState(now, now, "", ahead_ns=3 * S)
+    state = TerminalState(now, now, "", ahead_ns=-S)
     reading = reading_of(state, now)
-    assert phase_error_s((reading.hint.at_ns + wall_clock_ns() + 3 * S) / 1e9) == pytest.approx(0.0, abs=0.01)
+    assert phase_error_s((reading.hint.at_ns + wall_clock_ns()) / 1e9) == pytest.approx(0.0, abs=0.01)
     assert reading_of(replace(state, period_s=15.1), now).confidence > reading.confidence
+    assert "its time is +3.0 s from" in reading_of(replace(state, ahead_ns=3 * S), now).doubt
     assert "every 21.0 s" in reading_of(replace(state, period_s=21.0), now).doubt
     late = reading_of(replace(state, trouble="no answer within 3 s"), now + round((PATIENCE_S + 1) * S))
     assert (late.is_sure, late.doubt) == (False, "no answer within 3 s")

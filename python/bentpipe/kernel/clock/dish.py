@@ -1,7 +1,8 @@
-"""The clock of a terminal's network: the published slots, on the terminal's own time, while it is connected.
+"""The clock of a terminal's network: the published slots on this host's time, while the terminal is connected.
 
 A terminal does not tell when it is reconfigured. Its latency has one value a second, smoothed in firmware since 2025:
 too coarse for the phase. It tells the period, though, so a latency that changes with another one withdraws the clock.
+Its own time may be cut to whole seconds: it shows that this host's time is wrong by more.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PATIENCE_S = 3.0 * SLOT_S
 """Longest time without an answer or a connection [s]. Chosen here: as many periods as the learned clock waits."""
 MOST_UNSURE_NS = 200_000_000
 """Longest time of a request that tells the terminal's time [ns]. Chosen here: half of it is the error."""
+MOST_AHEAD_NS = 1_500_000_000
+"""Largest difference of its time from this host's [ns]. Chosen here: a whole second, and half of one for requests."""
 CONFIDENCE, CONFIRMED = 0.9, 0.99
 """Confidence of the published slots, and if the latency changes with them. Chosen here."""
 
@@ -67,13 +70,13 @@ def reading_of(state: TerminalState, now_ns: int) -> Reading:
         return Reading(doubt=state.trouble or "no answer")
     if state.period_s is not None and abs(state.period_s - SLOT_S) > SLOT_S * 0.02:
         return Reading(doubt=f"its latency changes every {state.period_s:.1f} s, not every {SLOT_S} s")
-    ahead_ns = state.ahead_ns or 0
-    unix_ns = now_ns + wall_clock_ns() + ahead_ns
-    at_ns = now_ns - (unix_ns - SLOT_PHASE_NS) % SLOT_NS
-    source = "this host's time" if state.ahead_ns is None else f"its time, {ahead_ns / 1e9:+.3f} s from this host's"
-    confirmed = "" if state.period_s is None else ", its latency changes with them"
+    if state.ahead_ns is not None and abs(state.ahead_ns) > MOST_AHEAD_NS:
+        return Reading(doubt=f"its time is {state.ahead_ns / 1e9:+.1f} s from this host's; one of the two is wrong")
+    at_ns = now_ns - (now_ns + wall_clock_ns() - SLOT_PHASE_NS) % SLOT_NS
+    agrees = "" if state.ahead_ns is None else ", which the terminal's agrees with"
+    confirmed = "" if state.period_s is None else "; its latency changes with them"
     confidence = CONFIDENCE if state.period_s is None else CONFIRMED
-    return Reading(Hint(SLOT_NS, max(at_ns, 0)), confidence, f"published slots on {source}{confirmed}")
+    return Reading(Hint(SLOT_NS, max(at_ns, 0)), confidence, f"published slots on this host's time{agrees}{confirmed}")
 
 
 class Terminal:

@@ -118,7 +118,7 @@ def emulated(case: Case) -> list[dict[str, Any]]:
         server = [*module, f"{__name__}.sender", case.flow, str(span_s), str(file)]
         done = run_program(
             case.path(),
-            [*module, f"{__name__}.receiver", str(span_s + 1)],
+            [*module, f"{__name__}.receiver", str(span_s)],
             server="exec " + shlex.join(server),
         )
         row = json.loads(file.read_text(encoding="utf-8"))

@@ -14,8 +14,8 @@ from bentpipe.validation.kernel_clock.sender import PORT
 
 
 def main() -> None:
-    """Read until the sender leaves, or for so many seconds."""
-    end_s = time.monotonic() + float(sys.argv[1])
+    """Read until the sender leaves, or for so many seconds and half a minute more."""
+    end_s = time.monotonic() + float(sys.argv[1]) + 30.0
     with socket.create_connection(("server", PORT), timeout=10) as connection, contextlib.suppress(OSError):
         while time.monotonic() < end_s and connection.recv(1 << 18):
             pass

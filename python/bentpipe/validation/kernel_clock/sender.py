@@ -85,10 +85,10 @@ def main() -> None:
                 "doubt": reading.doubt,
             }
         )
-    stop.set()
-    connection.close()
     times = {"begun_ns": begun_ns, "wall_ns": wall_clock_ns(), "polling_s": polling_s}
     out.write_text(json.dumps({**times, "readings": readings, "polls": watch.polls}), encoding="utf-8")
+    stop.set()
+    connection.close()  # this ends the receiver, and that the emulation
 
 
 if __name__ == "__main__":
