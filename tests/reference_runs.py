@@ -97,14 +97,18 @@ def cases() -> dict[str, Case]:
         return {"request": {"request_bytes": 2_000, **more}}
 
     runs = {}
-    for i, entry in enumerate(controllers()):
-        name, on = entry["name"], ("computed", "steps", "lossy")[i % 3]
+    future = [entry["name"] for entry in controllers() if entry["needs"] == "future"]
+    for i, name in enumerate(entry["name"] for entry in controllers() if entry["name"] not in future):
+        on = ("computed", "steps", "lossy")[i % 3]
         runs[f"{name} on {on}"] = Case((flow(name, on, "up" if i % 4 == 3 else "down"),), duration_s=20)
     traffic = CrossTraffic(
         offered_bps=8_000_000,
         sizes={"least_bytes": 5_000, "most_bytes": 5_000_000, "tail_index": 1.2},
         profile="dumbbell",
     )
+    knowledge = {"known_capacity": "forecast", "known_losses": 1.0}
+    for name, options in zip(future, (knowledge, {}), strict=True):
+        runs[f"{name} on computed"] = Case((flow(name, "computed", options=options),), duration_s=20)
     runs |= {
         "python controller on dumbbell": Case((flow(f"{CONTROLLER}:Steady", "dumbbell"),)),
         "cubic up and bbr down on computed": Case((flow("cubic", "computed", "up"), flow("bbr", "computed"))),

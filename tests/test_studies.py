@@ -112,6 +112,7 @@ def test_a_ratio_needs_both_values():
 
 WITHOUT_NUMBERS = {
     "ecn-on-starlink": "nobody has published an answer",
+    "leo-kernel": "nobody has published an answer",
     "multi-access-kernel": "nobody has published an answer",
     "t3p-handovers": "the paper proposes the model, and has no figures of one",
     "t3p-fairness": "figure 5d is a plot, and the text gives no number of it",

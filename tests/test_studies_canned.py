@@ -320,3 +320,21 @@ def test_leo_field(monkeypatch, tmp_path, good):
     result = verdicts("leo-field", tmp_path, saved=good)
     (all_hold if good else none_hold)(result)
     assert len(result.verdicts) == 6 + 2 * 2 * 4
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_cc_ceiling(monkeypatch, tmp_path, good):
+    def level(scheme, flow):
+        if scheme.startswith("oracle"):
+            return 98e6 if good else 80e6
+        return {"bbr3": 60e6, "bbr3-leo": 90e6 if good else 62e6, "hybla": 40e6 if good else 120e6}.get(scheme, 58e6)
+
+    def wait_ms(scheme):
+        return 0.0 if scheme == "oracle" else 10.0 if (scheme in ("bbr3-leo", "cubic-leo")) == good else 50.0
+
+    no_paths(monkeypatch, f"{S}.field.make_profile")
+    monkeypatch.setattr(f"{S}.ceiling.bound_bps", lambda *_: 102e6)
+    canned_sweeps(monkeypatch, [f"{S}.field.run_sweep"], scored(level, wait_ms))
+    result = verdicts("cc-ceiling", tmp_path, saved=good)
+    (all_hold if good else none_hold)(result)
+    assert len(result.verdicts) == 4

@@ -199,6 +199,8 @@ async def test_users_need_a_token_and_a_local_host(tmp_path, database_url):
         ("--ports", "9-8", "ports: 9-8; expected FIRST-END"),
         ("--listen", "home", "listen: 'home'; expected an address"),
         ("--reach", "10.0.0.1/8", "reach: '10.0.0.1/8'; expected a network"),
+        ("--weather", "https://a.example/w", "not allowed by the host"),
+        ("--router", "eth0@https://a.example/m", "not allowed by the host"),
     ],
 )
 def test_a_wrong_address_of_a_join_is_one_line(tmp_path, option, value, problem):

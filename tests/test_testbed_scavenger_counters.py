@@ -123,6 +123,6 @@ def test_a_router_over_http():
             with pytest.raises(UserError, match="no received bytes"):
                 await NodeExporterCounters(f"{base}/other", "wan", [base]).read()
             with pytest.raises(UserError, match="not allowed by the host"):
-                NodeExporterCounters(f"{base}/metrics", "wan", [])
+                await NodeExporterCounters(f"{base}/metrics", "wan", []).read()
 
     asyncio.run(all_of_it())

@@ -187,6 +187,10 @@ def test_the_hours_of_a_host_may_pass_midnight() -> None:
     assert len(allowed) == 510 + 60
     assert policy.allows_at(0)
     assert not policy.allows_at(6 * 60 + 30)
+    assert policy.allows_at(23 * 60, duration_s=7.5 * 3600)
+    assert not policy.allows_at(23 * 60, duration_s=7.5 * 3600 + 60)
+    all_day = policy.replace(hours=("00:00-12:00", "12:00-00:00"))
+    assert all_day.allows_at(23 * 60, duration_s=86_400)
     with pytest.raises(UserError, match="HH:MM"):
         HostPolicy.from_yaml("schema: bentpipe.policy/1\nhours: ['24:00-06:30']", "f")
 

@@ -334,7 +334,7 @@ def test_fetching_is_limited():
         with pytest.raises(UserError, match="cannot be fetched"):
             await fetch(f"{base}/weather", [base], timeout_s=1)
         with pytest.raises(UserError, match="not allowed by the host"):
-            WeatherFeed(f"{base}/weather", allowed=["https://elsewhere.example"])
+            await first(WeatherFeed(f"{base}/weather", allowed=["https://elsewhere.example"]))
 
     asyncio.run(all_of_it())
 

@@ -6,18 +6,31 @@
 #include "monitor.h"
 #include "slot_path.h"
 
-#define BP_BBR3_LEO_OWN_OPTIONS(OPTION) OPTION(queue_ms) OPTION(queue_jitters) OPTION(queue_part) OPTION(bw_rounds)
+#define BP_BBR3_LEO_OWN_OPTIONS(OPTION) OPTION(queue_ms) OPTION(queue_jitters) OPTION(queue_part) OPTION(bw_rounds) OPTION(max_rto_ms)
 #define BP_BBR3_LEO_OPTIONS(OPTION) BP_BBR3_LEO_OWN_OPTIONS(OPTION) BP_MONITOR_OPTIONS(OPTION) BP_BBR3_OPTIONS(OPTION)
 enum bp_bbr3_leo_option {
     BP_BBR3_LEO_QUEUE,
     BP_BBR3_LEO_QUEUE_JITTERS,
     BP_BBR3_LEO_QUEUE_PART,
     BP_BBR3_LEO_BW_ROUNDS,
+    BP_BBR3_LEO_MAX_RTO,
     BP_BBR3_LEO_MONITOR,
     BP_BBR3_LEO_BBR = BP_BBR3_LEO_MONITOR + BP_MONITOR_OPTION_COUNT
 };
 
 #define BP_BBR3_LEO_REFILLED_RTTS 2
+#define BP_BBR3_LEO_RESUMED_RTTS 3
+#define BP_BBR3_LEO_OUTAGE_AFTER (100 * BP_NS_PER_MS)
+#define BP_BBR3_LEO_PROBE_AFTER (150 * BP_NS_PER_MS)
+#define BP_BBR3_LEO_MAX_RTO_RTTS 4
+
+/* Window, rate and RTT before an outage. */
+struct bp_resumption {
+    u64 packets; /* 0: no outage */
+    u64 rate, rtt;
+    u64 since; /* BP_NONE: no ACK yet */
+    u64 stale; /* packets in flight at that ACK that were not marked lost since */
+};
 
 struct bp_bbr3_leo {
     struct bp_bbr3 bbr;
@@ -25,7 +38,10 @@ struct bp_bbr3_leo {
     struct bp_path path;
     u64 inflight_limit;             /* of the slot model [packets]; BP_NONE: BBR's window applies */
     u64 is_refilling, refill_since; /* after a time-out; BP_NONE: the window is not full yet */
+    struct bp_resumption resumption;
     u64 rate;
+    u64 was_leo; /* at the last ACK */
+    u64 max_rto; /* option [ns]; 0: the host's */
 };
 
 BP_INLINE void bp_bbr3_leo_set_options(struct bp_bbr3_leo *c, const struct bp_options *options)
@@ -36,6 +52,7 @@ BP_INLINE void bp_bbr3_leo_set_options(struct bp_bbr3_leo *c, const struct bp_op
         .rtt_fraction = bp_ratio(options->word[BP_BBR3_LEO_QUEUE_PART]),
     };
 
+    c->max_rto = options->word[BP_BBR3_LEO_MAX_RTO];
     bp_path_set_target(&c->path, &target, options->word[BP_BBR3_LEO_BW_ROUNDS]);
     bp_monitor_set_options(&c->monitor, options, BP_BBR3_LEO_MONITOR);
     bp_bbr_params_3(&c->bbr.p, options, BP_BBR3_LEO_BBR);
@@ -48,7 +65,9 @@ BP_INLINE void bp_bbr3_leo_init(struct bp_bbr3_leo *c, const struct bp_config *c
     c->inflight_limit = BP_NONE;
     c->is_refilling = 0;
     c->refill_since = BP_NONE;
+    c->resumption.packets = 0;
     c->rate = 0;
+    c->was_leo = 0;
     bp_bbr3_leo_set_options(c, options);
     bp_bbr3_start(&c->bbr, config);
 }
@@ -69,6 +88,56 @@ BP_INLINE void bp_bbr3_leo_update_refill(struct bp_bbr3_leo *c, const struct bp_
         bp_bbr3_leo_set_refilling(c, 0);
 }
 
+/* Remembers window and rate if the time-out is due to an outage. */
+BP_FUNC int bp_bbr3_leo_note_outage(struct bp_bbr3_leo *c, u64 now)
+{
+    struct bp_resumption *r;
+    u64 rtt;
+
+    BP_REQUIRE(c, 0);
+    r = &c->resumption;
+    if (r->packets) {
+        if (r->since != BP_NONE)
+            r->packets = bp_max(r->packets / 2, BP_BBR_MIN_CWND);
+        r->since = BP_NONE;
+        return 0;
+    }
+    rtt = bp_path_queued_rtt(&c->path, now);
+    if (c->inflight_limit == BP_NONE || rtt == BP_NONE || !c->was_leo || bp_sub_sat(now, c->monitor.last_ack) <= rtt + BP_BBR3_LEO_OUTAGE_AFTER)
+        return 0;
+    r->packets = c->inflight_limit;
+    r->rate = c->rate;
+    r->rtt = rtt;
+    r->since = BP_NONE;
+    return 0;
+}
+
+/* Resumes the window before the outage; returns whether it applies. */
+BP_FUNC int bp_bbr3_leo_resume(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    struct bp_resumption *r;
+
+    BP_REQUIRE(c, 0);
+    BP_REQUIRE(ack, 0);
+    r = &c->resumption;
+    if (!r->packets)
+        return 0;
+    if (r->since == BP_NONE) {
+        r->since = ack->now;
+        r->stale = bp_packets(ack->in_flight, c->bbr.mss);
+    } else if (bp_sub_sat(ack->now, r->since) > BP_BBR3_LEO_RESUMED_RTTS * r->rtt) {
+        r->packets = 0;
+        bp_bbr3_leo_set_refilling(c, 0);
+        return 0;
+    } else {
+        r->stale = bp_sub_sat(r->stale, bp_packets(ack->newly_lost, c->bbr.mss));
+    }
+    c->inflight_limit = bp_add_sat(r->packets, r->stale);
+    c->rate = r->rate;
+    bp_bbr3_postpone_probe_rtt(&c->bbr, ack->now);
+    return 1;
+}
+
 /* Decides whether the slot model or BBR sets the window. */
 BP_FUNC int bp_bbr3_leo_decide(struct bp_bbr3_leo *c, const struct bp_ack *ack)
 {
@@ -76,6 +145,8 @@ BP_FUNC int bp_bbr3_leo_decide(struct bp_bbr3_leo *c, const struct bp_ack *ack)
 
     BP_REQUIRE(c, 0);
     BP_REQUIRE(ack, 0);
+    if (bp_bbr3_leo_resume(c, ack))
+        return 0;
     bp_bbr3_leo_update_refill(c, ack);
     applies = !c->is_refilling && bp_monitor_is_leo(&c->monitor, ack->now) && bp_bbr3_has_left_startup(&c->bbr) &&
               ack->recovery != BP_LOSS && !bp_path_has_cross_traffic(&c->path, ack->now);
@@ -108,6 +179,7 @@ BP_FUNC int bp_bbr3_leo_update(struct bp_bbr3_leo *c, const struct bp_ack *ack)
     if (is_leo && bp_path_is_stale(&c->path, ack->now))
         bp_bbr3_leo_reconfiguration(c, ack);
     bp_bbr3_ignore_losses(&c->bbr, is_near || (is_leo && bp_path_ignores_losses(&c->path, ack->now)));
+    c->was_leo = is_leo;
     return 0;
 }
 
@@ -131,6 +203,7 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
     switch (event->event) {
     case BP_EVENT_TIMEOUT:
     case BP_EVENT_TIMEOUT_AGAIN:
+        bp_bbr3_leo_note_outage(c, event->now);
         c->inflight_limit = BP_NONE;
         bp_bbr3_leo_set_refilling(c, 1);
         break;
@@ -152,6 +225,23 @@ BP_INLINE u64 bp_bbr3_leo_cwnd(const struct bp_bbr3_leo *c)
 BP_INLINE u64 bp_bbr3_leo_pacing_rate(const struct bp_bbr3_leo *c)
 {
     return c->inflight_limit == BP_NONE ? bp_bbr3_pacing_rate(&c->bbr) : c->rate;
+}
+
+/* Returns the largest RTO that the connection should have now [ns]; BP_NONE: the host's. */
+BP_FUNC u64 bp_bbr3_leo_max_rto(const struct bp_bbr3_leo *c, u64 now)
+{
+    u64 base, longest, next, wait;
+
+    BP_REQUIRE(c, BP_NONE);
+    if (!c->was_leo || !c->max_rto)
+        return BP_NONE;
+    base = bp_path_base_rtt(&c->path, now);
+    longest = bp_max(c->max_rto, base == BP_NONE ? 0 : bp_mul_sat(base, BP_BBR3_LEO_MAX_RTO_RTTS));
+    next = bp_monitor_next_expected(&c->monitor, now);
+    if (next == BP_NONE)
+        return longest;
+    wait = bp_sub_sat(bp_add_sat(next, BP_BBR3_LEO_PROBE_AFTER), now);
+    return wait >= longest && wait < bp_mul_sat(longest, 2) ? wait : longest;
 }
 
 BP_INLINE void bp_bbr3_leo_established(struct bp_bbr3_leo *c, u64 now, u64 rtt) { bp_bbr3_established(&c->bbr, now, rtt); }

@@ -29,6 +29,7 @@ struct bp_monitor {
     u64 last_compared;
     u64 outcomes, outcome_count;
     u64 last_detected; /* BP_NONE: none */
+    u64 paused;        /* silences since then [ns] */
     u64 last_ack, srtt;
 };
 
@@ -50,7 +51,7 @@ BP_INLINE void bp_monitor_init(struct bp_monitor *m, const struct bp_options *op
     bp_detector_init(&m->detector);
     bp_clock_init(&m->clock, 0);
     bp_schedule_init(&m->schedule);
-    m->last_compared = m->outcomes = m->outcome_count = m->last_ack = m->srtt = 0;
+    m->last_compared = m->outcomes = m->outcome_count = m->paused = m->last_ack = m->srtt = 0;
     m->last_detected = BP_NONE;
     m->shared.period = 0;
     bp_monitor_set_options(m, options, first);
@@ -99,17 +100,21 @@ BP_INLINE void bp_monitor_compare(struct bp_monitor *m, u64 now)
 /* Processes an ACK; returns whether it shows a reconfiguration. */
 BP_FUNC int bp_monitor_ack(struct bp_monitor *m, const struct bp_ack *ack)
 {
-    u64 at;
+    u64 at, silence;
 
     BP_REQUIRE(m, 0);
     BP_REQUIRE(ack, 0);
-    if (m->last_ack && bp_sub_sat(ack->now, m->last_ack) > BP_MONITOR_PAUSE)
+    silence = bp_sub_sat(ack->now, m->last_ack);
+    if (m->last_ack && silence > BP_MONITOR_PAUSE) {
         bp_clock_reset(&m->clock);
+        m->paused += silence;
+    }
     m->last_ack = ack->now;
     m->srtt = ack->srtt;
     at = bp_detector_ack(&m->detector, ack);
     if (at != BP_NONE) {
         m->last_detected = at;
+        m->paused = 0;
         bp_clock_detected(&m->clock, at);
     } else {
         bp_clock_advance(&m->clock, ack->now);
@@ -129,7 +134,7 @@ BP_INLINE int bp_monitor_is_schedule_confirmed(const struct bp_monitor *m)
 BP_FUNC int bp_monitor_is_leo(const struct bp_monitor *m, u64 now)
 {
     BP_REQUIRE(m, 0);
-    if (m->last_detected != BP_NONE && bp_sub_sat(now, m->last_detected) < BP_MONITOR_REGULAR_FOR)
+    if (m->last_detected != BP_NONE && bp_sub_sat(now, bp_add_sat(m->last_detected, m->paused)) < BP_MONITOR_REGULAR_FOR)
         return 1;
     switch (m->source) {
     case BP_MONITOR_LEARNED: return bp_monitor_timing(m, now) != 0;
@@ -137,6 +142,22 @@ BP_FUNC int bp_monitor_is_leo(const struct bp_monitor *m, u64 now)
         return bp_monitor_is_schedule_confirmed(m) && bp_schedule_last(&m->schedule, bp_add_sat(now, BP_MONITOR_REGULAR_FOR), 0) != BP_NONE;
     default: return 0;
     }
+}
+
+/* Returns the first reconfiguration that is expected after now; BP_NONE: none. */
+BP_FUNC u64 bp_monitor_next_expected(const struct bp_monitor *m, u64 now)
+{
+    const struct bp_timing *timing;
+    u64 nearest;
+
+    BP_REQUIRE(m, BP_NONE);
+    if (m->source == BP_MONITOR_SCHEDULE && bp_monitor_is_schedule_confirmed(m))
+        return bp_schedule_next(&m->schedule, now);
+    timing = m->source == BP_MONITOR_LEARNED ? bp_monitor_timing(m, now) : 0;
+    if (!timing)
+        return BP_NONE;
+    nearest = bp_add_signed(bp_timing_nearest(timing, bp_add_signed(now, -m->offset)), m->offset);
+    return nearest > now ? nearest : bp_add_sat(nearest, timing->period);
 }
 
 /* Returns whether a reconfiguration was just detected or is expected now. */

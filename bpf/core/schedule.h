@@ -37,6 +37,19 @@ BP_FUNC u64 bp_schedule_last(const struct bp_schedule *s, u64 now, u64 early)
     return last;
 }
 
+/* Returns the first announced time after `now`; BP_NONE: none. */
+BP_FUNC u64 bp_schedule_next(const struct bp_schedule *s, u64 now)
+{
+    u64 next = BP_NONE;
+    u32 n;
+
+    BP_REQUIRE(s, BP_NONE);
+    for (n = 0; n < BP_SCHEDULE_CAPACITY && n < s->count; n++)
+        if (s->at[n] > now)
+            next = bp_min(next, s->at[n]);
+    return next;
+}
+
 /* Returns whether `now` is in the interval of length `hold` that begins `early` before an announced time. */
 BP_INLINE int bp_schedule_is_near(const struct bp_schedule *s, u64 now, u64 early, u64 hold)
 {

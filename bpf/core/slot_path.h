@@ -13,6 +13,8 @@
 #define BP_PATH_BETA (BP_UNIT * 7 / 10)
 #define BP_PATH_SCALE_STEP (BP_UNIT / 16)
 #define BP_PATH_MIN_SCALE (BP_UNIT / 8)
+#define BP_PATH_EMPTY_SHIFT 3
+#define BP_PATH_GROWTH (BP_UNIT * 5 / 4)
 #define BP_PATH_CROSS_TRAFFIC_AFTER (1500 * BP_NS_PER_MS)
 #define BP_PATH_STALE_AFTER (1000 * BP_NS_PER_MS)
 #define BP_PATH_STALE_ROUNDS 6
@@ -49,7 +51,7 @@ struct bp_path {
     u64 round_min_rtt, last_round_min_rtt;
     u64 round_start_delivered, round_start_lost;
     u64 lossy_since, lossy_rounds;
-    u64 scale; /* [1/256] */
+    u64 scale, growth; /* [1/256] */
     u64 queued_since;
     u64 standing_since, standing_rounds, standing_limit;
 };
@@ -73,6 +75,7 @@ BP_INLINE void bp_path_init(struct bp_path *p, u64 mss)
         .last_round_min_rtt = BP_NONE,
         .lossy_since = BP_NONE,
         .scale = BP_UNIT,
+        .growth = BP_UNIT,
         .queued_since = BP_NONE,
         .standing_since = BP_NONE,
     };
@@ -117,6 +120,14 @@ BP_INLINE u64 bp_path_target_queue(const struct bp_path *p, u64 base_rtt)
     return bp_max(bp_mul_shift(queue, p->fall_root, BP_PATH_ROOT_SHIFT), bp_mul_shift(base_rtt, p->target.rtt_fraction, BP_UNIT_SHIFT));
 }
 
+/* Returns the RTT with the target queue; BP_NONE: not known. */
+BP_INLINE u64 bp_path_queued_rtt(const struct bp_path *p, u64 now)
+{
+    u64 base = bp_path_base_rtt(p, now);
+
+    return base == BP_NONE ? BP_NONE : base + bp_path_target_queue(p, base);
+}
+
 BP_FUNC int bp_path_update_fall(struct bp_path *p)
 {
     u64 bw;
@@ -142,7 +153,7 @@ BP_FUNC u64 bp_path_inflight_limit(const struct bp_path *p, u64 now)
     bw = bp_path_bw(p);
     if (base == BP_NONE || !bw)
         return BP_NONE;
-    full = bp_bw_bdp(bw, base + bp_path_target_queue(p, base), BP_UNIT);
+    full = bp_bw_bdp(bw, base + bp_path_target_queue(p, base), p->growth);
     return bp_max(bp_mul_shift(full, p->scale, BP_UNIT_SHIFT), BP_BBR_MIN_CWND);
 }
 
@@ -246,6 +257,10 @@ BP_FUNC int bp_path_round(struct bp_path *p, const struct bp_ack *ack, u64 is_ne
     else if (!is_near && (bp_path_has_queue(p, now) || bp_path_has_lasting_losses(p, now)))
         p->scale = bp_max((p->scale * BP_PATH_BETA) >> BP_UNIT_SHIFT, BP_PATH_MIN_SCALE);
     base = bp_path_base_rtt(p, now);
+    if (p->last_round_min_rtt != BP_NONE && base != BP_NONE && p->last_round_min_rtt <= base + (bp_path_target_queue(p, base) >> BP_PATH_EMPTY_SHIFT))
+        p->growth = BP_PATH_GROWTH;
+    else
+        p->growth = BP_UNIT;
     if (p->last_round_min_rtt == BP_NONE || base == BP_NONE ||
         p->last_round_min_rtt <= base + 2 * bp_path_target_queue(p, base) + p->target.min)
         p->queued_since = BP_NONE;

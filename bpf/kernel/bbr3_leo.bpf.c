@@ -3,6 +3,7 @@
 
 #define BP_ID bbr3_leo
 #define BP_NAME "bbr3_leo"
+#define BP_BOUNDS_RTO /* the controller says what the socket's largest RTO is */
 #define BP_MONITOR(core) (&(core)->monitor)
 #define BP_PHASE_SLOT BP_BBR3_NO_PHASE /* the model of the slot sets the window */
 

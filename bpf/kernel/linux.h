@@ -111,6 +111,11 @@ struct tcp_congestion_ops {
     void (*release)(struct sock *sk);
 };
 
+/* Options of a socket. */
+#define SOL_TCP 6
+#define TCP_RTO_MAX_MS 44 /* Linux 6.15 [ms] */
+#define BP_LEAST_RTO_MAX_MS 1000
+
 /* Sockets of all users may choose it, as those in net.ipv4.tcp_allowed_congestion_control. */
 #define TCP_CONG_NON_RESTRICTED 1
 

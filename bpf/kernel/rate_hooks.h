@@ -22,6 +22,7 @@ struct bp_hook_state {
     struct bp_lost report;
     u64 reported_lost; /* [packets] */
     u64 reported_seq;  /* [bytes], of the losses reported so far */
+    __u32 host_rto_max_ms, rto_max_ms; /* largest RTO at the start and now; 0: the kernel has no such option */
     struct bp_burst bursts[BP_BURSTS];
 };
 
@@ -41,10 +42,29 @@ BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
         sk->sk_pacing_rate = bp_min(bp_max(bp_mul_div(rate / 8, tp->mss_cache, s->base.mss), 1), sk->sk_max_pacing_rate);
 }
 
+/* Asks the controller for the largest RTO and sets it, within the host's. Before Linux 6.15 a socket has no such option, and keeps the kernel's 120 s. */
+BP_INLINE void bp_bound_rto(struct sock *sk, struct bp_socket *s)
+{
+#ifdef BP_BOUNDS_RTO
+    u64 wanted = CORE(_max_rto)(&s->core, bpf_ktime_get_ns());
+    __u32 most = s->hooks.host_rto_max_ms, ms = most;
+
+    if (!most)
+        return;
+    if (wanted != BP_NONE)
+        ms = bp_min(bp_max(wanted / BP_NS_PER_MS, BP_LEAST_RTO_MAX_MS), most);
+    if (ms == s->hooks.rto_max_ms)
+        return;
+    s->hooks.rto_max_ms = ms;
+    bpf_setsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms));
+#endif
+}
+
 SEC("struct_ops")
 void BPF_PROG(bp_init, struct sock *sk)
 {
     struct bp_socket *s;
+    __u32 most = 0;
 
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
@@ -52,6 +72,8 @@ void BPF_PROG(bp_init, struct sock *sk)
     if (!s)
         return;
     s->hooks.reported_lost = s->base.lost;
+    if (!bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most)))
+        s->hooks.host_rto_max_ms = s->hooks.rto_max_ms = most;
     CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
     bp_apply(sk, s);
 }
@@ -148,6 +170,7 @@ void BPF_PROG(bp_cong_control, struct sock *sk, __u32 number, int flag, const st
     bp_report_losses(sk, s, burst);
     CORE(_ack)(&s->core, &s->base.ack);
     bp_apply(sk, s);
+    bp_bound_rto(sk, s);
     bp_show(sk, &s->base, CORE(_phase)(&s->core));
 }
 
@@ -177,8 +200,10 @@ void BPF_PROG(bp_set_state, struct sock *sk, __u8 new_state)
     kind = bp_event_of_state(sk, &s->base, new_state);
     if (kind != BP_NONE)
         bp_event(sk, s, kind);
-    if (new_state == BP_LOSS)
+    if (new_state == BP_LOSS) {
         bp_apply(sk, s);
+        bp_bound_rto(sk, s); /* before the kernel doubles the RTO */
+    }
 }
 
 SEC("struct_ops")

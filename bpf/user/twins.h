@@ -11,6 +11,7 @@ struct bp_twin {
     void (*init)(void *state, const struct bp_config *config, const struct bp_options *options);
     void (*call)(void *state, uint64_t kind, const void *arguments); /* enum bp_kind, and its struct in hook_trace.h */
     void (*get)(const void *state, struct bp_state *out);
+    uint64_t (*max_rto)(const void *state, uint64_t now); /* [ns]; BP_NONE: the host's; a null pointer: always */
 };
 
 /* Returns entry n; a null pointer after the last one. */

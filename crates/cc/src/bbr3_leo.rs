@@ -9,15 +9,22 @@
 //! the current bandwidth times the base RTT plus a target queue ([`SlotPath`]). Losses are congestion only where there is a queue or where they last. It skips `PROBE_RTT`, which is not
 //! needed without a standing queue. On other paths, and beside a flow that fills the queue, it is BBR version 3, which runs all the time: on a path without reconfigurations the two are
 //! equal, packet by packet.
+//!
+//! An outage is no congestion. The first ACK after a silence that ended in a time-out finds the path as it was, or nearly so: window and rate are again what they were before it
+//! ([`Resumption`]). Until then the time-outs are at most `max_rto_ms` apart, and one of them comes when the next slot has begun ([`Controller::max_rto`]).
 
+use super::bbr_parts::params::MIN_CWND_PACKETS;
 use super::bbr3::Bbr3;
 use super::bbr3::options::Options3;
+use super::bbr_parts::bw::Bw;
 use super::bbr3::params::{Params, ratio};
 use super::hints::Needs;
-use super::leo::monitor::{self, Monitor};
+use super::leo::monitor::{self, Hints, Monitor};
 use super::leo::path::{SlotPath, Target};
 use super::registry::{Config, Entry};
+use super::window::packets;
 use super::{AckSample, Congestion, Controller, LostPacket, Probe};
+use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
@@ -41,6 +48,7 @@ options! {
         queue_jitters: f64 = number("queue_jitters", "multiple of the RTT's jitter added to queue_ms", 1.4, 0.0, 8.0, CHOSEN),
         queue_part: f64 = number("queue_part", "smallest target queue delay, in base RTTs", 0.25, 0.0, 2.0, CHOSEN),
         bw_rounds: u32 = count("bw_rounds", "rounds in the maximum filter of the delivery rate", 2, 1, 63, CHOSEN),
+        max_rto: Nanos = millis("max_rto_ms", "longest time between two time-outs on a LEO path (kernels allow 1000 or more); 0: the host's", 1000.0, 0.0, 120_000.0, CHOSEN),
         ..monitor: monitor::Options,
         ..bbr: Options3,
     }
@@ -60,8 +68,40 @@ pub struct Bbr3Leo {
     inflight_limit: Option<u64>,
     /// After a time-out: BBR restores its window.
     refill: Option<Refill>,
+    /// After a time-out in which no ACK arrived: the earlier window and rate come back.
+    resumption: Option<Resumption>,
     rate: Rate,
+    /// Whether the path was a LEO path at the last ACK.
+    was_leo: bool,
+    /// Option `max_rto_ms`; zero: the host's.
+    max_rto: Nanos,
 }
+
+/// The slot model's window, rate and RTT before an outage. They apply again from the first ACK after it for [`RESUMED_RTTS`]; by then the model has samples from packets that were sent at this
+/// rate. A time-out during that time halves the window: the path is not what it was.
+///
+/// What is in flight at that ACK is not on the path any more. If the sender takes the time-out for spurious (the ACK of the last packets was lost, too), nothing else
+/// would leave until the next one. So it does not count, until it is marked lost.
+#[derive(Clone, Copy, Debug)]
+struct Resumption {
+    packets: u64,
+    rate: Rate,
+    rtt: Nanos,
+    /// Time of the first ACK after the outage.
+    since: Option<Time>,
+    /// Packets in flight at that ACK that were not marked lost since.
+    stale: u64,
+}
+
+/// RTTs, with the target queue, until the model has seen the resumed rate: one until the packets arrive, one of samples, one for losses among them. Chosen here.
+const RESUMED_RTTS: u64 = 3;
+/// A time-out after a silence of this much more than an RTT is an outage's; otherwise ACKs arrived, and a retransmission was lost. Chosen here: half of the least
+/// RTO above an RTT (`TCP_RTO_MIN`).
+const OUTAGE_AFTER: Nanos = Nanos::from_millis(100);
+/// Time after an expected reconfiguration at which a time-out is due. Chosen here: an interruption at a slot's edge is shorter as a rule (access model).
+const PROBE_AFTER: Nanos = Nanos::from_millis(150);
+/// Largest RTO in base RTTs, if that is more than the option: a queue may triple the RTT. Chosen here.
+const MAX_RTO_RTTS: u64 = 4;
 
 /// Phase after a time-out. The window limits the delivery rate, from one packet on; a model of that rate would keep it there. BBR remembers its bandwidth and is in charge until its
 /// window is the BDP again. The model applies after another [`REFILLED_RTTS`].
@@ -86,12 +126,62 @@ impl Bbr3Leo {
             pacing_margin_percent: p.pacing_margin_percent,
             inflight_limit: None,
             refill: None,
+            resumption: None,
             rate: Rate(0),
+            was_leo: false,
+            max_rto: options.max_rto,
         }
+    }
+
+    /// Remembers window and rate if the time-out at `now` is due to an outage.
+    fn note_outage(&mut self, now: Time) {
+        if let Some(resumption) = &mut self.resumption {
+            if resumption.since.take().is_some() {
+                resumption.packets = (resumption.packets / 2).max(MIN_CWND_PACKETS);
+            }
+            return;
+        }
+        let (Some(packets), Some(rtt)) = (self.inflight_limit, self.path.queued_rtt(now)) else { return };
+        if self.was_leo && now.since(self.monitor.last_ack()) > rtt + OUTAGE_AFTER {
+            self.resumption = Some(Resumption { packets, rate: self.rate, rtt, since: None, stale: 0 });
+        }
+    }
+
+    /// Resumes the window before the outage; returns whether it applies.
+    fn resume(&mut self, ack: &AckSample) -> bool {
+        let Some(resumption) = &mut self.resumption else { return false };
+        match resumption.since {
+            None => (resumption.since, resumption.stale) = (Some(ack.now), packets(ack.in_flight, self.mss)),
+            Some(since) if ack.now.since(since) > Nanos(RESUMED_RTTS * resumption.rtt.0) => {
+                self.resumption = None;
+                self.refill = None;
+                return false;
+            }
+            Some(_) => resumption.stale = resumption.stale.saturating_sub(packets(ack.newly_lost, self.mss)),
+        }
+        self.inflight_limit = Some(resumption.packets.saturating_add(resumption.stale));
+        self.rate = resumption.rate;
+        self.bbr.postpone_probe_rtt(ack.now);
+        true
+    }
+
+    /// Creates the controller with the default options but for its source of reconfiguration times.
+    pub(super) fn hinted(config: &Config, hints: Hints) -> Self {
+        let defaults = ENTRY.declared().check(&OptionValues::new()).expect("defaults are allowed");
+        let options = Options::read(&defaults);
+        Self::new(config, &Options { monitor: monitor::Options { hints, ..options.monitor }, ..options })
+    }
+
+    /// Replaces the measured bandwidth of the slot model until the next call; `None`: the measured one applies.
+    pub(super) const fn expect_bandwidth(&mut self, bw: Option<Bw>) {
+        self.path.expect_bandwidth(bw);
     }
 
     /// Decides whether the slot model or BBR sets the window.
     fn decide(&mut self, ack: &AckSample) {
+        if self.resume(ack) {
+            return;
+        }
         if let Some(refill) = &mut self.refill
             && (refill.full_since.is_some() || self.bbr.is_cwnd_at_bdp())
         {
@@ -132,6 +222,7 @@ impl Controller for Bbr3Leo {
         self.bbr.ignore_losses(is_near || (is_leo && self.path.ignores_losses(ack.now)));
         self.bbr.on_ack(ack);
         self.decide(ack);
+        self.was_leo = is_leo;
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
@@ -143,6 +234,7 @@ impl Controller for Bbr3Leo {
     fn on_congestion(&mut self, now: Time, event: Congestion, in_flight: Bytes) {
         match event {
             Congestion::Timeout | Congestion::TimeoutAgain => {
+                self.note_outage(now);
                 self.inflight_limit = None;
                 self.refill = Some(Refill::default());
             }
@@ -163,6 +255,16 @@ impl Controller for Bbr3Leo {
         if self.inflight_limit.is_some() { Some(self.rate) } else { self.bbr.pacing_rate() }
     }
 
+    fn max_rto(&self, now: Time) -> Option<Nanos> {
+        if !self.was_leo || self.max_rto == Nanos::ZERO {
+            return None;
+        }
+        let longest = self.max_rto.max(Nanos(self.path.base_rtt(now).unwrap_or_default().0.saturating_mul(MAX_RTO_RTTS)));
+        let until_probe = self.monitor.next_expected(now).map(|at| (at + PROBE_AFTER).since(now));
+        // The last time-out before the slot's edge is followed by one just after it.
+        Some(until_probe.filter(|&wait| wait >= longest && wait.0 < longest.0.saturating_mul(2)).unwrap_or(longest))
+    }
+
     fn observe(&self, probe: &mut dyn Probe) {
         self.bbr.observe(probe);
         if let Some(timing) = self.monitor.timing() {
@@ -170,14 +272,15 @@ impl Controller for Bbr3Leo {
             probe.value("clock_confidence", timing.confidence());
         }
         if self.inflight_limit.is_some() {
-            probe.state("slot");
+            probe.state(if self.resumption.is_some() { "resume" } else { "slot" });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Driver, controller, state_of};
+    use super::super::RecoveryState;
+    use super::super::testing::{Driver, ack_at, controller, in_bytes, state_of};
     use super::*;
 
     const RTT: Nanos = Nanos::from_millis(40);
@@ -215,6 +318,39 @@ mod tests {
         assert_eq!(before, "slot");
         let full = |sizes: &[u64]| sizes.iter().position(|&packets| packets >= 90);
         assert!(full(&leo).is_some() && full(&leo) <= full(&parent).map(|n| n + 1), "{leo:?} {parent:?}");
+    }
+
+    /// No ACK arrives for 14 s: the window is whole from the first one on, and time-outs are a second apart but for the last before the slot's edge.
+    #[test]
+    fn after_an_outage_the_earlier_window_is_resumed_and_an_edge_is_probed() {
+        let mut driver = Driver::new(controller("bbr3-leo"), RTT, 100, 400);
+        for ms in 0..82_500 {
+            driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
+            driver.run(Time(ms * 1_000_000));
+        }
+        let (before, controller) = (driver.cwnd(), &mut driver.controller);
+        assert_eq!(state_of(controller.as_ref()), "slot");
+        let at = |ms: u64| Time(ms * 1_000_000);
+        for second in 83..96 {
+            controller.on_congestion(
+                at(second * 1000),
+                if second > 83 { Congestion::TimeoutAgain } else { Congestion::Timeout },
+                Bytes::ZERO,
+            );
+            assert!(controller.cwnd() <= in_bytes(2));
+        }
+        assert_eq!(controller.max_rto(at(94_000)), Some(Nanos::from_secs(1)));
+        let probe = at(95_800) + controller.max_rto(at(95_800)).expect("a LEO path");
+        assert!(probe.0.abs_diff(at(97_200).0) < 100_000_000, "{probe:?}");
+        controller.on_ack(&AckSample { in_flight: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_200)) });
+        assert_eq!(state_of(controller.as_ref()), "resume");
+        assert_eq!(controller.cwnd(), in_bytes(2 * before), "what is in flight is lost");
+        controller.on_ack(&AckSample { newly_lost: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_210)) });
+        assert_eq!(controller.cwnd(), in_bytes(before));
+        // The resumed flight is lost: half of it is tried next.
+        controller.on_congestion(at(97_400), Congestion::TimeoutAgain, Bytes::ZERO);
+        controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(98_500)) });
+        assert_eq!(controller.cwnd(), in_bytes(before / 2));
     }
 
     /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns the largest window after 30 s, and the states.

@@ -55,6 +55,16 @@ macro_rules! delegate {
             self.$to.pacing_rate()
         }
     };
+    (@next_departure $to:ident) => {
+        fn next_departure(&self) -> Option<bentpipe_profile::Time> {
+            self.$to.next_departure()
+        }
+    };
+    (@on_knowledge $to:ident) => {
+        fn on_knowledge(&mut self, knowledge: &$crate::knowledge::Knowledge<'_>) {
+            self.$to.on_knowledge(knowledge);
+        }
+    };
     (@controls_recovery $to:ident) => {
         fn controls_recovery(&self) -> bool {
             self.$to.controls_recovery()
@@ -68,6 +78,11 @@ macro_rules! delegate {
     (@min_tso_segments $to:ident) => {
         fn min_tso_segments(&self) -> Option<u32> {
             self.$to.min_tso_segments()
+        }
+    };
+    (@max_rto $to:ident) => {
+        fn max_rto(&self, now: bentpipe_profile::Time) -> Option<bentpipe_profile::Nanos> {
+            self.$to.max_rto(now)
         }
     };
     (@observe $to:ident) => {

@@ -20,6 +20,8 @@ pub enum Needs {
     Clock,
     /// Nothing: it learns the reconfiguration times from RTTs. It receives the schedule too if its tunable `hints` is `schedule`.
     Learned,
+    /// What only a simulator knows ([`Knowledge`](crate::knowledge::Knowledge)), and the schedule: not deployable.
+    Future,
 }
 
 /// Path information that hints are made from.
@@ -40,6 +42,7 @@ impl Needs {
             Self::Schedule => "schedule",
             Self::Clock => "clock",
             Self::Learned => "learned",
+            Self::Future => "future",
         }
     }
 }
@@ -71,6 +74,11 @@ options! {
         .unit("ms"),
         missing: f64 = number("hint_missing", "share of reconfigurations that are not announced", 0.0, 0.0, 1.0, PERFECT),
     }
+}
+
+impl Errors {
+    /// A perfect schedule.
+    pub const NONE: Self = Self { offset_ms: 0.0, jitter_ms: 0.0, missing: 0.0 };
 }
 
 options! {
@@ -140,6 +148,12 @@ impl Schedule {
         begun.checked_sub(1).map(|last| self.times[last])
     }
 
+    /// Returns the first announced time after `now`.
+    #[must_use]
+    pub fn first_after(&self, now: Time) -> Option<Time> {
+        self.times.get(self.times.partition_point(|&at| at <= now)).copied()
+    }
+
     /// Returns whether `now` is in the interval of length `hold` that begins `early` before an announced time.
     #[must_use]
     pub fn is_near(&self, now: Time, early: Nanos, hold: Nanos) -> bool {
@@ -191,8 +205,6 @@ mod tests {
         Time(n * 1_000_000_000)
     }
 
-    const PERFECT: Errors = Errors { offset_ms: 0.0, jitter_ms: 0.0, missing: 0.0 };
-
     fn announced_times(errors: Errors, times: &[Time]) -> Vec<u64> {
         let hints = announce(times, &errors, &mut Streams::new(1).stream("hints"));
         let time = |hint: &PathHint| if let PathHint::Reconfiguration(at) = hint { Some(at.0) } else { None };
@@ -201,15 +213,15 @@ mod tests {
 
     #[test]
     fn a_perfect_schedule_announces_the_true_times_and_an_offset_shifts_them() {
-        assert_eq!(announced_times(PERFECT, &[s(15), s(30)]), [s(15).0, s(30).0]);
-        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..PERFECT }, &[s(15)]), [14_800_000_000]);
-        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..PERFECT }, &[Time(1)]), [0]);
+        assert_eq!(announced_times(Errors::NONE, &[s(15), s(30)]), [s(15).0, s(30).0]);
+        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..Errors::NONE }, &[s(15)]), [14_800_000_000]);
+        assert_eq!(announced_times(Errors { offset_ms: -200.0, ..Errors::NONE }, &[Time(1)]), [0]);
     }
 
     #[test]
     fn jitter_is_uniform_and_the_given_share_is_not_announced() {
         let times: Vec<Time> = (1..=1000).map(|k| s(15 * k)).collect();
-        let errors: Vec<i64> = announced_times(Errors { jitter_ms: 100.0, ..PERFECT }, &times)
+        let errors: Vec<i64> = announced_times(Errors { jitter_ms: 100.0, ..Errors::NONE }, &times)
             .iter()
             .zip(&times)
             .map(|(&announced, at)| announced.cast_signed() - at.0.cast_signed())
@@ -218,9 +230,9 @@ mod tests {
         let mean = errors.iter().sum::<i64>() / 1000;
         // 58 ms of standard deviation, by the square root of 1000: 4 σ.
         assert!(mean.abs() < 7_300_000, "{mean}");
-        let count = announced_times(Errors { missing: 0.25, ..PERFECT }, &times).len();
+        let count = announced_times(Errors { missing: 0.25, ..Errors::NONE }, &times).len();
         assert!(count.abs_diff(750) < 55, "{count}"); // 4 σ of 13.7
-        assert!(announced_times(Errors { missing: 1.0, ..PERFECT }, &times).is_empty());
+        assert!(announced_times(Errors { missing: 1.0, ..Errors::NONE }, &times).is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | the modules of that list ([`new_reno`], [`cubic`], …) | one controller each |
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
+//! | [`knowledge`] | information about the path that only a simulator has |
 //! | [`option_words`] | options as the kernel's controllers read them |
 //! | [`hook_trace`] | every call of a controller recorded, and replayed without a network |
 //! | `delegate` | forwarding of methods to an inner controller |
@@ -32,6 +33,7 @@ pub mod hints;
 pub mod hook_trace;
 pub mod hystart;
 pub mod hystart_pp;
+pub mod knowledge;
 mod leo;
 pub mod option_words;
 #[cfg(any(test, feature = "testing"))]
@@ -48,6 +50,7 @@ every_controller!(modules);
 
 pub use leo::host::{HostClock, SocketSample};
 
+use self::knowledge::Knowledge;
 use bentpipe_profile::run::CA_STATES;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 
@@ -226,6 +229,8 @@ pub trait Controller: Send {
     fn on_sent(&mut self, _now: Time, _in_flight: Bytes, _app_limited: bool) {}
     /// Receives a path hint; most algorithms ignore it.
     fn on_path_hint(&mut self, _hint: &PathHint) {}
+    /// Receives what only a simulator knows, if its needs are [`hints::Needs::Future`].
+    fn on_knowledge(&mut self, _knowledge: &Knowledge<'_>) {}
     /// Returns the congestion window.
     fn cwnd(&self) -> Bytes;
     /// Sets the window on behalf of the sender: PRR in recovery, 1 MSS after a time-out, restart after idle. Not called when `controls_recovery`.
@@ -237,6 +242,11 @@ pub trait Controller: Send {
     fn set_ssthresh(&mut self, _ssthresh: Bytes) {}
     /// Returns the pacing rate; `None`: the sender's own rule (a multiple of cwnd / srtt, if the host paces at all).
     fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// Returns the earliest departure of the next packet, if the controller sets it itself after each packet (`skb->tstamp`); `None`: that of its pacing rate.
+    fn next_departure(&self) -> Option<Time> {
         None
     }
 
@@ -252,6 +262,12 @@ pub trait Controller: Send {
 
     /// Returns the fewest segments in one burst (`min_tso_segs`); `None`: the sender's default (2).
     fn min_tso_segments(&self) -> Option<u32> {
+        None
+    }
+
+    /// Returns the largest retransmission time-out that the connection should have now, which the sender raises to at least 1 s (`TCP_RTO_MAX_MS`); `None`: the
+    /// host's. The sender asks after each ACK and at each time-out, before it doubles the RTO.
+    fn max_rto(&self, _now: Time) -> Option<Nanos> {
         None
     }
 

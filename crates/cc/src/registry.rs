@@ -21,7 +21,9 @@ macro_rules! every_controller {
             cubic
             cubic_leo
             hybla
+            informed
             leocc
+            oracle
             new_reno
             satcp
             satpipe
@@ -115,6 +117,11 @@ pub fn path_hints(
         Needs::Learned if values.get(&HINTS) != monitor::Hints::Schedule => Vec::new(),
         Needs::Schedule | Needs::Learned => {
             hints::announce(&facts().reconfigurations, &hints::Errors::read(&values), &mut streams.stream("hints"))
+        }
+        Needs::Future => {
+            let is_scheduled = values.value_of(HINTS.spec.name).is_some() && values.get(&HINTS) == monitor::Hints::Schedule;
+            let times = if is_scheduled { facts().reconfigurations } else { Vec::new() };
+            hints::announce(&times, &hints::Errors::NONE, &mut streams.stream("hints"))
         }
         Needs::Clock => vec![hints::wall_clock(facts().start_unix_ns, values.get(&hints::OFFSET))],
     })

@@ -3,6 +3,7 @@
 mod ahead;
 mod ends;
 mod gateways;
+mod outages;
 mod recovery;
 mod sent;
 mod shared;
@@ -449,24 +450,6 @@ fn packets_sent_without_a_route_are_dropped_and_counted() {
         };
         assert_eq!(rows, links.t_s.len(), "{name}");
     }
-}
-
-#[test]
-fn an_outage_holds_arrivals_and_drops_packets_in_flight() {
-    let only = side(&[10], &[12], 0, false, tail(QueueLimit::Packets(100)));
-    let fate = Fate { queue: QueueFate::Keep, in_flight: InFlightFate::Drop, order: OrderFate::Clamp };
-    let outage =
-        Event { at_ns: Time(5 * MS), interruption_ns: Nanos::from_millis(100), hop: 0, kind: EventKind::Outage, up: fate, down: fate };
-    let p = profile(vec![hop("h", &only)], vec![RouteEntry { at_ns: Time(0), hops: vec![0] }], vec![outage]);
-    let mut network = network_of(&[&p]);
-    // Packets of 1 ms each: four go up (every third), eight down.
-    let sends: Vec<_> = (0..12).map(|i| (i, 1500)).collect();
-    let out = drive(&mut network, &sends, 0);
-    let lost = out.iter().filter(|(o, _)| *o == Outcome::Dropped(DropCause::Event)).count();
-    // By 5 ms all upward packets and four downward ones have left the queue and are in flight.
-    assert_eq!(lost, 4 + 4);
-    let first_after = out.iter().filter(|(o, _)| *o == Outcome::Delivered).map(|(_, p)| p.at.0).min().unwrap();
-    assert_eq!(first_after / MS, 105 + 1 + 10);
 }
 
 #[test]

@@ -128,7 +128,12 @@ pub struct HostSpec {
     pub gro_segments: u32,
     /// Highest ECN mode that the host supports.
     pub ecn: EcnMode,
+    /// Largest retransmission time-out, `tcp_rto_max_ms` (Linux 6.15; 1000 to 120,000) [ms].
+    pub rto_max_ms: u64,
 }
+
+/// Values that a kernel accepts for `tcp_rto_max_ms`.
+const RTO_MAX_MS: std::ops::RangeInclusive<u64> = 1000..=120_000;
 
 impl Default for HostSpec {
     fn default() -> Self {
@@ -139,6 +144,7 @@ impl Default for HostSpec {
             fq: false,
             gro_segments: 45,
             ecn: EcnMode::Accurate,
+            rto_max_ms: *RTO_MAX_MS.end(),
         }
     }
 }
@@ -237,6 +243,11 @@ impl Experiment {
         if self.profiles.is_empty() || self.flows.is_empty() {
             return bad("profiles, flows".to_owned(), "none".to_owned(), "at least one of each");
         }
+        for (name, host) in &self.hosts {
+            if !RTO_MAX_MS.contains(&host.rto_max_ms) {
+                return bad(format!("hosts.{name}.rto_max_ms"), host.rto_max_ms.to_string(), "1000 to 120000, as Linux accepts");
+            }
+        }
         for (i, rule) in self.queues.iter().enumerate() {
             if let Some(role) = rule.profile.as_ref().filter(|role| !self.profiles.iter().any(|p| p.role == **role)) {
                 return bad(format!("queues[{i}].profile"), role.clone(), "the role of one of the Experiment's Profiles");
@@ -334,6 +345,9 @@ mod tests {
         let mut e = experiment();
         e.duration_ns = Nanos::ZERO;
         assert!(e.check().is_err());
+        let mut e = experiment();
+        e.hosts.insert("h".to_owned(), HostSpec { rto_max_ms: 999, ..HostSpec::default() });
+        assert!(e.check().unwrap_err().to_string().starts_with("experiment: hosts.h.rto_max_ms: 999"));
         let mut e = experiment();
         e.flows[0].sender = Some("nobody".to_owned());
         assert!(e.check().is_err());

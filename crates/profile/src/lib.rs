@@ -46,6 +46,7 @@ pub mod queue;
 pub mod queue_rule;
 pub mod rng;
 pub mod run;
+mod sender_capacity;
 pub mod series;
 pub mod table;
 #[cfg(test)]

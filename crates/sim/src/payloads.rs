@@ -32,6 +32,12 @@ impl<T> Payloads<T> {
         self.slots.len() == self.free.len()
     }
 
+    /// Return a payload that stays; `None` if the handle is not in use.
+    #[must_use]
+    pub fn get(&self, handle: u32) -> Option<&T> {
+        self.slots.get(handle as usize)?.as_ref()
+    }
+
     /// Remove a payload and return it; `None` if the handle is not in use.
     pub fn take(&mut self, handle: u32) -> Option<T> {
         let payload = self.slots.get_mut(handle as usize)?.take();

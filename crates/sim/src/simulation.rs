@@ -12,6 +12,7 @@
 mod coding;
 mod datagrams;
 mod hashes;
+mod knowledge;
 mod pings;
 mod proxies;
 pub(crate) mod quic;
@@ -87,6 +88,8 @@ pub struct Simulation {
     outcomes: Vec<(Outcome, Packet)>,
     pub(crate) output: Output,
     path_events: PendingEvents,
+    /// Whether the controller of a flow knows more than a sender does.
+    tells_losses: bool,
     packets: u64,
 }
 
@@ -298,6 +301,9 @@ impl Simulation {
             self.take_datagrams(&mut outcomes)?;
         }
         self.take_quic(&mut outcomes)?;
+        if self.tells_losses {
+            self.tell_losses(&outcomes);
+        }
         if let Some(one_way) = &mut self.one_way {
             one_way.leave(&outcomes);
         }

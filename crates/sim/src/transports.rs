@@ -6,12 +6,13 @@ use bentpipe_apps::ControllerChoice;
 use bentpipe_cc::Controller;
 use bentpipe_cc::controllers::{Built, Controllers};
 use bentpipe_cc::error::RegistryError;
-use bentpipe_cc::hints::Facts;
+use bentpipe_cc::hints::{Facts, Needs};
 use bentpipe_cc::hook_trace::{Header, Trace};
-use bentpipe_cc::registry::Config;
+use bentpipe_cc::knowledge::Knowledge;
+use bentpipe_cc::registry::{self, Config};
 use bentpipe_profile::experiment::{Experiment, FlowSpec, HostSpec, HostTiming};
 use bentpipe_profile::options::OptionValues;
-use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Streams, Time};
+use bentpipe_profile::{Direction, EventKind, Nanos, Profile, Rate, Streams, Time};
 use bentpipe_transport::host_timing::DrawnTimes;
 use bentpipe_transport::quic::Role;
 use bentpipe_transport::{Quic, Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
@@ -32,6 +33,8 @@ pub struct Transports {
     controller: String,
     options: OptionValues,
     facts: Facts,
+    /// Capacity to come for the data of each end, if the controller knows it.
+    capacity: Option<[Vec<(Time, Rate)>; 2]>,
     controllers: Controllers,
     /// The controller that was built to check its name and options, for the sender of the flow's data on the first connection.
     first: Option<Built>,
@@ -69,6 +72,8 @@ impl Transports {
             controller: spec.controller.clone(),
             options: spec.options.clone(),
             facts: facts(profile),
+            capacity: knows_path(&spec.controller)
+                .then(|| [spec.direction, spec.direction.reverse()].map(|direction| profile.capacity_by_send_time(direction))),
             controllers: controllers.clone(),
             first: None,
             trace: controllers.traces.as_ref().map(|traces| traces.next_flow()),
@@ -133,10 +138,12 @@ impl Transports {
     /// Make the flow's controller for one of its ends.
     fn controller_of(&mut self, end: usize, config: &Config) -> Result<Box<dyn Controller>, RegistryError> {
         let built = self.build(&self.controller, &self.options, config)?;
-        Ok(match self.trace.take_if(|_| end == 0) {
+        let mut controller = match self.trace.take_if(|_| end == 0) {
             Some(trace) => built.start_recorded(trace, &Header::new(&self.controller, &self.options, config)),
             None => built.start(),
-        })
+        };
+        self.tell_capacity(end, &mut *controller);
+        Ok(controller)
     }
 
     /// Make the sender of the end that accepted a connection; `end`: that end of the flow, `streams`: those of the connection.
@@ -199,16 +206,35 @@ impl Transports {
             Some(built) => built,
             None => self.build(name, options, &controller_config)?,
         };
-        let controller = match trace {
+        let mut controller = match trace {
             Some(trace) => built.start_recorded(trace, &Header::new(name, options, &controller_config)),
             None => built.start(),
         };
+        self.tell_capacity(end, &mut *controller);
         Ok(Sender::new(config, controller))
+    }
+
+    /// Return whether its controller knows more than a sender does.
+    #[must_use]
+    pub const fn knows_path(&self) -> bool {
+        self.capacity.is_some()
+    }
+
+    /// Tell a controller of an end the capacity to come, if it is one that knows it.
+    fn tell_capacity(&self, end: usize, controller: &mut dyn Controller) {
+        if let Some(capacity) = &self.capacity {
+            controller.on_knowledge(&Knowledge::Capacity(&capacity[end]));
+        }
     }
 
     fn build(&self, name: &str, options: &OptionValues, config: &Config) -> Result<Built, RegistryError> {
         self.controllers.build(name, options, config, || self.facts.clone())
     }
+}
+
+/// Return whether a controller of the registry receives what only a simulator knows.
+fn knows_path(controller: &str) -> bool {
+    registry::find(controller).is_ok_and(|entry| entry.needs == Needs::Future)
 }
 
 /// Return the facts behind path hints: handover times and the wall-clock start of the Profile.
@@ -218,7 +244,13 @@ fn facts(profile: &Profile) -> Facts {
 }
 
 fn sender_config(host: &HostSpec) -> SenderConfig {
-    SenderConfig { wmem_max: host.wmem_max_bytes, wmem_segment: host.wmem_segment_bytes, fq: host.fq, ..SenderConfig::default() }
+    SenderConfig {
+        wmem_max: host.wmem_max_bytes,
+        wmem_segment: host.wmem_segment_bytes,
+        fq: host.fq,
+        rto_max: Nanos::from_millis(host.rto_max_ms),
+        ..SenderConfig::default()
+    }
 }
 
 fn receiver_config(host: &HostSpec) -> ReceiverConfig {

@@ -36,7 +36,7 @@ pub struct SenderConfig {
     pub nagle: bool,
     /// Smallest retransmission time-out (`TCP_RTO_MIN`; RFC 6298 asks for one second).
     pub rto_min: Nanos,
-    /// Largest retransmission time-out (`TCP_RTO_MAX`).
+    /// Largest retransmission time-out (`TCP_RTO_MAX`, `net.ipv4.tcp_rto_max_ms`).
     pub rto_max: Nanos,
     /// Window of the minimum RTT that RACK and the rate sampler use (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Nanos,

@@ -68,6 +68,12 @@ impl Pacer {
         (self.rate.is_some() && !in_burst && self.next_departure > now).then_some(self.next_departure)
     }
 
+    /// Let the next packet leave at `at`, whatever the rate: the controller set its departure.
+    pub const fn depart_at(&mut self, at: Time) {
+        self.next_departure = at;
+        self.burst_left = 0;
+    }
+
     /// End the current burst.
     pub const fn end_burst(&mut self) {
         self.burst_left = 0;

@@ -11,6 +11,9 @@ pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 /// Largest time-out (`TCP_RTO_MAX`).
 pub const RTO_MAX: Nanos = Nanos::from_secs(120);
 
+/// Smallest value to which the largest time-out may be set (`TCP_RTO_MAX_MS`, `net.ipv4.tcp_rto_max_ms`; Linux 6.15).
+pub const LEAST_RTO_MAX: Nanos = Nanos::from_secs(1);
+
 /// RTT estimator and the RTO derived from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
@@ -91,6 +94,11 @@ impl RttEstimator {
     /// RTO, doubled once for each call of [`Self::back_off`] since the last sample.
     pub const fn rto(&self) -> Nanos {
         Nanos(self.rto)
+    }
+
+    /// Sets the largest time-out, from the next sample or time-out on.
+    pub fn set_max(&mut self, rto_max: Nanos) {
+        self.rto_max = rto_max.0;
     }
 
     /// Doubles the time-out (RFC 6298 §5.5).

@@ -11,6 +11,7 @@ use crate::rto::{INITIAL_RTO, RTO_MAX};
 use crate::sender::{Occupancy, Sender};
 use crate::stats::{FlowEvent, SenderStats};
 use crate::wire::{Ack, FIRST_WINDOW_MAX, Segment, TcpPacket};
+use bentpipe_cc::knowledge::Knowledge;
 use bentpipe_cc::{Controller, Probe};
 use bentpipe_profile::{Bytes, Nanos, Time};
 use std::collections::VecDeque;
@@ -145,6 +146,13 @@ impl Tcp {
         if let Some(sender) = &mut self.sender {
             sender.restart(now, controller);
             self.is_sender_ready = true;
+        }
+    }
+
+    /// Tell its controller what only a simulator knows.
+    pub fn on_knowledge(&mut self, knowledge: &Knowledge<'_>) {
+        if let Some(sender) = &mut self.sender {
+            sender.on_knowledge(knowledge);
         }
     }
 

@@ -9,7 +9,7 @@ use bentpipe_cc::registry::{self, Config};
 use bentpipe_cc::{Controller, Probe, as_calls};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::rng::Stream;
-use bentpipe_profile::{Bytes, Rate};
+use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use std::ffi::{CStr, c_char, c_void};
 
 /// Controllers that have a twin, by their names in the registry.
@@ -39,6 +39,7 @@ struct Methods {
     init: unsafe extern "C" fn(*mut c_void, *const CConfig, *const OptionWords),
     call: unsafe extern "C" fn(*mut c_void, u64, *const c_void),
     get: unsafe extern "C" fn(*const c_void, *mut CState),
+    max_rto: Option<unsafe extern "C" fn(*const c_void, u64) -> u64>,
 }
 
 // SAFETY: the table is constant.
@@ -141,6 +142,12 @@ impl Controller for Twin {
 
     fn sndbuf_factor(&self) -> u32 {
         self.model.sndbuf_factor()
+    }
+
+    fn max_rto(&self, now: Time) -> Option<Nanos> {
+        // SAFETY: as in `build`.
+        let rto = self.methods.max_rto.map(|max_rto| unsafe { max_rto(self.state.as_ptr().cast(), now.0) });
+        rto.filter(|rto| *rto != u64::MAX).map(Nanos)
     }
 
     fn observe(&self, _probe: &mut dyn Probe) {}

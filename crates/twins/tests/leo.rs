@@ -16,11 +16,12 @@ const SECONDS: u64 = 400;
 const ACK_INTERVAL_MS: u64 = 8;
 const PACKETS_PER_ACK: u64 = 10;
 
-/// A pair, and how often it had a clock and the model of a slot.
+/// A pair, and how often it had a clock, the model of a slot, and resumed after an outage.
 struct Watched {
     pair: Pair,
     slot_calls: u64,
     clock_calls: u64,
+    resumed_calls: u64,
 }
 
 struct HasClock(bool);
@@ -40,6 +41,7 @@ impl Watched {
         model.observe(&mut clock);
         self.clock_calls += u64::from(clock.0);
         self.slot_calls += u64::from(state_of(model) == "slot");
+        self.resumed_calls += u64::from(state_of(model) == "resume");
     }
 }
 
@@ -127,12 +129,17 @@ impl Path {
 
 /// Runs a pair over interruptions at these times [ms].
 fn run(pair: Pair, interruptions: &[u64]) -> Watched {
-    let mut watched = Watched { pair, slot_calls: 0, clock_calls: 0 };
+    let mut watched = Watched { pair, slot_calls: 0, clock_calls: 0, resumed_calls: 0 };
     let mut path = Path::new(interruptions.len() as u64);
     let mut next = interruptions.iter().copied().peekable();
     watched.pair.call(&Call::Established { now: Time::ZERO, rtt: Some(Nanos::from_millis(40)) });
     let (mut ms, mut settled_ms) = (1, 0);
+    let mut outage_ms = 100_000;
     while ms < SECONDS * 1000 {
+        if ms >= outage_ms {
+            ms = outage(&mut watched.pair, ms, 1 + outage_ms / 100_000 % 4);
+            outage_ms += 100_000;
+        }
         let mut silence_ms = 0;
         while next.next_if(|at| *at <= ms).is_some() {
             silence_ms = 40 + path.random.below(120);
@@ -162,6 +169,15 @@ fn run(pair: Pair, interruptions: &[u64]) -> Watched {
         ms += ACK_INTERVAL_MS;
     }
     watched
+}
+
+/// Lets no ACK arrive, and a time-out each second; returns when ACKs arrive again [ms].
+fn outage(pair: &mut Pair, from_ms: u64, time_outs: u64) -> u64 {
+    for n in 0..time_outs {
+        let event = if n == 0 { Congestion::Timeout } else { Congestion::TimeoutAgain };
+        pair.call(&Call::Congestion { now: Time((from_ms + 400 + 1000 * n) * MS), event, in_flight: in_bytes(n) });
+    }
+    from_ms + 1000 * time_outs
 }
 
 fn every(first_ms: u64, period_ms: u64) -> Vec<u64> {
@@ -212,11 +228,12 @@ fn flows_over_many_reconfigurations_are_the_same() {
                 let late = if n % 7 > 4 { 2000 } else { 0 };
                 pair.call(&Call::PathHint(PathHint::Reconfiguration(Time((at + late) * MS))));
             }
-            let Watched { pair, clock_calls, slot_calls } = run(pair, &times);
+            let Watched { pair, clock_calls, slot_calls, resumed_calls } = run(pair, &times);
             assert!(pair.calls > 80_000, "{}: {} calls", pair.name, pair.calls);
             assert!(!has_clock || clock_calls > 3000, "{}: {clock_calls} ACKs with a clock", pair.name);
             assert!(name != "bbr3-leo" || slot_calls > 3000, "{}: {slot_calls} ACKs in a slot", pair.name);
-            println!("{}: {} calls, {clock_calls} with a clock, {slot_calls} in a slot", pair.name, pair.calls);
+            assert!(name != "bbr3-leo" || !has_clock || resumed_calls > 10, "{}: {resumed_calls} ACKs after an outage", pair.name);
+            println!("{}: {} calls, {clock_calls} with a clock, {slot_calls} in a slot, {resumed_calls} resumed", pair.name, pair.calls);
         }
     }
 }

@@ -93,6 +93,8 @@ class Host(Record):
     """Largest number of segments of one instant that TCP receives as one."""
     ecn: Annotated[EcnMode | None, Field(exclude_if=_is_none)] = None
     """Highest ECN mode that the host accepts."""
+    rto_max_ms: Annotated[Annotated[int, Field(ge=1000, le=120_000)] | None, Field(exclude_if=_is_none)] = None
+    """Largest retransmission time-out, `tcp_rto_max_ms` (Linux 6.15) [ms]."""
 
 
 class Flow(Record):

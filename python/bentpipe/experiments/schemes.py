@@ -41,6 +41,11 @@ def known_controllers() -> list[str]:
     return list(_controllers())
 
 
+def deployable_controllers() -> list[str]:
+    """Return those that a host could run: not the ones that know the path to come, which only studies use."""
+    return [name for name, entry in _controllers().items() if entry["needs"] != "future"]
+
+
 def parse_schemes(text: str, everywhere: Written | None = None) -> tuple[str, ...]:
     """Parse ``reno,cubic+bbr`` into a tuple of schemes of known controllers, in order, without repetitions.
 

@@ -18,11 +18,13 @@ __all__ = ["STUDIES", "Request", "Result", "Row", "Study", "Verdict", "find_stud
 STUDIES: Mapping[str, str] = {
     "apnic-2022": "apnic_2022",
     "bbr3-starlink": "bbr3_starlink",
+    "cc-ceiling": "ceiling",
     "ecn-on-starlink": "ecn_on_starlink",
     "hint-error": "hint_error",
     "huston-2024": "huston_2024",
     "huston-ping": "huston_ping",
     "leo-field": "leo_field",
+    "leo-kernel": "leo_kernel",
     "multi-access": "multi_access",
     "multi-access-kernel": "multi_access_kernel",
     "satguard": "satguard",

@@ -103,6 +103,24 @@ class Queues(Record):
     step_deep: Text
 
 
+class Ceiling(PublishedFile):
+    """``studies/cc-ceiling.toml``."""
+
+    FILE: ClassVar[str] = "studies/cc-ceiling.toml"
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    warmup_s: WarmupS
+    """Time that figures exclude [s]."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+    queues_ms: Annotated[Items[Annotated[float, Field(gt=0, le=1000)]], Field(min_length=1)]
+    """Queueing delays that the oracle may cause [ms]."""
+    ours: Texts
+    """Our controllers; the best of them is judged."""
+    knowledge: Annotated[dict[Text, Text], Field(min_length=2)]
+    """Scheme by what it knows; the first one knows nothing."""
+
+
 class EcnOnStarlink(StudyFile):
     """``studies/ecn-on-starlink.toml``; it has no published values, since no answer has been published."""
 
@@ -221,6 +239,24 @@ class LeoField(PublishedFile):
     """Number of seeds over static paths."""
 
 
+class LeoKernel(StudyFile):
+    """``studies/leo-kernel.toml``."""
+
+    FILE: ClassVar[str] = "studies/leo-kernel.toml"
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    paths: Annotated[Items[PathText], Field(min_length=1)]
+    """Paths as ``SITE TO START SEED``."""
+    paths_quick: Count
+    """The first so many, with ``--quick``."""
+    ours: Items[Name]
+    """Our controllers."""
+    others: Items[Name]
+    """Those that they are compared with."""
+    kept: Annotated[float, Field(gt=0, le=1)]
+    """Part of the simulator's advantage that the kernel has at least."""
+
+
 class SatGuard(PublishedFile):
     """``studies/satguard.toml``."""
 
@@ -293,8 +329,8 @@ class Campaigns(StudyFile):
 FILES: Mapping[str, type[StudyFile]] = {
     kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
     for kind in (
-        *(Apnic2022, Bbr3Starlink, Campaigns, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
-        *(MultiAccess, MultiAccessKernel, SatGuard),
+        *(Apnic2022, Bbr3Starlink, Campaigns, Ceiling, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
+        *(LeoKernel, MultiAccess, MultiAccessKernel, SatGuard),
         *T3P_FILES,
     )
 }

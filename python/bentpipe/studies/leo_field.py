@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bentpipe.experiments.schemes import known_controllers
+from bentpipe.experiments.schemes import deployable_controllers
 from bentpipe.plots.pareto import plot_pareto
 from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
@@ -26,7 +26,7 @@ Figures = Mapping[str, Published]
 def _run(request: Request) -> Result:
     file = LeoField.load()
     published, design, duration_s, warmup_s = file.published, file.design, file.duration_s, file.warmup_s
-    schemes = [name for name in known_controllers() if name not in file.left_out]
+    schemes = [name for name in deployable_controllers() if name not in file.left_out]
     paths = field.make_paths(file.paths[: 4 if request.quick else None], duration_s)
     controls = [field.preset_path(preset, duration_s) for preset in file.controls]
     seeds = 1 if request.quick else file.control_seeds

@@ -61,6 +61,8 @@ impl Recorder {
 }
 
 impl Controller for Recorder {
-    delegate!(controller: cwnd, ssthresh, pacing_rate, controls_recovery, sndbuf_factor, min_tso_segments, observe);
+    delegate!(
+        controller: cwnd, ssthresh, pacing_rate, next_departure, controls_recovery, sndbuf_factor, min_tso_segments, max_rto, on_knowledge, observe
+    );
     as_calls!(on_established, on_acked, on_ack, on_packet_lost, on_congestion, on_sent, on_path_hint, set_cwnd, set_ssthresh);
 }

@@ -75,6 +75,8 @@ pub struct Monitor {
     outcome_count: u32,
     /// Start of the last detected reconfiguration.
     last_detected: Option<Time>,
+    /// Silences since then, longer than [`PAUSE`].
+    paused: Nanos,
     last_ack: Time,
     srtt: Nanos,
 }
@@ -95,6 +97,7 @@ impl Monitor {
             outcomes: 0,
             outcome_count: 0,
             last_detected: None,
+            paused: Nanos::ZERO,
             last_ack: Time::ZERO,
             srtt: Nanos::ZERO,
         }
@@ -109,14 +112,18 @@ impl Monitor {
 
     /// Processes an ACK; returns whether it shows a reconfiguration.
     pub fn on_ack(&mut self, ack: &AckSample) -> bool {
-        if ack.now.since(self.last_ack) > PAUSE && self.last_ack > Time::ZERO {
+        let silence = ack.now.since(self.last_ack);
+        if silence > PAUSE && self.last_ack > Time::ZERO {
             self.clock.reset();
+            // What could not be seen in the meantime is no evidence against a LEO path.
+            self.paused += silence;
         }
         self.last_ack = ack.now;
         self.srtt = ack.srtt;
         let detected = self.detector.on_ack(ack);
         if let Some(at) = detected {
             self.last_detected = Some(at);
+            self.paused = Nanos::ZERO;
             self.clock.on_reconfiguration(at);
         } else {
             self.clock.advance(ack.now);
@@ -128,7 +135,7 @@ impl Monitor {
     /// Returns whether the path is reconfigured regularly.
     #[must_use]
     pub fn is_leo(&self, now: Time) -> bool {
-        let is_recent = self.last_detected.is_some_and(|at| now.since(at) < REGULAR_FOR);
+        let is_recent = self.last_detected.is_some_and(|at| now.since(at + self.paused) < REGULAR_FOR);
         match self.source {
             Hints::Learned => is_recent || self.clock.timing().is_some(),
             Hints::Schedule => is_recent || (self.is_schedule_confirmed() && self.schedule.last_before(now + REGULAR_FOR).is_some()),
@@ -154,6 +161,26 @@ impl Monitor {
     #[must_use]
     pub fn timing(&self) -> Option<SlotTiming> {
         self.clock.timing()
+    }
+
+    /// Returns the time of the last ACK; zero: none yet.
+    #[must_use]
+    pub const fn last_ack(&self) -> Time {
+        self.last_ack
+    }
+
+    /// Returns the first reconfiguration that is expected after `now`, by the clock or by confirmed announcements.
+    #[must_use]
+    pub fn next_expected(&self, now: Time) -> Option<Time> {
+        match self.source {
+            Hints::Learned => {
+                let timing = self.clock.timing()?;
+                let nearest = self.expected(now)?;
+                Some(if nearest > now { nearest } else { nearest + timing.period })
+            }
+            Hints::Schedule if self.is_schedule_confirmed() => self.schedule.first_after(now),
+            Hints::Schedule | Hints::Detected => None,
+        }
     }
 
     fn expected(&self, now: Time) -> Option<Time> {

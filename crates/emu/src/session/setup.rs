@@ -287,6 +287,9 @@ fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Opt
     if let Some(settings) = settings {
         sysctl::set_sysctl("ipv4/tcp_rmem", &format!("4096 131072 {}", settings.rmem_max_bytes.0))?;
         sysctl::set_sysctl("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
+        if settings.rto_max_ms != HostSpec::default().rto_max_ms {
+            sysctl::set_sysctl("ipv4/tcp_rto_max_ms", &settings.rto_max_ms.to_string())?; // from Linux 6.15
+        }
     }
     Ok(())
 }

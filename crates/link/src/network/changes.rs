@@ -161,7 +161,9 @@ impl Network {
             }
         }
         let scope = self.scope(users.iter().map(|user| (user.0, user.1)), entry);
-        self.notify_unit(entry, &PathEvent::Close { at, until, fate, scope });
+        // Without a route, packets that still reach the link are dropped as its queue is.
+        let is_left = fate.queue == QueueFate::Drop && users.iter().all(|user| self.route(user.0).is_empty());
+        self.notify_unit(entry, &if is_left { PathEvent::Leave { at, fate, scope } } else { PathEvent::Close { at, until, fate, scope } });
         for (path, _, to_hop, d) in followers {
             self.join(path, to_hop, d, at); // so that the queue does not migrate in a circle
         }

@@ -120,6 +120,7 @@ impl Simulation {
         network.set_separate_flows(index_u32(flows.len() + experiment.pings.len()));
         let mut sources =
             (0..experiment.cross.len()).map(|i| Source::new(i, &experiment, &profiles, start)).collect::<Result<Vec<_>, _>>()?;
+        let tells_losses = flows.iter().any(|flow| flow.transports.knows_path());
         let one_way = experiment.recovery.as_ref().map(|_| OneWay::new(flows.len()));
         let (mut coding, mut proxies) = (None, None);
         if let (Some(hosts), Some(overhead)) = (installed.hosts, installed.overhead.clone()) {
@@ -168,6 +169,7 @@ impl Simulation {
             outcomes,
             output: Output::default(),
             path_events,
+            tells_losses,
             packets: 0,
         };
         for flow in 0..simulation.flows.len() {

@@ -234,5 +234,6 @@ impl Sender {
         }
         self.sync_window();
         self.update_pacing();
+        self.bound_rto(now);
     }
 }

@@ -40,6 +40,7 @@ use crate::stats::{FlowEvent, Limit, LimitClock, SenderStats};
 use crate::tlp::TailProbe;
 use crate::turnaround::Turnaround;
 use crate::undo::Undo;
+use bentpipe_cc::knowledge::Knowledge;
 use bentpipe_cc::{Congestion, Controller};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use state::State;
@@ -237,6 +238,11 @@ impl Sender {
             self.sync_window();
             self.update_pacing();
         }
+    }
+
+    /// Tell the controller what only a simulator knows.
+    pub fn on_knowledge(&mut self, knowledge: &Knowledge<'_>) {
+        self.controller.on_knowledge(knowledge);
     }
 
     /// The congestion controller.

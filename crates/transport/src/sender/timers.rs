@@ -5,7 +5,7 @@
 use super::state::State;
 use super::{Counters, Sender};
 use crate::handshake::HandshakeResult;
-use crate::rto::INITIAL_RTO;
+use crate::rto::{INITIAL_RTO, LEAST_RTO_MAX};
 use crate::stats::FlowEvent;
 use crate::tlp;
 use crate::wire::{Ack, Segment, SegmentEcn};
@@ -243,9 +243,16 @@ impl Sender {
         self.timeouts_in_row += 1;
         self.counters.timeouts += 1;
         self.record_event(now, FlowEvent::Timeout(self.timeouts_in_row));
+        self.bound_rto(now);
         self.rtt.back_off();
         self.arm(Purpose::Retransmission, now + self.rtt.rto());
         self.forced = Some(Forced::Head);
+    }
+
+    /// Set the largest RTO to the controller's, within what a socket may have and the host's.
+    pub(super) fn bound_rto(&mut self, now: Time) {
+        let wanted = self.controller.max_rto(now).map_or(self.config.rto_max, |rto| rto.max(LEAST_RTO_MAX));
+        self.rtt.set_max(wanted.min(self.config.rto_max));
     }
 
     fn on_reordering_timer(&mut self, now: Time) {

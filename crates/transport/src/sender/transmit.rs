@@ -27,6 +27,9 @@ impl Sender {
             match self.next_segment(now) {
                 Ok(segment) => return Some(segment),
                 Err(limit) => {
+                    if self.falls_back_from_frto() {
+                        continue;
+                    }
                     let mut wrote = self.make_room(now);
                     if !wrote || limit != Limit::Sender {
                         while wrote {
@@ -39,6 +42,17 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// End F-RTO if it waits for new data that cannot be sent now, for window, pacing or deferral: lost packets are retransmitted instead
+    /// (`tcp_xmit_recovery`). Returns whether it did.
+    fn falls_back_from_frto(&mut self) -> bool {
+        let falls_back = self.hold_retransmissions && self.frto && self.state == State::Loss && self.nxt == self.high_seq;
+        if falls_back {
+            self.frto = false;
+            self.hold_retransmissions = false;
+        }
+        falls_back
     }
 
     /// Whether new data, or the FIN, waits to be sent.
@@ -176,6 +190,9 @@ impl Sender {
         }
         self.pacer.on_sent(now, len, self.burst);
         self.controller.on_sent(now, self.in_flight_bytes(), self.rate.is_app_limited());
+        if let Some(at) = self.controller.next_departure() {
+            self.pacer.depart_at(at);
+        }
     }
 
     fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {

@@ -52,12 +52,14 @@ def refusal(work: Work, policy: HostPolicy, host: Host, *, end: End = "client", 
     """
     if policy.paused:
         return "the host has paused the node"
-    problem = _condition(policy, host, has_peer=has_peer) or _program(work, policy, host) or _settings(work, policy)
+    problem = (
+        _condition(work, policy, host, has_peer=has_peer) or _program(work, policy, host) or _settings(work, policy)
+    )
     return problem if problem is not None or end == "server" else _budget(work, policy, host)
 
 
-def _condition(policy: HostPolicy, host: Host, *, has_peer: bool) -> str | None:
-    if not policy.allows_at(host.minute_of_day):
+def _condition(work: Work, policy: HostPolicy, host: Host, *, has_peer: bool) -> str | None:
+    if not policy.allows_at(host.minute_of_day, work.duration_s):
         return f"outside of the host's hours ({', '.join(policy.hours)})"
     if host.free_bytes < LEAST_FREE_BYTES:
         return f"disk full: {host.free_bytes / 1e6:.0f} MB free, {LEAST_FREE_BYTES / 1e6:.0f} MB needed"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.errors import UserError, shown
 from bentpipe.net_dev import MOST_BYTES, NET_DEV, parse_net_dev
-from bentpipe.testbed.agent.fetching import check_allowed, fetch
+from bentpipe.testbed.agent.fetching import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,12 +93,11 @@ class NodeExporterCounters:
         allowed: URLs that the host's policy allows.
 
     Raises:
-        UserError: The URL is not allowed.
+        UserError: No name of an interface.
     """
 
     def __init__(self, url: str, device: str, allowed: Sequence[str]) -> None:
-        """Check the URL; nothing is fetched yet."""
-        check_allowed(url, allowed)
+        """Nothing is fetched yet."""
         self._url, self._device, self._allowed = url, _checked_name(device), allowed
 
     def allow(self, urls: Sequence[str]) -> None:
@@ -106,7 +105,7 @@ class NodeExporterCounters:
         self._allowed = urls
 
     async def read(self) -> ByteCounts:
-        """Return the counters now. Raises `UserError`: no answer, or no such device in it."""
+        """Return the counters now. Raises `UserError`: not allowed, no answer, or no such device in it."""
         before_s = time.monotonic()
         data = await fetch(self._url, self._allowed, timeout_s=3.0)
         received, sent = parse_node_exporter(data, self._device)

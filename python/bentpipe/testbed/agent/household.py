@@ -92,6 +92,8 @@ class ScavengerMode:
         await self.scavenger.ended(plan.run)
         if any(run.id == plan.run for run in self.scavenger.yielding.waiting):
             self._executor().retry(plan)
+        else:
+            self._plans.pop(plan.run, None)
 
     async def dish_sample(self, values: Mapping[str, float]) -> None:
         """Take a reading of the terminal: a fresh one of both rates."""

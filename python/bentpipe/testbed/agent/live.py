@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
 from bentpipe.testbed.agent.counters import InterfaceCounters, NodeExporterCounters, rates
+from bentpipe.testbed.agent.fetching import check_allowed
 from bentpipe.testbed.agent.policy_changes import dish_interval_s
 from bentpipe.testbed.agent.signals.board import SignalBoard
 from bentpipe.testbed.agent.signals.dish import DishFeed
@@ -32,7 +33,10 @@ ROUTER_EVERY_S = {"interface": 0.1, "url": 1.0}
 
 
 def make_feeds(settings: AgentSettings, policy: HostPolicy) -> list[Feed]:
-    """Return the feeds that the settings name. Raises `UserError`: an address or a file that cannot be used."""
+    """Return the feeds that the settings name. Raises `UserError`: an address or a file that cannot be used.
+
+    A URL that the policy does not allow is not asked, and is again once it does.
+    """
     feeds: list[Feed] = []
     if settings.dish is not None:
         feeds.append(DishFeed(settings.dish, dish_interval_s(policy)))
@@ -43,6 +47,14 @@ def make_feeds(settings: AgentSettings, policy: HostPolicy) -> list[Feed]:
     if settings.weather is not None:
         feeds.append(WeatherFeed(settings.weather, allowed=policy.feed_urls))
     return feeds
+
+
+def check_urls(settings: AgentSettings, policy: HostPolicy) -> None:
+    """Raise `UserError` if the settings name a URL that the host's policy does not allow."""
+    router = None if settings.router is None else settings.router.partition("@")[2]
+    for url in (settings.weather, router):
+        if url is not None and url.startswith(("http://", "https://")):
+            check_allowed(url, policy.feed_urls)
 
 
 def router_counters(text: str, policy: HostPolicy) -> tuple[CounterReader, float]:

@@ -15,7 +15,7 @@ from bentpipe.errors import BentpipeError, UserError
 from bentpipe.testbed.agent.agent import Agent
 from bentpipe.testbed.agent.describing import describe
 from bentpipe.testbed.agent.household import ScavengerMode
-from bentpipe.testbed.agent.live import NodeSignals, make_feeds, router_counters
+from bentpipe.testbed.agent.live import NodeSignals, check_urls, make_feeds, router_counters
 from bentpipe.testbed.agent.policy_changes import PolicyFollower
 from bentpipe.testbed.agent.program import python_folders
 from bentpipe.testbed.agent.settings import AgentSettings, PolicyFile, default_folder
@@ -116,7 +116,13 @@ async def abilities(client: KernelServiceClient | None) -> KernelAbilities:
 
 
 def look_around(folder: Path, settings: AgentSettings) -> NodeReport:
-    """Return what the node is, for joining: runners and kernel are tried later, when the agent starts."""
+    """Return what the node is, for joining: runners and kernel are tried later, when the agent starts.
+
+    Raises:
+        UserError: A feed cannot be used, or its URL is not allowed.
+    """
+    if settings.role == "client":
+        check_urls(settings, settings.read_policy())
     feeds = make_feeds(settings, settings.read_policy()) if settings.role == "client" else []
     signals = sorted(name for feed in feeds for name in feed.signals)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -178,6 +184,10 @@ async def _run(
     report = describe(settings, policy, runners=tuple(runners), kernel=await abilities(client), signals=signals)
     agent = Agent(folder, settings, runners, report)
     if settings.role == "client":
+        try:
+            check_urls(settings, policy)
+        except UserError as error:  # it was allowed when the node joined, and may be again
+            on_note(f"{error}; not asked until then")
         scavenger = None
         if settings.dish is not None:  # also if it is off: the host may turn it on
             scavenger = ScavengerMode(

@@ -136,10 +136,34 @@ class HostPolicy(Record):
         """Return what the testbed may know of it: not the household's own addresses."""
         return self.replace(refuse=())
 
-    def allows_at(self, minute_of_day: int) -> bool:
-        """Return whether experiments may run at a local minute of the day (0 to 1439)."""
-        spans = self.minutes()
-        return not spans or any(begin <= minute_of_day < end or minute_of_day + 1440 < end for begin, end in spans)
+    def allows_at(self, minute_of_day: int, duration_s: float = 0) -> bool:
+        """Return whether experiments may run from a local minute of the day (0 to 1439), for up to a day [s].
+
+        Example:
+            >>> policy = HostPolicy.check({"schema": "bentpipe.policy/1", "hours": ["22:00-06:30"]}, "policy")
+            >>> policy.allows_at(6 * 60, duration_s=1800), policy.allows_at(6 * 60, duration_s=1860)
+            (True, False)
+        """
+        begin, end = minute_of_day, minute_of_day + max(duration_s / 60, 1)
+        spans = self.spans(range(-1, 3))
+        return not spans or any(first <= begin and end <= last for first, last in spans)
+
+    def spans(self, days: range) -> list[tuple[int, int]]:
+        """Return begin and end of the hours of some days in minutes after day 0 began; those that touch are one.
+
+        Example:
+            >>> policy = HostPolicy.check({"schema": "bentpipe.policy/1", "hours": ["18:00-02:00"]}, "policy")
+            >>> policy.spans(range(2))
+            [(1080, 1560), (2520, 3000)]
+        """
+        spans: list[tuple[int, int]] = []
+        minutes = self.minutes()
+        for begin, end in sorted((day * 1440 + first, day * 1440 + last) for day in days for first, last in minutes):
+            if spans and begin <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            else:
+                spans.append((begin, end))
+        return spans
 
     def minutes(self) -> list[tuple[int, int]]:
         """Return begin and end of the hours in minutes after midnight; an end above 1440 is of the next day.

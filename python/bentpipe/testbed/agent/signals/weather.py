@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError
-from bentpipe.testbed.agent.fetching import check_allowed, fetch
+from bentpipe.testbed.agent.fetching import fetch
 from bentpipe.testbed.agent.signals.feed import Feed, Values
 from bentpipe.testbed.agent.signals.weather_text import TIME, read_weather
 
@@ -54,13 +54,8 @@ class WeatherFeed(Feed):
             every_s: Interval of reads [s]; None: `EVERY_S`.
             oldest_s: Age from which an observation is none of the present [s].
             now_s: Returns the time of day [s since 1970].
-
-        Raises:
-            UserError: A URL that is not allowed.
         """
         self._is_url = str(source).startswith(("http://", "https://"))
-        if self._is_url:
-            check_allowed(str(source), allowed)
         self._source, self._keys, self._allowed = str(source), keys, allowed
         ends_csv = str(source).partition("?")[0].lower().endswith(".csv")
         self._format: TextFormat = text_format or ("csv" if ends_csv else "json")

@@ -54,11 +54,11 @@ async def place_again(transaction: Transaction, rows: Sequence[Any], by: str) ->
         )
         earliest = max(row.due_at_ms, transaction.now_ms + LEAD_MS)
         hours = await load_hours(transaction, nodes)
-        windows = hours.starts(earliest, row.latest_start_at_ms)
+        windows = hours.starts(earliest, row.latest_start_at_ms, duration_ms)
         start = first_start(list(calendars.values()), booking_class, duration_ms, windows)
         transaction.touch(nodes)
         if start is None:
-            why = hours.refusal(earliest, row.latest_start_at_ms) or "no slot is free"
+            why = hours.refusal(earliest, row.latest_start_at_ms, duration_ms) or "no slot is free"
             reason = f"displaced by {by}; {why} until {at_text(row.latest_start_at_ms)}"
             await _set(transaction, row.id, {"state": "missed", "reason": reason})
             continue

@@ -123,7 +123,7 @@ async def _start(
         )
     held = pause_of(client) or ("" if server is None else pause_of(server))
     if not held and place is None and earliest is not None:
-        held = hours.refusal(max(earliest, now_ms + LEAD_MS), latest)
+        held = hours.refusal(max(earliest, now_ms + LEAD_MS), latest, duration_ms)
     times = due - PREPARE_MS, due + duration_ms
     known = [
         (name, booking)
@@ -133,7 +133,7 @@ async def _start(
     ]
     conflicts = await conflicts_of(transaction, known)
     displaced = frozenset() if place is None else place.displaced
-    windows = hours.starts(max(due, now_ms + LEAD_MS), due + WEEK_MS)
+    windows = hours.starts(max(due, now_ms + LEAD_MS), due + WEEK_MS, duration_ms)
     free = first_start(week, experiment.booking_class, duration_ms, windows)
     if place is not None:
         usage.add(place.start_at_ms, reserved)

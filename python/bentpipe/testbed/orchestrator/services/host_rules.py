@@ -22,7 +22,7 @@ DAY_MS, MINUTE_MS = 86_400_000, 60_000
 
 @dataclass(frozen=True)
 class NodeHours:
-    """When one node may begin runs.
+    """When one node may run experiments.
 
     Attributes:
         name: Its name.
@@ -34,27 +34,22 @@ class NodeHours:
     policy: HostPolicy
     utc_offset_s: int
 
-    def starts(self, earliest_at_ms: int, latest_at_ms: int) -> list[tuple[int, int]]:
-        """Return the first and the last start of each time in which runs may begin; they are prepared in it too.
+    def starts(self, earliest_at_ms: int, latest_at_ms: int, duration_ms: int) -> list[tuple[int, int]]:
+        """Return the first and the last start of each time in which a run may be prepared, begin and end.
 
         Example:
             >>> policy = HostPolicy.check({"schema": "bentpipe.policy/1", "hours": ["22:00-02:00"]}, "policy")
-            >>> [(first / 3.6e6, last // 3.6e6) for first, last in NodeHours("attic", policy, 0).starts(0, 86_400_000)]
-            [(0.0, 1.0), (22.002777777777776, 24.0)]
+            >>> starts = NodeHours("attic", policy, 0).starts(0, 86_400_000, duration_ms=1_800_000)
+            >>> [(first / 3.6e6, last / 3.6e6) for first, last in starts]
+            [(0.0, 1.5), (22.002777777777776, 24.0)]
         """
         offset_ms = self.utc_offset_s * 1000
-        days = range((earliest_at_ms + offset_ms) // DAY_MS - 1, (latest_at_ms + offset_ms) // DAY_MS + 1)
-        spans: list[tuple[int, int]] = []
-        for begin, end in sorted(
-            (day * DAY_MS - offset_ms + first * MINUTE_MS, day * DAY_MS - offset_ms + last * MINUTE_MS)
-            for day in days
-            for first, last in self.policy.minutes()
-        ):
-            if spans and begin <= spans[-1][1]:  # they touch: one time
-                spans[-1] = spans[-1][0], max(end, spans[-1][1])
-            else:
-                spans.append((begin, end))
-        bounded = [(max(begin + PREPARE_MS, earliest_at_ms), min(end - 1, latest_at_ms)) for begin, end in spans]
+        days = range((earliest_at_ms + offset_ms) // DAY_MS - 1, (latest_at_ms + offset_ms) // DAY_MS + 3)
+        spans = [(begin * MINUTE_MS - offset_ms, end * MINUTE_MS - offset_ms) for begin, end in self.policy.spans(days)]
+        bounded = [
+            (max(begin + PREPARE_MS, earliest_at_ms), min(end - max(duration_ms, 1), latest_at_ms))
+            for begin, end in spans
+        ]
         return [(first, last) for first, last in bounded if first <= last]
 
     def __str__(self) -> str:
@@ -64,7 +59,7 @@ class NodeHours:
 
 @dataclass(frozen=True)
 class Hours:
-    """When a run may begin at all of its nodes.
+    """When all nodes of a run may run experiments.
 
     Attributes:
         nodes: Nodes whose hosts have hours, and whose local time is known.
@@ -84,23 +79,24 @@ class Hours:
             )
         )
 
-    def starts(self, earliest_at_ms: int, latest_at_ms: int) -> list[tuple[int, int]]:
-        """Return the first and the last start of each time in which a run may begin, sorted."""
+    def starts(self, earliest_at_ms: int, latest_at_ms: int, duration_ms: int) -> list[tuple[int, int]]:
+        """Return the first and the last start of each time in which a run may begin and end, sorted."""
         windows = [(earliest_at_ms, latest_at_ms)] if earliest_at_ms <= latest_at_ms else []
         for node in self.nodes:
             both = [
                 (max(first, other_first), min(last, other_last))
                 for first, last in windows
-                for other_first, other_last in node.starts(earliest_at_ms, latest_at_ms)
+                for other_first, other_last in node.starts(earliest_at_ms, latest_at_ms, duration_ms)
             ]
             windows = [(first, last) for first, last in both if first <= last]
         return windows
 
-    def refusal(self, earliest_at_ms: int, latest_at_ms: int) -> str:
+    def refusal(self, earliest_at_ms: int, latest_at_ms: int, duration_ms: int) -> str:
         """Return why hosts let no run begin in a time; empty: they do."""
-        if earliest_at_ms > latest_at_ms or self.starts(earliest_at_ms, latest_at_ms):
+        times = earliest_at_ms, latest_at_ms, duration_ms
+        if earliest_at_ms > latest_at_ms or self.starts(*times):
             return ""
-        closed = [node for node in self.nodes if not node.starts(earliest_at_ms, latest_at_ms)]
+        closed = [node for node in self.nodes if not node.starts(*times)]
         return f"outside of the hours of {' and '.join(map(str, closed or self.nodes))}"
 
 

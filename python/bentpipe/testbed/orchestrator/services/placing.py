@@ -45,7 +45,7 @@ def find_place(
 
     A run of higher priority displaces at the first time that its hosts allow; if it cannot, it slips as others do.
     """
-    windows = hours.starts(max(due_at_ms, now_ms + LEAD_MS), latest_at_ms)
+    windows = hours.starts(max(due_at_ms, now_ms + LEAD_MS), latest_at_ms, duration_ms)
     if not windows:
         return None
     earliest = windows[0][0]

@@ -144,7 +144,7 @@ class Step:
         if place is not None and not self.usage.allows(place.start_at_ms, self.reserved_bytes):
             place = None
         if place is None:
-            why = self.hours.refusal(max(due_at_ms, now_ms + LEAD_MS), latest) or "no slot is free"
+            why = self.hours.refusal(max(due_at_ms, now_ms + LEAD_MS), latest, self.duration_ms) or "no slot is free"
             why = why if latest >= now_ms else "it was due while nothing was planned"
             self._miss(due_at_ms, latest, f"{why} from {at_text(due_at_ms)} to {at_text(latest)}")
             return

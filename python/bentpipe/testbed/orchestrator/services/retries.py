@@ -63,7 +63,7 @@ async def retry(transaction: Transaction, run: str) -> bool:
     duration_ms = row.end_at_ms - row.start_at_ms
     latest = min(row.until_at_ms, transaction.now_ms + HORIZON_MS)
     calendars = await load_calendars(transaction, nodes, transaction.now_ms - LEAD_MS, latest + duration_ms)
-    windows = (await load_hours(transaction, nodes)).starts(transaction.now_ms + LEAD_MS, latest)
+    windows = (await load_hours(transaction, nodes)).starts(transaction.now_ms + LEAD_MS, latest, duration_ms)
     start = first_start(list(calendars.values()), experiment.booking_class, duration_ms, windows)
     usage = await load_usage(transaction, row.plan_id, experiment.limits.bytes, transaction.now_ms)
     if start is None or not usage.allows(start, row.reserved_bytes):

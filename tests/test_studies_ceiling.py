@@ -1,0 +1,147 @@
+"""cc-ceiling: the bound by hand and on random Profiles, the oracle, and what the study concludes from its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bentpipe._native import Profile
+from bentpipe.experiments.schemes import deployable_controllers, known_controllers, parse_scheme
+from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.presets import preset_profile
+from bentpipe.studies import ceiling, field
+from bentpipe.studies.bound import bound_bps
+from bentpipe.studies.files import Ceiling, HintError, LeoField
+from bentpipe.studies.study import Request
+
+S = 1448 / 1500
+DUMBBELL = "dumbbell:rate=20mbit,rtt=40ms,queue=100ms"
+
+
+def steps(*points: tuple[float, float]) -> Points:
+    return Points.of([at for at, _ in points], [value for _, value in points])
+
+
+def profile(capacity: Points, loss: Points | None = None, delay_s: float = 0.02, duration_s: float = 10.0) -> Profile:
+    side = Side(Points.constant(delay_s), capacity, loss, {"packets": 100})
+    return single_hop_profile(
+        name="test",
+        hop="hop",
+        start_unix_ns=0,
+        duration_s=duration_s,
+        basis="one_way",
+        provenance=Provenance("measured", "test"),
+        up=Side(Points.constant(delay_s)),
+        down=side,
+    )
+
+
+def test_the_bound_by_hand() -> None:
+    # Packets that arrive from 1 s to 3 s leave from 0.98 s to 2.98 s: 1.02 s at 12 Mbit/s and 0.98 s at 6 Mbit/s, of
+    # which a quarter of 0.4 s is lost.
+    path = profile(steps((0, 12e6), (2, 6e6)), steps((0, 0), (2.5, 0.25), (2.9, 0)))
+    mbit = 1.02 * 12 + (0.98 - 0.4 * 0.25) * 6
+    assert bound_bps(path, "down", 1.0, 3.0) == pytest.approx(mbit / 2 * S * 1e6, rel=1e-3)
+
+
+def test_on_a_static_path_the_bound_is_the_capacity_and_the_oracle_reaches_it_without_a_queue(tmp_path: Path) -> None:
+    path = field.preset_path(DUMBBELL, 10)
+    scores = field.race_field(Request(tmp_path), [path], ["oracle", "oracle:queue_ms=10"], (10.0, 4.0))
+    bound = bound_bps(path.profile, "down", 4.0, 10.0)
+    assert bound == pytest.approx(20e6 * S)
+    for scheme, queue_ms in (("oracle", 0.0), ("oracle:queue_ms=10", 10.0)):
+        (score,) = scores[path.name, scheme]
+        assert 0.99 * bound < score.goodput_bps[0] <= 1.001 * bound
+        # The delay of a hop contains a packet's own transmission, 0.6 ms; a lone packet's does not.
+        assert score.queue_ms == pytest.approx(queue_ms + 0.6, abs=0.1)
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_controller_exceeds_the_bound(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    times = np.cumsum([0, *data.draw(st.lists(st.floats(0.05, 1.5), min_size=3, max_size=8))])
+    mbit = data.draw(st.lists(st.integers(0, 20), min_size=len(times), max_size=len(times)))
+    lost = data.draw(st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.05, 0.5]), min_size=len(times), max_size=len(times)))
+    path = field.Path(
+        "random",
+        profile(
+            Points.of(times, [m * 1e6 + 1e5 for m in mbit]), Points.of(times, lost), data.draw(st.floats(0.001, 0.1))
+        ),
+    )
+    schemes = [*known_controllers(), "oracle:queue_ms=20"]
+    scores = field.race_field(Request(tmp_path_factory.mktemp("runs")), [path], schemes, (8.0, 0.0))
+    bound = bound_bps(path.profile, "down", 0.0, 8.0)
+    # Losses are drawn: five standard deviations of their number, and a packet.
+    packets = bound * 8 / (8 * 1448) + 1
+    most = bound + (5 * np.sqrt(packets) + 1) * 1448 * 8 / 8
+    for scheme in schemes:
+        assert scores["random", scheme][0].goodput_bps[0] <= most, scheme
+
+
+def ceilings(shares: dict[str, list[float]], queues: dict[str, list[float]]) -> ceiling.Ceilings:
+    n = len(shares["bbr3"])
+    shares, queues = {"oracle": [1.0] * n, **shares}, {"oracle": [0.0] * n, **queues}
+    return ceiling.Ceilings(shares, queues, {scheme: [0.99 * share for share in of] for scheme, of in shares.items()})
+
+
+def test_verdicts_follow_the_figures() -> None:
+    published = Ceiling.load().published
+
+    def holds(ours: list[float], queue_ms: float) -> list[bool | None]:
+        shares = {"bbr3": [0.80, 0.82, 0.78] * 3, "bbr3-leo": ours, "cubic-leo": [0.5] * 9}
+        queues = {"bbr3": [40.0] * 9, "bbr3-leo": [queue_ms] * 9, "cubic-leo": [20.0] * 9}
+        best, rows, verdicts = ceiling._judge(ceilings(shares, queues), ["bbr3-leo", "cubic-leo"], published, "b")
+        assert best == "bbr3-leo"
+        assert [row.relation for row in rows] == [">", "<", ">"]
+        return [verdict.holds for verdict in verdicts]
+
+    assert holds([0.95, 0.94, 0.96] * 3, 20.0) == [True, True, True, True]
+    assert holds([0.85, 0.84, 0.86] * 3, 20.0) == [False, True, True, True]
+    assert holds([0.80, 0.99, 0.94] * 3, 20.0)[0] is None
+
+
+def test_of_ours_only_those_with_no_longer_queue_than_bbr3_are_judged() -> None:
+    shares = {"bbr3": [0.8] * 9, "bbr3-leo": [0.9] * 9, "cubic-leo": [0.99] * 9}
+    queues = {"bbr3": [40.0] * 9, "bbr3-leo": [20.0] * 9, "cubic-leo": [60.0] * 9}
+    of = ceilings(shares, queues)
+    assert ceiling._judge(of, ["bbr3-leo", "cubic-leo"], Ceiling.load().published, "b")[0] == "bbr3-leo"
+    assert of.goodput_taken("bbr3-leo") == pytest.approx((0.5, 0.5, 0.5))
+    assert of.queue_taken("bbr3-leo") == pytest.approx((0.5, 0.5, 0.5))
+    assert of.gain("cubic-leo", "bbr3-leo")[0] == pytest.approx(0.09)
+
+
+def test_more_than_the_bound_is_reported() -> None:
+    of = ceilings({"bbr3": [0.8] * 9, "bbr3-leo": [1.05] * 9}, {"bbr3": [40.0] * 9, "bbr3-leo": [20.0] * 9})
+    verdict = ceiling._judge(of, ["bbr3-leo"], Ceiling.load().published, "b")[2][-1]
+    assert verdict.holds is False
+    assert "bbr3-leo" in verdict.why
+
+
+def test_the_file_names_known_schemes_and_paths_of_its_own() -> None:
+    file = Ceiling.load()
+    assert all(parse_scheme(scheme) == scheme for scheme in file.knowledge.values())
+    assert set(file.ours) <= set(deployable_controllers())
+    assert len(file.paths) == 24
+    others = [*LeoField.load().paths, *LeoField.load().design, *HintError.load().paths]
+
+    def places(paths: Sequence[str]) -> set[tuple[str, ...]]:
+        return {tuple(path.split()[:2]) for path in paths}
+
+    assert not places(file.paths) & places(others)
+    assert not {path.split()[3] for path in file.paths} & {path.split()[3] for path in others}
+    assert not {path.split()[2][:10] for path in file.paths} & {path.split()[2][:10] for path in others}
+
+
+def test_controllers_that_know_the_path_stay_out_of_other_studies() -> None:
+    assert set(known_controllers()) - set(deployable_controllers()) == {"informed", "oracle"}
+
+
+def test_the_bound_without_a_path_is_zero() -> None:
+    path = preset_profile("fibre", 5.0)
+    assert bound_bps(path, "down", 1.0, 2.0) > 0
+    assert bound_bps(profile(steps((0, 0.0))), "down", 1.0, 2.0) == 0.0
