@@ -115,6 +115,8 @@ struct tcp_congestion_ops {
 #define SOL_TCP 6
 #define TCP_RTO_MAX_MS 44 /* Linux 6.15 [ms] */
 #define BP_LEAST_RTO_MAX_MS 1000
+#define TCP_USER_TIMEOUT 18        /* [ms] */
+#define BP_USER_TIMEOUT_MS 924600 /* what tcp_retries2 = 15 is with RTOs of 200 ms to 120 s (ip-sysctl.rst) */
 
 /* Sockets of all users may choose it, as those in net.ipv4.tcp_allowed_congestion_control. */
 #define TCP_CONG_NON_RESTRICTED 1

@@ -42,6 +42,18 @@ BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
         sk->sk_pacing_rate = bp_min(bp_max(bp_mul_div(rate / 8, tp->mss_cache, s->base.mss), 1), sk->sk_max_pacing_rate);
 }
 
+/* The kernel counts time-outs (tcp_retries2) until it gives up: of 1 s each, 15 s are enough. Lets it wait as long as with its own RTO, unless the program set
+ * a time-out of its own. */
+BP_INLINE void bp_keep_alive(struct sock *sk)
+{
+    __u32 ms = 0;
+
+    if (bpf_getsockopt(sk, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) || ms)
+        return;
+    ms = BP_USER_TIMEOUT_MS;
+    bpf_setsockopt(sk, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
 /* Asks the controller for the largest RTO and sets it, within the host's. Before Linux 6.15 a socket has no such option, and keeps the kernel's 120 s. */
 BP_INLINE void bp_bound_rto(struct sock *sk, struct bp_socket *s)
 {
@@ -57,6 +69,7 @@ BP_INLINE void bp_bound_rto(struct sock *sk, struct bp_socket *s)
         return;
     s->hooks.rto_max_ms = ms;
     bpf_setsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms));
+    bp_keep_alive(sk);
 #endif
 }
 
