@@ -80,12 +80,15 @@ native: .venv/deps.stamp
 
 # Offsets come from the running kernel (CO-RE), so one object fits all kernels and architectures of this byte order.
 KERNEL := $(patsubst bpf/kernel/%.bpf.c,python/bentpipe/kernel/objects/%.bpf.o,$(wildcard bpf/kernel/*.bpf.c))
-kernel: $(KERNEL) ## the controllers for a stock kernel (needs clang and libbpf-dev)
+kernel: python/bentpipe/kernel/objects/SHA256SUMS ## the controllers for a stock kernel (needs clang and libbpf-dev)
 
 python/bentpipe/kernel/objects/%.bpf.o: bpf/kernel/%.bpf.c $(wildcard bpf/core/*.h bpf/kernel/*.h) crates/cc/hook_trace.h
 	@mkdir -p $(@D)
 	@clang -O2 -g -fdebug-prefix-map=$(CURDIR)=. -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Wall -Werror -Ibpf/core -Ibpf/kernel -Icrates/cc -c $< -o $@
 	@llvm-strip -g $@
+
+python/bentpipe/kernel/objects/SHA256SUMS: $(KERNEL) # the loader gives no damaged program to libbpf
+	@cd $(@D) && sha256sum *.bpf.o > $(@F)
 
 wheel: .venv/deps.stamp kernel ## an optimised wheel in out/wheels
 	maturin build --profile dist --locked --out out/wheels

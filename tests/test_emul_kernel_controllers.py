@@ -3,91 +3,27 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import socket
-import tempfile
-import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from emulation import cannot
+from loaded_controllers import connection, port_of, seen, send, turn
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.kernel import controllers
-from bentpipe.testbed.namespaces import linux
-from bentpipe.testbed.namespaces.network import in_network, new_network
 
 BYTES = 200_000_000
 
 
-def unload_all():
-    for each in controllers.loaded_controllers():
-        if each.state == "in use":
-            controllers.unload_controller(each.name)
-
-
 @pytest.fixture(autouse=True)
-def _loadable():
-    if not linux.has_capability(linux.CAP_SYS_ADMIN):
-        cannot("needs root")
-    if not controllers.available():
-        cannot("no programs are compiled here (make kernel)")
-    # One kernel for all: processes of the suite take turns.
-    with (Path(tempfile.gettempdir()) / "bentpipe-kernel-controllers.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        unload_all()
+def _turn():
+    with turn():
         yield
-        unload_all()
-
-
-@contextmanager
-def connection(name):
-    """A connection over the loopback of a network of its own, whose far end reads all; the sender uses `name`."""
-
-    def ends():
-        from pyroute2 import IPRoute
-
-        with IPRoute() as ip:
-            ip.link("set", index=1, state="up")
-        listener = socket.create_server(("127.0.0.1", 0))
-        near = socket.create_connection(listener.getsockname())
-        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controllers.kernel_name(name).encode())
-        far, _ = listener.accept()
-        listener.close()
-        return near, far
-
-    network = new_network()
-    near, far = in_network(network, ends)
-
-    def read():
-        while far.recv(1 << 20):
-            pass
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield near
-    finally:
-        near.close()
-        reader.join()
-        far.close()
-        os.close(network)
-
-
-def near_port(state):
-    return int(state.local.rpartition(":")[2])
-
-
-def send(near, count):
-    part = bytes(1 << 20)
-    while count > 0:
-        count -= near.send(part[:count])
 
 
 @pytest.mark.parametrize("name", controllers.available())
@@ -99,11 +35,7 @@ def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
         time.sleep(0.15)  # a socket is shown ten times a second, at an ACK
         send(near, 1000)
         time.sleep(0.05)
-        (ours,) = [
-            each
-            for each in controllers.controller_sockets(name)
-            if near.getsockname()[1] == int(each.local.split(":")[1])
-        ]
+        ours = seen(name, near)
         assert ours.cwnd_bytes > 0
         assert ours.rtt_min_ms > 0
         assert ours.delivered_bytes > BYTES / 2
@@ -118,7 +50,7 @@ def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
         with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
             other.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controllers.kernel_name(name).encode())
         other.close()
-    assert near_port(ours) not in {near_port(each) for each in controllers.controller_sockets(name)}
+    assert port_of(ours) not in {port_of(each) for each in controllers.controller_sockets(name)}
 
 
 @pytest.mark.parametrize("name", controllers.available())
@@ -130,7 +62,7 @@ def test_a_connection_changes_its_controller_and_comes_back_to_it_after_a_pause(
             send(near, 20_000_000)
             time.sleep(0.15)
         send(near, 20_000_000)
-        (ours,) = [each for each in controllers.controller_sockets(name) if near_port(each) == near.getsockname()[1]]
+        ours = seen(name, near)
         assert ours.delivered_bytes > 20_000_000
 
 

@@ -21,14 +21,27 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
 
 struct in6_addr {
     union {
-        __u8 u6_addr8[16];
+        __be32 u6_addr32[4];
     } in6_u;
 };
+
+struct ns_common {
+    __u32 inum;
+};
+
+struct net {
+    struct ns_common ns;
+};
+
+typedef struct {
+    struct net *net;
+} possible_net_t;
 
 struct sock_common {
     __be32 skc_daddr, skc_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num, skc_family;
+    possible_net_t skc_net;
     struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
 
@@ -41,7 +54,7 @@ struct sock {
 
 struct inet_connection_sock {
     __u8 icsk_ca_state : 5;
-    __u8 icsk_retransmits;
+    __u8 icsk_pending; /* the timer that is armed; 0 while a time-out is processed */
 };
 
 struct minmax_sample {
@@ -61,7 +74,9 @@ struct tcp_sock {
     struct minmax rtt_min;
     __u32 mss_cache, snd_una, snd_nxt, rate_delivered, rate_interval_us;
     __u64 tcp_mstamp, tcp_wstamp_ns;
+    __u32 tlp_high_seq; /* 0: no tail loss probe is in flight */
     __u8 is_cwnd_limited : 1;
+    __u8 rate_app_limited : 1;
 };
 
 struct rate_sample {

@@ -28,6 +28,9 @@ struct bp_hook_state {
 
 #include "socket_state.h"
 
+/* Place of the rate sample among cong_control's arguments: the fourth since Linux 6.10, the second before. The loader sets it from the kernel's types. */
+const volatile __u32 bp_rate_sample_at SEC(".rodata.kernel") = 3;
+
 /* Rate and window are the controller's alone. */
 BP_INLINE void bp_follow(struct sock *sk, struct bp_socket *s) { (void)sk, (void)s; }
 
@@ -81,6 +84,7 @@ void BPF_PROG(bp_init, struct sock *sk)
 
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
+    tcp_of(sk)->snd_ssthresh = BP_NO_SSTHRESH; /* it is no part of the window, and the kernel remembers it for the next connection */
     s = bp_begin(sk);
     if (!s)
         return;
@@ -122,6 +126,7 @@ BP_INLINE struct bp_burst *bp_measure(struct sock *sk, struct bp_socket *s, cons
     __s32 delivered = rs->delivered;
     int losses = rs->losses;
     __u32 acked = rs->acked_sacked, prior_delivered = rs->prior_delivered, prior_in_flight = rs->prior_in_flight;
+    u64 has_packet = !!rs->prior_mstamp;
     struct bp_burst *burst = bp_burst_of(s, prior_delivered);
 
     bp_fill_ack(sk, b);
@@ -137,8 +142,8 @@ BP_INLINE struct bp_burst *bp_measure(struct sock *sk, struct bp_socket *s, cons
         ack->rate_interval = (u64)interval_us * BP_NS_PER_US;
         ack->rate_app_limited = rs->is_app_limited;
     }
-    if (!burst->in_flight || burst->delivered != prior_delivered)
-        burst = 0; /* overwritten: what was in flight before this ACK stands for it */
+    if (!has_packet || !burst->in_flight || burst->delivered != prior_delivered)
+        burst = 0; /* no packet is new, or overwritten: what was in flight before this ACK stands for it */
     ack->tx_in_flight = burst ? bp_bytes(b, burst->in_flight) : ack->prior_in_flight;
     ack->lost_since_sent = burst ? bp_bytes(b, (__u16)((__u16)b->lost - burst->lost)) : ack->newly_lost;
     return burst;
@@ -168,16 +173,55 @@ BP_INLINE void bp_report_losses(struct sock *sk, struct bp_socket *s, const stru
     CORE(_lost)(&s->core, l);
 }
 
-SEC("struct_ops")
-void BPF_PROG(bp_cong_control, struct sock *sk, __u32 number, int flag, const struct rate_sample *rs)
+/* Reno for a socket without state: the window, and the pace that the kernel gives to a controller that sets none (`tcp_update_pacing_rate`). */
+BP_INLINE void bp_control_without_state(struct sock *sk, __u32 acked)
 {
-    struct bp_socket *s = bp_socket_of(sk);
-    __u32 acked = rs->acked_sacked;
+    struct tcp_sock *tp = tcp_of(sk);
+    u64 state = bp_recovery_state(sk), in_slow_start = tp->snd_cwnd < tp->snd_ssthresh / 2;
+
+    if (state != BP_CWR && state != BP_RECOVERY)
+        bp_grow_without_state(sk, acked);
+    if (tp->srtt_us)
+        sk->sk_pacing_rate = bp_min(
+            bp_max((u64)tp->snd_cwnd * tp->mss_cache * 8 * BP_US_PER_S / tp->srtt_us * (in_slow_start ? 20 : 12) / 10, 1), sk->sk_max_pacing_rate);
+}
+
+/* Called first for an ACK: whether it may end a tail loss probe is not seen later. */
+SEC("struct_ops")
+void BPF_PROG(bp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+    struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
+
+    if (!s)
+        return;
+    s->base.probed = !!tcp_of(sk)->tlp_high_seq;
+    s->base.new_marks = 0; /* those of this ACK are not counted yet */
+}
+
+/* Two instructions for one: of a branch that the kernel knows not to be taken it checks nothing, and the compiler must not join them. */
+#define BP_ARGUMENT(ctx, n) \
+    ({ \
+        const struct rate_sample *argument_ = (const void *)(ctx)[n]; \
+        asm volatile("/* argument " #n " */" : "+r"(argument_)); \
+        argument_; \
+    })
+
+SEC("struct_ops")
+int bp_cong_control(unsigned long long *ctx)
+{
+    struct sock *sk = (void *)ctx[0];
+    const struct rate_sample *rs;
+    struct bp_socket *s;
     struct bp_burst *burst;
 
+    if (bp_rate_sample_at == 1)
+        rs = BP_ARGUMENT(ctx, 1);
+    else
+        rs = BP_ARGUMENT(ctx, 3);
+    s = bp_socket_of(sk);
     if (!s) {
-        bp_grow_without_state(sk, acked);
-        return;
+        bp_control_without_state(sk, rs->acked_sacked);
+        return 0;
     }
     burst = bp_measure(sk, s, rs);
     bp_report_losses(sk, s, burst);
@@ -185,6 +229,7 @@ void BPF_PROG(bp_cong_control, struct sock *sk, __u32 number, int flag, const st
     bp_apply(sk, s);
     bp_bound_rto(sk, s);
     bp_show(sk, &s->base, CORE(_phase)(&s->core));
+    return 0;
 }
 
 SEC("struct_ops")
@@ -198,7 +243,7 @@ __u32 BPF_PROG(bp_ssthresh, struct sock *sk)
         tcp_of(sk)->snd_cwnd = half; /* nothing else reduces it under cong_control */
         return half;
     }
-    bp_event(sk, s, bp_reduction(sk, &s->base));
+    bp_reduce(sk, s);
     return tcp_of(sk)->snd_ssthresh;
 }
 
@@ -206,14 +251,16 @@ SEC("struct_ops")
 void BPF_PROG(bp_set_state, struct sock *sk, __u8 new_state)
 {
     struct bp_socket *s = bp_socket_of(sk);
+    int is_timeout;
     u64 kind;
 
     if (!s)
         return;
+    is_timeout = new_state == BP_LOSS && bp_is_timeout(sk);
     kind = bp_event_of_state(sk, &s->base, new_state);
     if (kind != BP_NONE)
         bp_event(sk, s, kind);
-    if (new_state == BP_LOSS) {
+    if (is_timeout) {
         bp_apply(sk, s);
         bp_bound_rto(sk, s); /* before the kernel doubles the RTO */
     }
@@ -230,7 +277,7 @@ void BPF_PROG(bp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
     if (!s)
         return;
     {
-        struct bp_sent sent = {.now = bpf_ktime_get_ns(), .app_limited = !!tcp_of(sk)->app_limited};
+        struct bp_sent sent = {.now = bp_now(sk), .app_limited = !!tcp_of(sk)->app_limited};
 
         CORE(_sent)(&s->core, &sent);
     }
@@ -248,6 +295,7 @@ SEC(".struct_ops")
 struct tcp_congestion_ops BP_CONTROLLER = {
     .init = (void *)bp_init,
     .release = (void *)bp_release,
+    .pkts_acked = (void *)bp_pkts_acked,
     .min_tso_segs = (void *)bp_min_tso_segs,
     .cong_control = (void *)bp_cong_control,
     .ssthresh = (void *)bp_ssthresh,

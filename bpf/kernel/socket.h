@@ -26,16 +26,48 @@ BP_FUNC u64 bp_random_below(u64 n)
 #define BP_CLOCK BP_JOIN(bpt_, BP_ID, )
 #define BP_SOCKETS BP_JOIN(bpk_, BP_ID, )
 
+#define BP_US_PER_S 1000000ULL
+
 #define tcp_of(sk) ((struct tcp_sock *)(sk))
 #define icsk_of(sk) ((struct inet_connection_sock *)(sk))
+
+/* Options with a sum over all their words: a reader sees whether it met half of a change, or words that are not the loader's. */
+struct bp_stored_options {
+    struct bp_options options;
+    u64 sum;
+};
 
 /* Written by the loader, before it registers a controller and while sockets use it. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct bp_options);
+    __type(value, struct bp_stored_options);
 } BP_OPTIONS SEC(".maps");
+
+#define BP_SUM_FACTOR 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, chosen here: each word changes all bits of the sum above its own */
+
+BP_FUNC u64 bp_sum_of(const struct bp_options *o)
+{
+    u64 sum;
+    u32 n;
+
+    BP_REQUIRE(o, 0);
+    sum = ((o->generation * BP_SUM_FACTOR) + o->is_set) * BP_SUM_FACTOR;
+    for (n = 0; n < BP_MAX_OPTIONS; n++)
+        sum = (sum + o->word[n]) * BP_SUM_FACTOR;
+    return sum;
+}
+
+/* Returns the options, null while they are not whole. */
+BP_INLINE struct bp_options *bp_whole_options(void)
+{
+    struct bp_stored_options *stored;
+    __u32 first = 0;
+
+    stored = bpf_map_lookup_elem(&BP_OPTIONS, &first);
+    return stored && bp_sum_of(&stored->options) == stored->sum ? &stored->options : 0;
+}
 
 /* The host's clock of handovers, which `bentpipe clock` writes, and its wall clock. */
 struct bp_host_clock {
@@ -53,10 +85,15 @@ struct {
 
 /* A connection's ends: a program of this kind may not ask for a socket's cookie. */
 struct bp_ends {
+    __u32 network; /* inode number of its network namespace */
     __u32 family;
     __u16 local_port, remote_port; /* in host order */
-    __u8 local[16], remote[16];    /* IPv4: the first four bytes */
+    __be32 local[4], remote[4];    /* IPv4: the first ones */
 };
+
+#define BP_COPY_ADDRESS(to, from) \
+    ((to)[0] = (from).in6_u.u6_addr32[0], (to)[1] = (from).in6_u.u6_addr32[1], (to)[2] = (from).in6_u.u6_addr32[2], \
+     (to)[3] = (from).in6_u.u6_addr32[3])
 
 /* What `bentpipe kernel status` shows of a socket. */
 struct bp_seen {
@@ -66,6 +103,7 @@ struct bp_seen {
     u64 delivered;     /* [bytes] */
     u64 lost;          /* [bytes] */
     u64 phase;         /* a number of the controller's own */
+    u64 losses, marks, timeouts, probes, undone; /* reductions by their cause, and those that were undone */
 };
 
 struct {
@@ -88,9 +126,12 @@ struct bp_base {
     struct bp_ack ack;
     struct bp_shown shown;
     u64 is_ready;
+    u64 events[BP_EVENT_RESTART + 1]; /* how many of each kind the core was told */
     u64 generation, clock_generation; /* of the options and the host's clock in use */
     u64 announced;                    /* the last handover announced [ns] */
     u64 has_timed_out;                /* a time-out was reported in ssthresh */
+    u64 probed;                       /* a tail loss probe was in flight when the newest ACK came */
+    u64 new_marks;                    /* of the newest ACK [packets] */
     u64 last_ack_at;                  /* [ns] */
     u64 mss;                          /* at the start, for good: totals stay comparable when the path's MSS changes [bytes] */
     u64 delivered, lost, marked;      /* the kernel's counters of 32 bits, continued [packets] */
@@ -106,6 +147,9 @@ BP_INLINE void bp_continue(u64 *total, __u32 counter) { *total += (__u32)(counte
 
 BP_INLINE u64 bp_bytes(const struct bp_base *b, u64 packets) { return packets * b->mss; }
 
+/* Returns the time of what the kernel does now [ns]: of the ACK, timer or write, so that it never runs backwards between two hooks. */
+BP_INLINE u64 bp_now(struct sock *sk) { return tcp_of(sk)->tcp_mstamp * BP_NS_PER_US; }
+
 BP_INLINE void bp_begin_base(struct sock *sk, struct bp_base *b)
 {
     struct tcp_sock *tp = tcp_of(sk);
@@ -115,7 +159,7 @@ BP_INLINE void bp_begin_base(struct sock *sk, struct bp_base *b)
     b->lost = tp->lost;
     b->marked = tp->delivered_ce;
     b->una = tp->snd_una;
-    b->last_ack_at = bpf_ktime_get_ns();
+    b->last_ack_at = bpf_ktime_get_ns(); /* the socket may have been silent for long */
     b->is_ready = 1;
 }
 
@@ -155,9 +199,10 @@ BP_INLINE void bp_fill_ack(struct sock *sk, struct bp_base *b)
 
     bp_continue(&b->delivered, tp->delivered);
     bp_continue(&b->lost, tp->lost);
+    b->new_marks = (__u32)(tp->delivered_ce - (__u32)b->marked);
     bp_continue(&b->marked, tp->delivered_ce);
     bp_continue(&b->una, tp->snd_una);
-    ack->now = tp->tcp_mstamp * BP_NS_PER_US;
+    ack->now = bp_now(sk);
     ack->mss = b->mss;
     ack->srtt = bp_srtt(sk);
     ack->min_rtt = tp->rtt_min.s[0].v == ~0U ? BP_MAX : (u64)tp->rtt_min.s[0].v * BP_NS_PER_US;
@@ -178,23 +223,29 @@ BP_INLINE void bp_fill_ack(struct sock *sk, struct bp_base *b)
     b->last_ack_at = ack->now;
 }
 
-/* Kind of the reduction that the kernel asks ssthresh for: a time-out has marked all packets lost, ECN and a full local queue none. */
+/* Kind of the reduction that the kernel asks ssthresh for; BP_EVENT_TAIL_LOSS: a tail loss probe repaired a loss, which no packet is marked for.
+ * ECN and a full local queue mark none either. A time-out disarms its timer first. It need not mark all packets lost (not those that RACK still
+ * expects), and a fast recovery may begin with all of them lost or delivered. */
 BP_INLINE u64 bp_reduction(struct sock *sk, struct bp_base *b)
 {
-    b->has_timed_out = 0;
-    if (!tcp_of(sk)->lost_out)
-        return BP_EVENT_ECN;
-    if (bp_in_flight(sk))
+    struct tcp_sock *tp = tcp_of(sk);
+
+    b->has_timed_out = tp->lost_out && !icsk_of(sk)->icsk_pending;
+    if (b->has_timed_out)
+        return BP_EVENT_TIMEOUT;
+    if (tp->lost_out)
         return BP_EVENT_LOSS;
-    b->has_timed_out = 1;
-    return BP_EVENT_TIMEOUT;
+    return b->probed && !b->new_marks && tp->delivered_ce == (__u32)b->marked ? BP_EVENT_TAIL_LOSS : BP_EVENT_ECN;
 }
+
+/* Returns whether the kernel enters its state Loss for a time-out: then it has set the window. A smaller MSS leads there, too, without congestion. */
+BP_INLINE int bp_is_timeout(struct sock *sk) { return tcp_of(sk)->snd_cwnd == bp_in_flight(sk) + 1; }
 
 /* Event of a change of state; BP_NONE: none. A time-out's reduction, if it had one, was reported before. */
 BP_INLINE u64 bp_event_of_state(struct sock *sk, struct bp_base *b, __u8 new_state)
 {
     if (new_state == BP_LOSS) {
-        u64 kind = b->has_timed_out ? BP_NONE : BP_EVENT_TIMEOUT_AGAIN;
+        u64 kind = b->has_timed_out || !bp_is_timeout(sk) ? BP_NONE : BP_EVENT_TIMEOUT_AGAIN;
 
         b->has_timed_out = 0;
         return kind;
@@ -202,14 +253,19 @@ BP_INLINE u64 bp_event_of_state(struct sock *sk, struct bp_base *b, __u8 new_sta
     return new_state < BP_CWR && bp_recovery_state(sk) >= BP_CWR ? BP_EVENT_RECOVERY_END : BP_NONE;
 }
 
-/* Time since the last packet was sent, when nothing is in flight: it was acknowledged an RTT later. */
-BP_INLINE u64 bp_idle(struct sock *sk, const struct bp_base *b) { return bp_sub_sat(bpf_ktime_get_ns(), b->last_ack_at) + bp_srtt(sk); }
+/* Time since the last packet was sent, when none is expected: it was acknowledged an RTT later. With packets that are lost: at least since the last ACK. */
+BP_INLINE u64 bp_idle(struct sock *sk, const struct bp_base *b)
+{
+    return bp_sub_sat(bp_now(sk), b->last_ack_at) + (tcp_of(sk)->packets_out ? 0 : bp_srtt(sk));
+}
 
 /* Reno's window for a socket without state: the kernel had no memory for it. */
 BP_INLINE void bp_grow_without_state(struct sock *sk, __u32 acked)
 {
     struct tcp_sock *tp = tcp_of(sk);
 
+    if (!bp_cwnd_limited(sk))
+        return;
     if (tp->snd_cwnd < tp->snd_ssthresh) {
         tp->snd_cwnd = bp_min((u64)tp->snd_cwnd + acked, tp->snd_ssthresh);
         return;
@@ -224,14 +280,20 @@ BP_INLINE void bp_grow_without_state(struct sock *sk, __u32 acked)
 BP_INLINE void bp_ends_of(struct sock *sk, struct bp_ends *ends)
 {
     struct sock_common *c = &sk->__sk_common;
-    struct bp_ends e = {.family = c->skc_family, .local_port = c->skc_num, .remote_port = __builtin_bswap16(c->skc_dport)};
+    struct bp_ends e = {
+        .network = c->skc_net.net->ns.inum,
+        .family = c->skc_family,
+        .local_port = c->skc_num,
+        .remote_port = __builtin_bswap16(c->skc_dport),
+    };
 
+    /* Without bpf_core_read, which a locked-down kernel does not give. */
     if (e.family == 2) {
-        __builtin_memcpy(e.local, &(__be32){c->skc_rcv_saddr}, 4);
-        __builtin_memcpy(e.remote, &(__be32){c->skc_daddr}, 4);
-    } else {
-        bpf_core_read(e.local, 16, &c->skc_v6_rcv_saddr);
-        bpf_core_read(e.remote, 16, &c->skc_v6_daddr);
+        e.local[0] = c->skc_rcv_saddr;
+        e.remote[0] = c->skc_daddr;
+    } else if (bpf_core_field_exists(c->skc_v6_daddr)) {
+        BP_COPY_ADDRESS(e.local, c->skc_v6_rcv_saddr);
+        BP_COPY_ADDRESS(e.remote, c->skc_v6_daddr);
     }
     *ends = e;
 }
@@ -251,10 +313,15 @@ BP_INLINE void bp_show(struct sock *sk, struct bp_base *b, u64 phase)
     entry.cwnd = (u64)tp->snd_cwnd * tp->mss_cache;
     entry.rate = sk->sk_pacing_rate * 8;
     entry.srtt = bp_srtt(sk);
-    entry.min_rtt = (u64)tp->rtt_min.s[0].v * BP_NS_PER_US;
+    entry.min_rtt = b->ack.min_rtt == BP_MAX ? 0 : b->ack.min_rtt;
     entry.delivered = bp_bytes(b, b->delivered);
     entry.lost = bp_bytes(b, b->lost);
     entry.phase = phase;
+    entry.losses = b->events[BP_EVENT_LOSS] - b->events[BP_EVENT_TAIL_LOSS];
+    entry.marks = b->events[BP_EVENT_ECN];
+    entry.timeouts = b->events[BP_EVENT_TIMEOUT] + b->events[BP_EVENT_TIMEOUT_AGAIN];
+    entry.probes = b->events[BP_EVENT_TAIL_LOSS];
+    entry.undone = b->events[BP_EVENT_UNDO];
     bpf_map_update_elem(&BP_SEEN, &shown->ends, &entry, 0);
 }
 

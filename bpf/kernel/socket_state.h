@@ -25,14 +25,16 @@ static void bp_follow(struct sock *sk, struct bp_socket *s);
 /* Begins anew, also for a socket that comes back to this controller, or that was connected before. */
 BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
 {
+    struct bp_options *o = bp_whole_options();
     struct bp_socket *s;
-    struct bp_options *o;
-    __u32 first = 0;
 
     bpf_sk_storage_delete(&BP_SOCKETS, sk);
+    if (!o)
+        o = bp_whole_options(); /* they were changing */
+    if (!o)
+        return 0;
     s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    if (!s || !o)
+    if (!s)
         return 0;
     bp_begin_base(sk, &s->base);
     {
@@ -49,21 +51,23 @@ BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
     return s;
 }
 
-/* Returns the state of a socket with the options of now; null: it has not begun, or there was no memory. */
+/* Returns the state of a socket with the options of now; null: it has not begun, or there was no memory (or no whole options). */
 BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
 {
     struct bp_socket *s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, 0);
-    struct bp_options *o;
+    struct bp_stored_options *stored;
     __u32 first = 0;
 
     if (!s || !s->base.is_ready)
         return 0;
-    o = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    if (!o)
-        return 0;
-    if (s->base.generation != o->generation) {
-        CORE(_set_options)(&s->core, o);
-        s->base.generation = o->generation;
+    stored = bpf_map_lookup_elem(&BP_OPTIONS, &first);
+    if (stored && stored->options.generation != s->base.generation) {
+        struct bp_options *o = bp_whole_options();
+
+        if (o) {
+            CORE(_set_options)(&s->core, o);
+            s->base.generation = o->generation;
+        }
     }
     bp_tell_clock(sk, s);
     bp_follow(sk, s);
@@ -83,11 +87,22 @@ void BPF_PROG(bp_release, struct sock *sk)
 
 BP_INLINE void bp_event(struct sock *sk, struct bp_socket *s, u64 kind)
 {
-    struct bp_congestion event = {.now = bpf_ktime_get_ns(), .event = kind, .in_flight = bp_bytes(&s->base, bp_in_flight(sk))};
+    struct bp_congestion event = {.now = bp_now(sk), .event = kind, .in_flight = bp_bytes(&s->base, bp_in_flight(sk))};
 
     if (kind == BP_EVENT_RESTART)
         event.idle = bp_idle(sk, &s->base);
+    s->base.events[kind & BP_EVENT_RESTART]++; /* the mask is for the verifier */
     CORE(_congestion)(&s->core, &event);
+}
+
+/* Tells the core about the reduction that the kernel asks ssthresh for. A probe's loss is a loss, and then that of a probe, as in crates/transport. */
+BP_INLINE void bp_reduce(struct sock *sk, struct bp_socket *s)
+{
+    u64 kind = bp_reduction(sk, &s->base);
+
+    bp_event(sk, s, kind == BP_EVENT_TAIL_LOSS ? BP_EVENT_LOSS : kind);
+    if (kind == BP_EVENT_TAIL_LOSS)
+        bp_event(sk, s, kind);
 }
 
 SEC("struct_ops")

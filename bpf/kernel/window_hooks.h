@@ -14,7 +14,7 @@ BP_INLINE void bp_follow(struct sock *sk, struct bp_socket *s)
 {
     struct tcp_sock *tp = tcp_of(sk);
 
-    if (tp->snd_cwnd != bp_window_of(sk, &s->base, CORE(_cwnd)(&s->core)))
+    if (tp->snd_cwnd != bp_packets(CORE(_cwnd)(&s->core), s->base.mss)) /* also where the kernel's limit (snd_cwnd_clamp) cut it */
         CORE(_set_cwnd)(&s->core, bp_bytes(&s->base, tp->snd_cwnd));
     CORE(_set_ssthresh)(&s->core, tp->snd_ssthresh >= BP_NO_SSTHRESH ? BP_NONE : bp_bytes(&s->base, tp->snd_ssthresh));
 }
@@ -48,6 +48,7 @@ void BPF_PROG(bp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 
     if (!s)
         return;
+    s->base.probed = !!tp->tlp_high_seq;
     bp_fill_ack(sk, &s->base);
     ack = &s->base.ack;
     ack->acked = ack->cumulative = bp_bytes(&s->base, packets);
@@ -57,7 +58,7 @@ void BPF_PROG(bp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
         ack->rate_delivered = bp_bytes(&s->base, tp->rate_delivered);
         ack->rate_prior_delivered = bp_sub_sat(ack->delivered_total, ack->rate_delivered);
         ack->rate_interval = (u64)tp->rate_interval_us * BP_NS_PER_US;
-        ack->rate_app_limited = ack->app_limited;
+        ack->rate_app_limited = ack->app_limited || BPF_CORE_READ_BITFIELD(tp, rate_app_limited); /* of now: the sample may be an old one */
     }
     CORE(_acked)(&s->core, ack);
     bp_store_window(sk, s);
@@ -86,7 +87,7 @@ __u32 BPF_PROG(bp_ssthresh, struct sock *sk)
 
     if (!s)
         return bp_max(tcp_of(sk)->snd_cwnd / 2, 2);
-    bp_event(sk, s, bp_reduction(sk, &s->base));
+    bp_reduce(sk, s);
     return bp_min(BP_WINDOW(&s->core)->ssthresh, BP_NO_SSTHRESH);
 }
 
