@@ -1,0 +1,159 @@
+"""Claim: on the same path, a controller in the kernel does what its twin does in the simulator.
+
+README.md beside this file states the claim and its tests.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from bentpipe.errors import UserError
+from bentpipe.kernel import controllers
+from bentpipe.runs.estimates import paired_ratio
+from bentpipe.runs.text import interval
+from bentpipe.validation import Outcome, Row
+from bentpipe.validation.kernel_twins.paths import QUICK, make_paths
+from bentpipe.validation.sim_vs_kernel.cells import START_S, WARMUP_S, Cell, Effort
+from bentpipe.validation.sim_vs_kernel.worlds import Worlds, run_cell, same_path, side, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bentpipe.runs.estimates import Estimate
+    from bentpipe.runs.store import Run
+    from bentpipe.validation import OnProgress
+
+CLAIM = "kernel-twins"
+OUT = Path("out") / CLAIM
+
+TOLERANCE = 0.05
+"""Largest difference of goodput and of the mean window on each path (issue 21)."""
+
+FULL = Effort(alone_s=40.0, alone=(3,))
+SHORT = Effort(alone_s=15.0, alone=(1,), insist=False)
+"""One seed, and five seconds after the warm-up: it shows that the comparison works, and no more."""
+PATHS = 10
+
+
+@dataclass(frozen=True)
+class Twins:
+    """A controller on a path: kernel ÷ simulator, run by run with the same seed; None: there is no ratio.
+
+    Attributes:
+        goodput_bps: Goodput of each seed in the kernel and in the simulator [bit/s].
+        window_bytes: Mean window of each [bytes].
+        why_invalid: Why the kernel's Runs do not count; None: they do.
+    """
+
+    controller: str
+    path: str
+    goodput_bps: tuple[list[float], list[float]]
+    window_bytes: tuple[list[float], list[float]]
+    why_invalid: str | None
+
+    def ratio(self, figure: str) -> Estimate | None:
+        """Return the ratio of a figure, with its interval over seeds."""
+        return None if self.why_invalid else paired_ratio(*getattr(self, figure))
+
+
+def real_time_s(*, quick: bool) -> float:
+    """Return how long the kernel's Runs take [s]."""
+    effort, paths = (SHORT, len(QUICK)) if quick else (FULL, PATHS)
+    return len(controllers.available()) * paths * effort.alone[0] * (effort.alone_s + START_S)
+
+
+def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
+    """Run each controller on each path in both worlds; needs no data."""
+    del data
+    effort = SHORT if quick else FULL
+    folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
+    names = controllers.available()
+    if not names:
+        return Outcome(CLAIM, skipped="no programs are compiled here (make kernel)")
+    every = make_paths(effort.alone_s, quick=quick)
+    twins: list[Twins] = []
+    try:
+        with _loaded(names):
+            for path in every:
+                for name in names:
+                    worlds = run_cell(Cell(path.name, name), path, effort, folder / name, lambda _: None)
+                    twins.append(_compare(worlds))
+                    on_progress(len(twins) / (len(every) * len(names)))
+    except UserError as error:
+        return Outcome(CLAIM, skipped=str(error))
+    rows = [row for name in names for row in _rows([each for each in twins if each.controller == name])]
+    notes = [
+        f"{len(every)} paths, {effort.alone[0]} seeds, {effort.alone_s:g} s each without the first {WARMUP_S:g} s; "
+        "intervals are of 95 %, over paths and seeds"
+    ]
+    notes += [f"{each.controller} on {each.path}: not valid: {each.why_invalid}" for each in twins if each.why_invalid]
+    return Outcome(CLAIM, rows, notes, cells=[_cell(each) for each in twins])
+
+
+@contextmanager
+def _loaded(names: Sequence[str]) -> Iterator[None]:
+    """Load those controllers that are not loaded, and unload them again. Raises `UserError`."""
+    there = {each.name for each in controllers.loaded_controllers() if each.state == controllers.STATES[1]}
+    loaded = []
+    try:
+        for name in names:
+            if name not in there:
+                controllers.load_controller(name)
+                loaded.append(name)
+        yield
+    finally:
+        for name in loaded:
+            controllers.unload_controller(name)
+
+
+def _compare(worlds: Worlds) -> Twins:
+    if not same_path(worlds):
+        raise UserError(f"{worlds.cell.profile}: both worlds had different paths", hint="choose another folder with -o")
+    kernel, simulated = (side(runs) for runs in (worlds.kernel, worlds.simulated))
+    return Twins(
+        worlds.cell.flows,
+        worlds.cell.profile,
+        ([run.goodput_bps for run in kernel.runs], [run.goodput_bps for run in simulated.runs]),
+        ([_window_bytes(run) for run in worlds.kernel], [_window_bytes(run) for run in worlds.simulated]),
+        worlds.why_invalid,
+    )
+
+
+def _window_bytes(run: Run) -> float:
+    rows = table(run, "samples").filter(pl.col("t_s") > WARMUP_S)
+    return float(rows.select(pl.col("cwnd_bytes").cast(pl.Float64).mean()).item() or 0.0)
+
+
+def _rows(twins: Sequence[Twins]) -> list[Row]:
+    rows = []
+    for figure, text in (("goodput_bps", "goodput"), ("window_bytes", "mean window")):
+        ratios = {each.path: each.ratio(figure) for each in twins}
+        off = {path: abs(ratio.mean - 1) if ratio else float("inf") for path, ratio in ratios.items()}
+        within = [path for path, by in off.items() if by <= TOLERANCE]
+        worst = max(off, key=lambda path: off[path])
+        ratio, valid = ratios[worst], [each for each in twins if not each.why_invalid]
+        both = [[one for each in valid for one in getattr(each, figure)[world]] for world in (0, 1)]
+        overall = paired_ratio(both[0], both[1])
+        ends = f" ({interval(overall)})" if overall and interval(overall) else ""
+        mean = f"{overall.mean:.3f}{ends}" if overall else "–"
+        rows.append(
+            Row(
+                f"{twins[0].controller}: {text}, kernel ÷ simulator",
+                f"{mean}; {len(within)} of {len(twins)} paths within",
+                f"worst: {worst} {f'{ratio.mean:.3f}' if ratio else 'not valid'}",
+                f"{TOLERANCE:.0%} on each path",
+                len(within) == len(twins),
+            )
+        )
+    return rows
+
+
+def _cell(each: Twins) -> dict[str, object]:
+    figures = ("goodput_bps", "window_bytes")
+    values = {name: dict(zip(("kernel", "simulator"), getattr(each, name), strict=True)) for name in figures}
+    return {"controller": each.controller, "path": each.path, **values, "why_invalid": each.why_invalid}
