@@ -28,6 +28,9 @@ from bentpipe.kernel import controllers, requirements
 
 NO_SSTHRESH = 0x7FFFFFFF
 
+EACH_KIND = ("bbr3-leo", "leocc", "cubic-leo")
+"""BBR 3, BBR 1 and a window: the others have the same hooks."""
+
 
 @pytest.fixture(autouse=True)
 def _turn():
@@ -74,7 +77,7 @@ def test_a_transfer_with_losses_and_a_time_out_ends(name, own):
         assert counted(name, near).timeouts > lossy.timeouts
 
 
-@pytest.mark.parametrize("name", controllers.available())
+@pytest.mark.parametrize("name", EACH_KIND)
 def test_a_recovery_with_nothing_in_flight_is_no_time_out(name, own):
     controllers.load_controller(name)
     with connection(name, own) as near:
@@ -90,7 +93,7 @@ def test_a_recovery_with_nothing_in_flight_is_no_time_out(name, own):
         assert (after.losses - before.losses, after.timeouts - before.timeouts) == (1, 0)
 
 
-@pytest.mark.parametrize("name", controllers.available())
+@pytest.mark.parametrize("name", EACH_KIND)
 def test_a_loss_that_a_probe_repairs_is_told_as_one(name, own):
     controllers.load_controller(name)
     with connection(name, own) as near:
@@ -152,7 +155,7 @@ def routed():
         yield a, r, b
 
 
-@pytest.mark.parametrize("name", controllers.available())
+@pytest.mark.parametrize("name", EACH_KIND)
 def test_a_smaller_path_mtu_is_no_congestion(name, routed):
     a, r, b = routed
     controllers.load_controller(name)
