@@ -27,6 +27,7 @@ STUDIES: Mapping[str, str] = {
     "leo-kernel": "leo_kernel",
     "multi-access": "multi_access",
     "multi-access-kernel": "multi_access_kernel",
+    "outages": "outages",
     "satguard": "satguard",
     "t3p-abr": "t3p_abr",
     "t3p-cc": "t3p_cc",

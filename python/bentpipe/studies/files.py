@@ -10,6 +10,7 @@ from pydantic import Field
 from bentpipe.records import Items, Name, Record, Text
 from bentpipe.studies.fields import Counterfactuals, FieldRunS, Hours, Orders, PathText, PingS, TestS, Texts, WarmupS
 from bentpipe.studies.multi_access_file import MultiAccess, MultiAccessKernel
+from bentpipe.studies.outages_file import Outages
 from bentpipe.studies.scenario import Count, HostEntry, PlaceEntry, PublishedFile, RunS, StudyFile, Utc, WindowsEntry
 from bentpipe.studies.t3p_files import FILES as T3P_FILES
 
@@ -330,7 +331,7 @@ FILES: Mapping[str, type[StudyFile]] = {
     kind.FILE.removeprefix("studies/").removesuffix(".toml"): kind
     for kind in (
         *(Apnic2022, Bbr3Starlink, Campaigns, Ceiling, EcnOnStarlink, HintError, Huston2024, HustonPing, LeoField),
-        *(LeoKernel, MultiAccess, MultiAccessKernel, SatGuard),
+        *(LeoKernel, MultiAccess, MultiAccessKernel, Outages, SatGuard),
         *T3P_FILES,
     )
 }
