@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import struct
 import time
@@ -20,14 +21,17 @@ from bentpipe.kernel.clock import record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-OBJECTS = "objects"
-"""Folder of the compiled programs, one file ``<controller>.bpf.o`` each (`make kernel`)."""
+OBJECTS = files("bentpipe.kernel").joinpath("objects")
+"""Folder of the compiled programs, one file ``<controller>.bpf.o`` each, and their digests (`make kernel`)."""
+DIGESTS = "SHA256SUMS"
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 FIRST_KEY = bytes(4)
 STATES = ("being made", "in use", "ends with its last socket", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
-_SEEN = struct.Struct("<8Q")
-_ENDS = struct.Struct("<IHH16s16s")
+_SEEN = struct.Struct("<13Q")
+_ENDS = struct.Struct("<IIHH16s16s")
+_SUM_FACTOR = 0x9E3779B97F4A7C15
+"""Factor of the sum over options (`BP_SUM_FACTOR` in bpf/kernel/socket.h)."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class SocketState:
 
     Attributes:
         controller: Its controller.
+        network: Inode number of its network namespace, as of ``/proc/PID/ns/net``.
         local: Address and port of this end.
         remote: Of the other.
         age_s: How long ago it was seen; a socket is seen ten times a second while ACKs come.
@@ -72,9 +77,15 @@ class SocketState:
         delivered_bytes: Delivered so far.
         lost_bytes: Lost so far.
         phase: The controller's phase.
+        losses: Reductions after losses.
+        marks: After ECN marks, or a full queue of this host.
+        timeouts: Retransmission time-outs.
+        probes: Losses that a tail loss probe repaired.
+        undone: Reductions that were undone, as nothing had been lost.
     """
 
     controller: str
+    network: int
     local: str
     remote: str
     age_s: float
@@ -85,6 +96,11 @@ class SocketState:
     delivered_bytes: int
     lost_bytes: int
     phase: str
+    losses: int
+    marks: int
+    timeouts: int
+    probes: int
+    undone: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -121,8 +137,7 @@ def available() -> list[str]:
         >>> isinstance(available(), list)
         True
     """
-    folder = files("bentpipe.kernel").joinpath(OBJECTS)
-    names = sorted(file.name.removesuffix(".bpf.o") for file in folder.iterdir()) if folder.is_dir() else []
+    names = sorted(file.name.removesuffix(".bpf.o") for file in OBJECTS.iterdir()) if OBJECTS.is_dir() else []
     known = _names()
     return [known[name] for name in names if name in known]
 
@@ -151,18 +166,32 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
     program = _program(name)
     words = _native.option_words(name, json.dumps(dict(options or {})))
     requirements.check()
+    rate_sample_at = requirements.rate_sample_argument()
     if (old := _find(name)) is not None and old.state == STATES[1]:
         raise UserError(f"{name} is loaded already", hint=f"bentpipe kernel unload {name}, or kernel set {name}")
     key = kernel_name(name)
+    first = {f"bpo_{key}": _stored_options(0, words), f"{record.PREFIX}{key}": record.first_record().to_bytes()}
     try:
-        libbpf.register(
-            program, f"bpc_{key}", {f"bpo_{key}": words, f"{record.PREFIX}{key}": record.first_record().to_bytes()}
-        )
+        libbpf.register(program, f"bpc_{key}", first, {".rodata.kernel": struct.pack("<I", rate_sample_at)})
     except libbpf.KernelRefusedError as error:
         raise requirements.why(name, error) from None
+    except libbpf.OtherBuildError as error:
+        raise UserError(
+            f"the program of {name} is of another version of bentpipe: {error}",
+            hint="install bentpipe again, or make kernel",
+        ) from None
     registration = _find(name)
     assert registration is not None
     return registration
+
+
+def _stored_options(generation: int, words: bytes) -> bytes:
+    """Return the value of a map of options: the words with their generation, and the sum over all."""
+    whole = struct.pack("<Q", generation) + words[8:]
+    total = 0
+    for (word,) in struct.iter_unpack("<Q", whole):
+        total = (total + word) * _SUM_FACTOR & 2**64 - 1
+    return whole + struct.pack("<Q", total)
 
 
 def _program(name: str) -> bytes:
@@ -173,7 +202,15 @@ def _program(name: str) -> bytes:
             expected=", ".join(names) or "none is compiled here",
             hint="" if names else "make kernel (it needs clang)",
         )
-    return files("bentpipe.kernel").joinpath(OBJECTS, f"{kernel_name(name)}.bpf.o").read_bytes()
+    file = f"{kernel_name(name)}.bpf.o"
+    data, digests = OBJECTS.joinpath(file).read_bytes(), OBJECTS.joinpath(DIGESTS)
+    words = digests.read_bytes().decode(errors="replace").split() if digests.is_file() else []
+    if dict(zip(words[1::2], words[::2], strict=False)).get(file) != hashlib.sha256(data).hexdigest():
+        raise UserError(
+            f"the program of {name} is damaged, or of another build: its digest is not that of {DIGESTS}",
+            hint="install bentpipe again, or make kernel",
+        )
+    return data
 
 
 def loaded_controllers() -> list[Loaded]:
@@ -252,10 +289,11 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
     words = _native.option_words(name, json.dumps(dict(options)))
     _in_use(name)
     with _map_of(f"bpo_{kernel_name(name)}") as (file, info):
-        (old,) = struct.unpack_from("<Q", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
-        # Words before their generation: a hook that reads between the two looks again.
-        for generation in (old, max(old + 1, time.monotonic_ns())):
-            libbpf.set_value(file, FIRST_KEY, struct.pack("<Q", generation) + words[8:])
+        # A generation that was never there: the sum tells a hook whether it met half of the change.
+        value = _stored_options(time.monotonic_ns(), words)
+        if len(value) != info.value_bytes:
+            raise UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
+        libbpf.set_value(file, FIRST_KEY, value)
 
 
 @contextlib.contextmanager
@@ -283,8 +321,8 @@ def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
     now_ns, names = time.monotonic_ns(), _names()
     for info in libbpf.maps("bps_"):  # also those of an unloaded controller that connections keep
         controller = names.get(info.name.removeprefix("bps_"), info.name)
-        if name not in (None, controller):
-            continue
+        if name not in (None, controller) or (info.key_bytes, info.value_bytes) != (_ENDS.size, _SEEN.size):
+            continue  # another one's, or of another version of bentpipe, whose connections are open
         with contextlib.suppress(libbpf.KernelRefusedError), libbpf.open_map(info.id) as file:
             for key in libbpf.keys(file, info.key_bytes):
                 try:
@@ -295,12 +333,13 @@ def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
 
 
 def _socket(controller: str, key: bytes, value: bytes, now_ns: int) -> SocketState:
-    family, local_port, remote_port, local, remote = _ENDS.unpack(key)
+    network, family, local_port, remote_port, local, remote = _ENDS.unpack(key)
     size = 4 if family == 2 else 16
-    at_ns, cwnd, rate, srtt, min_rtt, delivered, lost, phase = _SEEN.unpack(value)
+    at_ns, cwnd, rate, srtt, min_rtt, delivered, lost, phase, *events = _SEEN.unpack(value)
     phases = PHASES.get(controller, _WINDOW)
     return SocketState(
         controller=controller,
+        network=network,
         local=_shown(local[:size], local_port),
         remote=_shown(remote[:size], remote_port),
         age_s=max(now_ns - at_ns, 0) / 1e9,
@@ -311,6 +350,7 @@ def _socket(controller: str, key: bytes, value: bytes, now_ns: int) -> SocketSta
         delivered_bytes=delivered,
         lost_bytes=lost,
         phase=phases[phase] if phase < len(phases) else str(phase),
+        **dict(zip(("losses", "marks", "timeouts", "probes", "undone"), events, strict=True)),
     )
 
 

@@ -18,12 +18,19 @@ from bentpipe.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 STRUCT_OPS = 26
 """`BPF_MAP_TYPE_STRUCT_OPS`."""
 
 MOST_KEYS = 4096
 """Most keys of a map that is walked: the sockets that `bpf/kernel/socket.h` remembers."""
+
+LIBRARY = "libbpf.so.1"
+"""Name of the library; it has had this one since version 1.0."""
+
+_STRUCT, _POINTER, _FUNCTION = 4, 2, 13
+"""Kinds of types in BTF (`BTF_KIND_STRUCT`, `BTF_KIND_PTR`, `BTF_KIND_FUNC_PROTO`)."""
 
 _PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_void_p, c_void_p)
 _WARN = 0
@@ -45,9 +52,9 @@ class _MapInfo(ctypes.Structure):
 @cache
 def _library() -> Any:  # noqa: ANN401 - a library has no type
     try:
-        library = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        library = ctypes.CDLL(LIBRARY, use_errno=True)
     except OSError:
-        raise UserError("libbpf.so.1 is not on this machine", hint="install libbpf (apt install libbpf1)") from None
+        raise UserError(f"{LIBRARY} is not on this machine", hint="install libbpf (apt install libbpf1)") from None
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "libbpf_set_print": (c_void_p, [_PRINT]),
         "bpf_object__open_mem": (c_void_p, [c_char_p, c_size_t, c_void_p]),
@@ -55,6 +62,13 @@ def _library() -> Any:  # noqa: ANN401 - a library has no type
         "bpf_object__close": (None, [c_void_p]),
         "bpf_object__find_map_by_name": (c_void_p, [c_void_p, c_char_p]),
         "bpf_map__fd": (c_int, [c_void_p]),
+        "bpf_map__value_size": (c_uint32, [c_void_p]),
+        "bpf_map__set_initial_value": (c_int, [c_void_p, c_char_p, c_size_t]),
+        "btf__parse": (c_void_p, [c_char_p, c_void_p]),
+        "btf__free": (None, [c_void_p]),
+        "btf__find_by_name_kind": (c_int, [c_void_p, c_char_p, c_uint32]),
+        "btf__type_by_id": (POINTER(c_uint32), [c_void_p, c_uint32]),
+        "btf__name_by_offset": (c_char_p, [c_void_p, c_uint32]),
         "bpf_map__attach_struct_ops": (c_void_p, [c_void_p]),
         "bpf_map_get_next_id": (c_int, [c_uint32, POINTER(c_uint32)]),
         "bpf_map_get_fd_by_id": (c_int, [c_uint32]),
@@ -65,7 +79,9 @@ def _library() -> Any:  # noqa: ANN401 - a library has no type
         "bpf_map_get_next_key": (c_int, [c_int, c_char_p, c_void_p]),
     }
     for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
+        function = getattr(library, name, None)
+        if function is None:
+            raise UserError(f"{LIBRARY} has no {name}", expected="libbpf 1.0 or newer", hint="apt install libbpf1")
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -131,34 +147,107 @@ def _checked(result: int, lines: list[str] | None = None) -> int:
     return result
 
 
-def register(data: bytes, name: str, first: dict[str, bytes]) -> None:
+class OtherBuildError(Exception):
+    """A compiled object is none that this version of bentpipe can load; the text says why."""
+
+
+def _map_called(program: int, name: str, value_bytes: int) -> int:
+    """Return the map of an object. Raises `OtherBuildError`."""
+    library = _library()
+    handle = library.bpf_object__find_map_by_name(program, name.encode())
+    if not handle or value_bytes not in (0, library.bpf_map__value_size(handle)):
+        raise OtherBuildError(f"it has no fitting map {name}")
+    return int(handle)
+
+
+def register(data: bytes, name: str, first: dict[str, bytes], constants: dict[str, bytes]) -> None:
     """Load a compiled object and register its struct_ops map called `name`, which stays when this process ends.
 
     Args:
         data: The object.
         name: Name of the struct_ops map.
         first: Value at key 0 of these maps, written before the registration.
+        constants: Values of these sections of read-only data, set before the verifier sees the programs. An object
+            without such a section is loaded without.
 
     Raises:
         KernelRefusedError: The kernel or the verifier refused it; nothing of it is left.
+        OtherBuildError: The object has other maps, or is none.
         UserError: No libbpf.
     """
     library = _library()
     with _messages() as lines:
         program = library.bpf_object__open_mem(data, len(data), None)
         if not program:
-            raise KernelRefusedError(ctypes.get_errno(), tuple(lines))
+            raise OtherBuildError("libbpf cannot read it")
         try:
+            operations = _map_called(program, name, 0)
+            maps = {each: _map_called(program, each, len(value)) for each, value in first.items()}
+            for each, value in constants.items():
+                if library.bpf_object__find_map_by_name(program, each.encode()):
+                    section = _map_called(program, each, len(value))
+                    _checked(library.bpf_map__set_initial_value(section, value, len(value)), lines)
             _checked(library.bpf_object__load(program), lines)
             for each, value in first.items():
-                file = library.bpf_map__fd(library.bpf_object__find_map_by_name(program, each.encode()))
-                _checked(library.bpf_map_update_elem(file, bytes(4), value, 0), lines)
+                _checked(library.bpf_map_update_elem(library.bpf_map__fd(maps[each]), bytes(4), value, 0), lines)
             # The link is not kept: the registration belongs to the kernel.
-            link = library.bpf_map__attach_struct_ops(library.bpf_object__find_map_by_name(program, name.encode()))
+            link = library.bpf_map__attach_struct_ops(operations)
             if not link:
                 raise KernelRefusedError(ctypes.get_errno(), tuple(lines))
         finally:
             library.bpf_object__close(program)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A structure in a description of types (BTF).
+
+    Attributes:
+        arguments: For each member that points to a function, how many arguments this has.
+    """
+
+    arguments: dict[str, int]
+
+
+def structures_of(types: Path, names: list[str]) -> dict[str, Structure]:
+    """Return those of the structures called `names` that a file describes.
+
+    Args:
+        types: File with BTF, as ``/sys/kernel/btf/vmlinux``, or an object that has it.
+        names: Names of structures.
+
+    Raises:
+        KernelRefusedError: The file cannot be read, or is no BTF.
+        UserError: No libbpf.
+    """
+    library = _library()
+    with _messages() as lines:
+        btf = library.btf__parse(str(types).encode(), None)
+        if not btf:
+            raise KernelRefusedError(ctypes.get_errno(), tuple(lines))
+        try:
+            numbers = {name: library.btf__find_by_name_kind(btf, name.encode(), _STRUCT) for name in names}
+            return {name: _structure(btf, number) for name, number in numbers.items() if number > 0}
+        finally:
+            library.btf__free(btf)
+
+
+def _structure(btf: int, number: int) -> Structure:
+    # A type is three words: its name, its kind and how many members follow, and its size or the type that it refers to.
+    library, arguments = _library(), dict[str, int]()
+    words = library.btf__type_by_id(btf, number)
+    for first in range(3, 3 + 3 * (words[1] & 0xFFFF), 3):
+        pointer = library.btf__type_by_id(btf, words[first + 1])
+        if _kind(pointer) != _POINTER or not pointer[2]:
+            continue
+        function = library.btf__type_by_id(btf, pointer[2])
+        if _kind(function) == _FUNCTION:
+            arguments[library.btf__name_by_offset(btf, words[first]).decode()] = function[1] & 0xFFFF
+    return Structure(arguments)
+
+
+def _kind(words: Any) -> int:  # noqa: ANN401 - a pointer of ctypes
+    return int(words[1]) >> 24 & 0x1F
 
 
 def maps(prefix: str) -> list[MapInfo]:

@@ -68,6 +68,14 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "ten thousand random steps on SQLite and on PostgreSQL leave a testbed's calendar sound; an hour",
     ),
     "dish-recorder": ("dish_recorder", "a recorder killed a hundred times, and a day replayed: nothing damaged"),
+    "kernel-life": (
+        "kernel_life",
+        "controllers loaded into this kernel transfer, and leave nothing when they are unloaded, also by the thousand",
+    ),
+    "kernel-twins": (
+        "kernel_twins",
+        "controllers loaded into this kernel against their twins in the simulator, on ten paths: hours",
+    ),
     "kernel-reference": (
         "sim_vs_kernel.reference",
         "the simulator against stored reference results of sim-vs-kernel: minutes",
@@ -81,6 +89,8 @@ BY_NAME_ONLY = frozenset(
         "applications",
         "calls",
         "kernel-clock",
+        "kernel-life",
+        "kernel-twins",
         "nodes",
         "sim-vs-kernel",
         "testbed-calendar",
@@ -91,11 +101,11 @@ BY_NAME_ONLY = frozenset(
 
 #: Claims with a quick version and a folder for what they measure in real time.
 MEASURED_HERE = frozenset(
-    {"applications", "calls", "kernel-clock", "sim-vs-kernel", "testbed-faults", "testbed-latency"}
+    {"applications", "calls", "kernel-clock", "kernel-twins", "sim-vs-kernel", "testbed-faults", "testbed-latency"}
 )
 
 #: Claims with a quick version and without a folder.
-SHORTENED = frozenset({"access-model"})
+SHORTENED = frozenset({"access-model", "kernel-life"})
 
 #: Claims that are skipped where this is missing, by its word in `BENTPIPE_REQUIRE`.
 NEEDS: Mapping[str, str] = {
