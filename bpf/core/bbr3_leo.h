@@ -21,8 +21,8 @@ enum bp_bbr3_leo_option {
 #define BP_BBR3_LEO_REFILLED_RTTS 2
 #define BP_BBR3_LEO_RESUMED_RTTS 3
 #define BP_BBR3_LEO_OUTAGE_AFTER (100 * BP_NS_PER_MS)
-#define BP_BBR3_LEO_PROBE_AFTER (150 * BP_NS_PER_MS)
-#define BP_BBR3_LEO_MAX_RTO_RTTS 4
+#define BP_BBR3_LEO_PROBE_AFTER (350 * BP_NS_PER_MS)
+#define BP_BBR3_LEO_MAX_FAILURES 4
 
 /* Window, rate and RTT before an outage. */
 struct bp_resumption {
@@ -30,6 +30,7 @@ struct bp_resumption {
     u64 rate, rtt;
     u64 since; /* BP_NONE: no ACK yet */
     u64 stale; /* packets in flight at that ACK that were not marked lost since */
+    u64 failures; /* time-outs since such an ACK */
 };
 
 struct bp_bbr3_leo {
@@ -97,9 +98,10 @@ BP_FUNC int bp_bbr3_leo_note_outage(struct bp_bbr3_leo *c, u64 now)
     BP_REQUIRE(c, 0);
     r = &c->resumption;
     if (r->packets) {
-        if (r->since != BP_NONE)
-            r->packets = bp_max(r->packets / 2, BP_BBR_MIN_CWND);
+        r->failures += r->since != BP_NONE;
         r->since = BP_NONE;
+        if (r->failures >= BP_BBR3_LEO_MAX_FAILURES)
+            r->packets = 0;
         return 0;
     }
     rtt = bp_path_queued_rtt(&c->path, now);
@@ -109,6 +111,7 @@ BP_FUNC int bp_bbr3_leo_note_outage(struct bp_bbr3_leo *c, u64 now)
     r->rate = c->rate;
     r->rtt = rtt;
     r->since = BP_NONE;
+    r->failures = 0;
     return 0;
 }
 
@@ -125,6 +128,7 @@ BP_FUNC int bp_bbr3_leo_resume(struct bp_bbr3_leo *c, const struct bp_ack *ack)
     if (r->since == BP_NONE) {
         r->since = ack->now;
         r->stale = bp_packets(ack->in_flight, c->bbr.mss);
+        c->path.ignored_before = ack->now;
     } else if (bp_sub_sat(ack->now, r->since) > BP_BBR3_LEO_RESUMED_RTTS * r->rtt) {
         r->packets = 0;
         bp_bbr3_leo_set_refilling(c, 0);
@@ -171,7 +175,7 @@ BP_FUNC int bp_bbr3_leo_update(struct bp_bbr3_leo *c, const struct bp_ack *ack)
 
     BP_REQUIRE(c, 0);
     BP_REQUIRE(ack, 0);
-    if (bp_monitor_ack(&c->monitor, ack))
+    if (bp_monitor_ack(&c->monitor, ack) && !c->resumption.packets)
         bp_bbr3_leo_reconfiguration(c, ack);
     is_leo = (u64)bp_monitor_is_leo(&c->monitor, ack->now);
     is_near = is_leo && bp_monitor_is_near(&c->monitor, ack->now);
@@ -230,18 +234,17 @@ BP_INLINE u64 bp_bbr3_leo_pacing_rate(const struct bp_bbr3_leo *c)
 /* Returns the largest RTO that the connection should have now [ns]; BP_NONE: the host's. */
 BP_FUNC u64 bp_bbr3_leo_max_rto(const struct bp_bbr3_leo *c, u64 now)
 {
-    u64 base, longest, next, wait;
+    u64 longest, next, wait;
 
     BP_REQUIRE(c, BP_NONE);
     if (!c->was_leo || !c->max_rto)
         return BP_NONE;
-    base = bp_path_base_rtt(&c->path, now);
-    longest = bp_max(c->max_rto, base == BP_NONE ? 0 : bp_mul_sat(base, BP_BBR3_LEO_MAX_RTO_RTTS));
+    longest = c->max_rto;
     next = bp_monitor_next_expected(&c->monitor, now);
     if (next == BP_NONE)
         return longest;
     wait = bp_sub_sat(bp_add_sat(next, BP_BBR3_LEO_PROBE_AFTER), now);
-    return wait >= longest && wait < bp_mul_sat(longest, 2) ? wait : longest;
+    return wait >= longest && wait < 2 * longest ? wait : longest;
 }
 
 BP_INLINE void bp_bbr3_leo_established(struct bp_bbr3_leo *c, u64 now, u64 rtt) { bp_bbr3_established(&c->bbr, now, rtt); }

@@ -47,6 +47,7 @@ struct bp_path {
     struct bp_filter bw; /* 0: none */
     u64 peak, peak_at;
     u64 fall_root; /* square root of the fall of the bandwidth from its peak [2^-20] */
+    u64 ignored_before; /* RTTs of packets that were sent before do not count */
     u64 slot_start, min_rtt, previous_base_rtt;
     u64 round_min_rtt, last_round_min_rtt;
     u64 round_start_delivered, round_start_lost;
@@ -293,7 +294,7 @@ BP_FUNC int bp_path_ack(struct bp_path *p, const struct bp_ack *ack, u64 is_near
     BP_REQUIRE(p, 0);
     BP_REQUIRE(ack, 0);
     rtt = bp_prompt_rtt(ack);
-    if (rtt != BP_NONE) {
+    if (rtt != BP_NONE && rtt <= bp_sub_sat(ack->now, p->ignored_before)) {
         p->min_rtt = bp_min(p->min_rtt, rtt);
         p->round_min_rtt = bp_min(p->round_min_rtt, rtt);
         bp_jitter_rtt(&p->jitter, ack->now, rtt);

@@ -13,7 +13,6 @@
 //! An outage is no congestion. The first ACK after a silence that ended in a time-out finds the path as it was, or nearly so: window and rate are again what they were before it
 //! ([`Resumption`]). Until then the time-outs are at most `max_rto_ms` apart, and one of them comes when the next slot has begun ([`Controller::max_rto`]).
 
-use super::bbr_parts::params::MIN_CWND_PACKETS;
 use super::bbr3::Bbr3;
 use super::bbr3::options::Options3;
 use super::bbr_parts::bw::Bw;
@@ -78,7 +77,7 @@ pub struct Bbr3Leo {
 }
 
 /// The slot model's window, rate and RTT before an outage. They apply again from the first ACK after it for [`RESUMED_RTTS`]; by then the model has samples from packets that were sent at this
-/// rate. A time-out during that time halves the window: the path is not what it was.
+/// rate. After [`MAX_FAILURES`] time-outs during that time the path is not what it was.
 ///
 /// What is in flight at that ACK is not on the path any more. If the sender takes the time-out for spurious (the ACK of the last packets was lost, too), nothing else
 /// would leave until the next one. So it does not count, until it is marked lost.
@@ -91,6 +90,8 @@ struct Resumption {
     since: Option<Time>,
     /// Packets in flight at that ACK that were not marked lost since.
     stale: u64,
+    /// Time-outs since such an ACK.
+    failures: u32,
 }
 
 /// RTTs, with the target queue, until the model has seen the resumed rate: one until the packets arrive, one of samples, one for losses among them. Chosen here.
@@ -98,10 +99,11 @@ const RESUMED_RTTS: u64 = 3;
 /// A time-out after a silence of this much more than an RTT is an outage's; otherwise ACKs arrived, and a retransmission was lost. Chosen here: half of the least
 /// RTO above an RTT (`TCP_RTO_MIN`).
 const OUTAGE_AFTER: Nanos = Nanos::from_millis(100);
-/// Time after an expected reconfiguration at which a time-out is due. Chosen here: an interruption at a slot's edge is shorter as a rule (access model).
-const PROBE_AFTER: Nanos = Nanos::from_millis(150);
-/// Largest RTO in base RTTs, if that is more than the option: a queue may triple the RTT. Chosen here.
-const MAX_RTO_RTTS: u64 = 4;
+/// Time after an expected reconfiguration at which a time-out is due. Chosen here: an interruption at a slot's edge is shorter as a rule (access model), and the
+/// learned clock is off by less; a time-out that comes too early costs a second.
+const PROBE_AFTER: Nanos = Nanos::from_millis(350);
+/// Time-outs during resumptions after one outage until BBR restores the window instead. The first ones come from what was in flight before it. Chosen here.
+const MAX_FAILURES: u32 = 4;
 
 /// Phase after a time-out. The window limits the delivery rate, from one packet on; a model of that rate would keep it there. BBR remembers its bandwidth and is in charge until its
 /// window is the BDP again. The model applies after another [`REFILLED_RTTS`].
@@ -136,14 +138,15 @@ impl Bbr3Leo {
     /// Remembers window and rate if the time-out at `now` is due to an outage.
     fn note_outage(&mut self, now: Time) {
         if let Some(resumption) = &mut self.resumption {
-            if resumption.since.take().is_some() {
-                resumption.packets = (resumption.packets / 2).max(MIN_CWND_PACKETS);
+            resumption.failures += u32::from(resumption.since.take().is_some());
+            if resumption.failures >= MAX_FAILURES {
+                self.resumption = None;
             }
             return;
         }
         let (Some(packets), Some(rtt)) = (self.inflight_limit, self.path.queued_rtt(now)) else { return };
         if self.was_leo && now.since(self.monitor.last_ack()) > rtt + OUTAGE_AFTER {
-            self.resumption = Some(Resumption { packets, rate: self.rate, rtt, since: None, stale: 0 });
+            self.resumption = Some(Resumption { packets, rate: self.rate, rtt, since: None, stale: 0, failures: 0 });
         }
     }
 
@@ -151,7 +154,10 @@ impl Bbr3Leo {
     fn resume(&mut self, ack: &AckSample) -> bool {
         let Some(resumption) = &mut self.resumption else { return false };
         match resumption.since {
-            None => (resumption.since, resumption.stale) = (Some(ack.now), packets(ack.in_flight, self.mss)),
+            None => {
+                (resumption.since, resumption.stale) = (Some(ack.now), packets(ack.in_flight, self.mss));
+                self.path.ignore_rtts_before(ack.now);
+            }
             Some(since) if ack.now.since(since) > Nanos(RESUMED_RTTS * resumption.rtt.0) => {
                 self.resumption = None;
                 self.refill = None;
@@ -208,7 +214,8 @@ impl Controller for Bbr3Leo {
     delegate!(monitor: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
-        if self.monitor.on_ack(ack) {
+        // Packets that the path held during an outage are no sign of a reconfiguration.
+        if self.monitor.on_ack(ack) && self.resumption.is_none() {
             self.path.on_reconfiguration(ack.now);
             self.bbr.reset_path(ack);
         }
@@ -259,10 +266,10 @@ impl Controller for Bbr3Leo {
         if !self.was_leo || self.max_rto == Nanos::ZERO {
             return None;
         }
-        let longest = self.max_rto.max(Nanos(self.path.base_rtt(now).unwrap_or_default().0.saturating_mul(MAX_RTO_RTTS)));
+        let longest = self.max_rto;
         let until_probe = self.monitor.next_expected(now).map(|at| (at + PROBE_AFTER).since(now));
         // The last time-out before the slot's edge is followed by one just after it.
-        Some(until_probe.filter(|&wait| wait >= longest && wait.0 < longest.0.saturating_mul(2)).unwrap_or(longest))
+        Some(until_probe.filter(|&wait| wait >= longest && wait.0 < 2 * longest.0).unwrap_or(longest))
     }
 
     fn observe(&self, probe: &mut dyn Probe) {
@@ -341,16 +348,20 @@ mod tests {
         }
         assert_eq!(controller.max_rto(at(94_000)), Some(Nanos::from_secs(1)));
         let probe = at(95_800) + controller.max_rto(at(95_800)).expect("a LEO path");
-        assert!(probe.0.abs_diff(at(97_200).0) < 100_000_000, "{probe:?}");
-        controller.on_ack(&AckSample { in_flight: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_200)) });
+        assert!(probe.0.abs_diff(at(97_400).0) < 100_000_000, "{probe:?}");
+        controller.on_ack(&AckSample { in_flight: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_450)) });
         assert_eq!(state_of(controller.as_ref()), "resume");
         assert_eq!(controller.cwnd(), in_bytes(2 * before), "what is in flight is lost");
-        controller.on_ack(&AckSample { newly_lost: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_210)) });
+        controller.on_ack(&AckSample { newly_lost: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_460)) });
         assert_eq!(controller.cwnd(), in_bytes(before));
-        // The resumed flight is lost: half of it is tried next.
-        controller.on_congestion(at(97_400), Congestion::TimeoutAgain, Bytes::ZERO);
-        controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(98_500)) });
-        assert_eq!(controller.cwnd(), in_bytes(before / 2));
+        // A flight is lost a few times: BBR restores its window.
+        for second in 0..4 {
+            assert_eq!((state_of(controller.as_ref()), controller.cwnd()), ("resume", in_bytes(before)));
+            controller.on_congestion(at(98_000 + 1000 * second), Congestion::TimeoutAgain, Bytes::ZERO);
+            controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(98_500 + 1000 * second)) });
+        }
+        assert_ne!(state_of(controller.as_ref()), "resume");
+        assert!(controller.cwnd() < in_bytes(before / 2));
     }
 
     /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns the largest window after 30 s, and the states.

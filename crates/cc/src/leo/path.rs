@@ -112,6 +112,8 @@ pub struct SlotPath {
     peak: Bw,
     peak_at: Time,
     slot_start: Time,
+    /// RTTs of packets that were sent before do not count.
+    ignored_before: Time,
     min_rtt: Option<Nanos>,
     /// Base RTT of the previous slot.
     previous_base_rtt: Option<Nanos>,
@@ -146,6 +148,7 @@ impl SlotPath {
             peak: Bw(0),
             peak_at: Time::ZERO,
             slot_start: Time::ZERO,
+            ignored_before: Time::ZERO,
             min_rtt: None,
             previous_base_rtt: None,
             round_min_rtt: Nanos::MAX,
@@ -169,9 +172,14 @@ impl SlotPath {
         self.standing_queue = None;
     }
 
+    /// Ignores the RTTs of packets sent before this time: an outage held them.
+    pub const fn ignore_rtts_before(&mut self, at: Time) {
+        self.ignored_before = at;
+    }
+
     /// Processes an ACK. `is_near`: losses now are due to a reconfiguration; `threshold`: share of a round's packets that must be lost to count [1/256].
     pub fn on_ack(&mut self, ack: &AckSample, is_near: bool, threshold: u64) {
-        if let Some(rtt) = ack.rtt.filter(|_| !ack.ack_delayed) {
+        if let Some(rtt) = ack.rtt.filter(|rtt| !ack.ack_delayed && *rtt <= ack.now.since(self.ignored_before)) {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.round_min_rtt = self.round_min_rtt.min(rtt);
             self.jitter.on_rtt(ack.now, rtt);
