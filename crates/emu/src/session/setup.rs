@@ -289,6 +289,8 @@ fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Opt
         sysctl::set_sysctl("ipv4/tcp_wmem", &format!("4096 16384 {}", settings.wmem_max_bytes.0))?;
         if settings.rto_max_ms != HostSpec::default().rto_max_ms {
             sysctl::set_sysctl("ipv4/tcp_rto_max_ms", &settings.rto_max_ms.to_string())?; // from Linux 6.15
+            // With 15 time-outs of a second a connection would give up after 15 s. The simulator's never does.
+            sysctl::set_sysctl("ipv4/tcp_retries2", "255")?;
         }
     }
     Ok(())
