@@ -13,9 +13,9 @@
 //! An outage is no congestion. The first ACK after a silence that ended in a time-out finds the path as it was, or nearly so: window and rate are again what they were before it
 //! ([`Resumption`]). Until then the time-outs are at most `max_rto_ms` apart, and one of them comes when the next slot has begun ([`Controller::max_rto`]).
 
+use super::bbr_parts::bw::Bw;
 use super::bbr3::Bbr3;
 use super::bbr3::options::Options3;
-use super::bbr_parts::bw::Bw;
 use super::bbr3::params::{Params, ratio};
 use super::hints::Needs;
 use super::leo::monitor::{self, Hints, Monitor};

@@ -7,8 +7,8 @@
 use super::bbr_parts::bw::Bw;
 use super::bbr3_leo::Bbr3Leo;
 use super::hints::Needs;
-use super::leo::monitor::{HINTS, Hints};
 use super::knowledge::{Capacity, Knowledge};
+use super::leo::monitor::{HINTS, Hints};
 use super::registry::{Config, Entry};
 use super::{AckSample, Congestion, Controller, LostPacket, RecoveryState};
 use bentpipe_profile::tunables::{OptionSet, number, switch};
@@ -275,8 +275,7 @@ mod tests {
         let second = |n: u64| Time(n * 1_000_000_000);
         let steps = [(Time::ZERO, Rate(10)), (Time(500_000_000), Rate(20)), (second(1), Rate(40)), (second(2), Rate(40))];
         let informed = |forecast_error| {
-            let options =
-                Options { losses: false, capacity: KnownCapacity::Forecast, forecast_error, hints: Hints::Detected };
+            let options = Options { losses: false, capacity: KnownCapacity::Forecast, forecast_error, hints: Hints::Detected };
             Informed::new(&super::super::testing::config(), &options)
         };
         assert_eq!(informed(0.0).forecast(&steps), [(second(0), Rate(15)), (second(1), Rate(40)), (second(2), Rate(40))]);

@@ -103,7 +103,8 @@ def _run(request: Request) -> Result:
 def _last_edge_s(profile: Profile, before_s: float) -> float:
     """Return the last handover or reconfiguration before a time [s]."""
     events = json.loads(profile.metadata_json())["events"]
-    return max(event["at_ns"] for event in events if event["at_ns"] < before_s * NS_PER_S) / NS_PER_S
+    at_ns: int = max(event["at_ns"] for event in events if event["at_ns"] < before_s * NS_PER_S)
+    return at_ns / NS_PER_S
 
 
 def _idle_rtt_ms(profile: Profile, at_s: float) -> float:
