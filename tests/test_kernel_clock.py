@@ -1,8 +1,11 @@
 """The clock of a host without a kernel: polls, records, sources, and the program that keeps it."""
 
+import contextlib
 import json
 import os
+import socket
 import struct
+import time
 from dataclasses import replace
 
 import pytest
@@ -19,8 +22,10 @@ from bentpipe.kernel.clock.learning import LEAST_RTT_NS, QUIET_SEARCHES, Watch
 from bentpipe.kernel.clock.profile import Emulated, NoClockError, regular_clock
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, HostClockRecord, described, second_of_minute, wall_clock_ns
-from bentpipe.kernel.clock.sockets import SocketId, TcpSample, parse_answers
+from bentpipe.kernel.clock.sockets import WAIT_S, SocketId, SocketTable, TcpSample, parse_answers
+from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.parquet import write_profile
+from bentpipe.times import parse_utc
 from bentpipe.validation.kernel_clock.paths import irregular_path, leo_path, other_path, phase_error_s
 from bentpipe.validation.kernel_clock.traces import acks_of, readings_of
 
@@ -37,8 +42,10 @@ def sample(number, delivered, at_s=0.0, rtt_ms=30, remote=(203, 0, 113, 7)):
 
 @given(st.binary(max_size=400), st.integers(0, 2**32 - 1))
 def test_any_answer_of_the_kernel_is_read_without_an_error(data, sequence):
-    samples, _ = parse_answers(data, sequence, 5 * S)
-    assert all(each.last_ack_ns <= 5 * S for each in samples)
+    for is_dump in (True, False):
+        with contextlib.suppress(UserError):  # what says that a dump is refused
+            samples, _ = parse_answers(data, sequence, 5 * S, is_dump=is_dump)
+            assert all(each.last_ack_ns <= 5 * S for each in samples)
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
@@ -48,6 +55,40 @@ def test_an_answer_with_any_body_is_read_without_an_error(body, size):
     inner = struct.pack("=BBBB", 2, 1, 0, 0) + bytes(68) + struct.pack("=HH", size, 2) + body
     head = struct.pack("=IHHII", 16 + len(inner), 20, 0, 7, 0)
     assert len(parse_answers(head + inner, 7, S)[0]) <= 1
+
+
+def test_a_refused_dump_is_one_line_and_a_closed_socket_is_no_error():
+    refused = struct.pack("=IHHIIi", 20, 2, 0, 7, 0, -2)
+    with pytest.raises(UserError, match="no socket statistics: No such file or directory; expected Linux with CONFIG"):
+        parse_answers(refused, 7, S)
+    assert parse_answers(refused, 7, S, is_dump=False) == ([], True)
+
+
+def test_a_socket_that_was_closed_is_known_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        end, _ = server.accept()
+        table = SocketTable()
+        port = client.getsockname()[1].to_bytes(2, "big")
+        (open_one,) = [each.id for each in table.established() if each.id.ends[:2] == port]
+        assert [each.id for each in table.poll([open_one])] == [open_one]
+        client.close()
+        end.close()  # the client's end waits in TIME_WAIT, without statistics
+        before_s = time.monotonic()
+        assert table.poll([open_one]) == []
+        assert time.monotonic() - before_s < WAIT_S / 2
+        table.close()
+
+
+def test_one_that_delivers_more_is_polled_in_place_of_one_that_trickles():
+    watch = Watch()
+    few = [sample(n, 0) for n in range(8)]
+    watch.choose([*few, sample(9, 0)])
+    watch.choose([replace(each, delivered=1) for each in few])
+    assert {each.number for each in watch.sockets} == set(range(8))
+    watch.choose([*(replace(each, delivered=2) for each in few), sample(9, 0)])
+    watch.choose([*(replace(each, delivered=3) for each in few), sample(9, 5000)])
+    assert 9 in {each.number for each in watch.sockets}
 
 
 def test_sockets_that_deliver_most_are_polled_and_near_ones_are_not():
@@ -111,6 +152,14 @@ def test_a_profile_with_regular_handovers_has_a_clock():
     hint = started.read(now).hint
     assert (hint.last_ns - now) / S == pytest.approx(-8.0, abs=0.01)
     assert (hint.next_ns - now) / S == pytest.approx(7.0, abs=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # seconds without a satellite
+def test_a_profile_that_starts_within_a_slot_has_the_clock_of_its_own_seconds():
+    start_unix_ns = parse_utc("2026-05-10T09:00:07Z")
+    profile = make_profile("london", "amsterdam", start_unix_ns=start_unix_ns, duration_s=100.0, seed=1)
+    hint = Emulated(profile).read(10**6 * S).hint
+    assert phase_error_s((hint.at_ns + wall_clock_ns()) / 1e9) == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_profile_without_a_clock_is_refused_and_irregular_ones_need_their_start():

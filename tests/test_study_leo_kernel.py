@@ -47,11 +47,12 @@ def test_an_advantage_that_the_kernel_lacks_is_refuted(tmp_path, monkeypatch, ke
     assert rows["kernel: median RTT, bbr"] == 80.0
 
 
-def test_a_path_with_an_invalid_run_is_left_out_and_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mbps", [None, 0.0])
+def test_a_path_with_an_invalid_run_is_left_out_and_named(tmp_path, monkeypatch, mbps):
     def goodput_mbps(world, scheme, number):
-        return None if (world, scheme, number) == ("kernel", "bbr", 1) else 100.0
+        return mbps if (world, scheme, number) == ("kernel", "bbr", 1) else 100.0
 
     done = result(Request(tmp_path), monkeypatch, goodput_mbps)
     assert done.basis == ["emulated, and simulated: 2 Profiles × 20 s"]
-    assert "1 of the kernel's Runs were disturbed by the machine, and count: london-amsterdam-304, bbr" in done.notes
-    assert "1 of 3 Profiles are left out: a flow has no goodput there" in done.notes
+    left = "1 of 3 Profiles are left out, as a Run there was disturbed or had no goodput"
+    assert f"{left}; london-amsterdam-304: bbr, kernel" in done.notes

@@ -34,6 +34,11 @@ _SUM_FACTOR = 0x9E3779B97F4A7C15
 """Factor of the sum over options (`BP_SUM_FACTOR` in bpf/kernel/socket.h)."""
 
 
+DEFAULTS: Mapping[str, Mapping[str, float]] = {"bbr3-leo": {"max_rto_ms": 0.0}}
+"""Defaults that are not the simulator's. A largest RTO of 1 s shortens the kernel's other time-outs, too
+(docs/guides/kernel.md, "Outages"), so in a kernel it is an operator's choice."""
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A controller in the kernel.
@@ -164,7 +169,7 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
         'in use'
     """
     program = _program(name)
-    words = _native.option_words(name, json.dumps(dict(options or {})))
+    words = option_words(name, options or {})
     requirements.check()
     rate_sample_at = requirements.rate_sample_argument()
     if (old := _find(name)) is not None and old.state == STATES[1]:
@@ -183,6 +188,20 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
     registration = _find(name)
     assert registration is not None
     return registration
+
+
+def option_words(name: str, options: Mapping[str, float | str]) -> bytes:
+    """Return a controller's options as its program reads them: those given, and the kernel's defaults of the others.
+
+    Raises:
+        UserError: An unknown option, or one out of range.
+
+    Example:
+        >>> from bentpipe.kernel.controllers import option_words
+        >>> option_words("bbr3-leo", {}) == option_words("bbr3-leo", {"max_rto_ms": 0})
+        True
+    """
+    return _native.option_words(name, json.dumps({**DEFAULTS.get(name, {}), **options}))
 
 
 def _stored_options(generation: int, words: bytes) -> bytes:
@@ -286,7 +305,7 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
         >>> import bentpipe as bp
         >>> bp.set_controller_options("bbr3", {"loss_thresh": 0.05})  # doctest: +SKIP
     """
-    words = _native.option_words(name, json.dumps(dict(options)))
+    words = option_words(name, options)
     _in_use(name)
     with _map_of(f"bpo_{kernel_name(name)}") as (file, info):
         # A generation that was never there: the sum tells a hook whether it met half of the change.

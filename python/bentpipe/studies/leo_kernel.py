@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from bentpipe.execution.racing import race
 from bentpipe.runs.estimates import Estimate, paired_ratio
@@ -49,7 +48,7 @@ def _run(request: Request) -> Result:
     schemes = [*file.ours, *file.others]
     paths = make_paths(file.paths[: file.paths_quick if request.quick else None], file.duration_s)
     figures_of: dict[tuple[World, str], list[Figures]] = {(world, scheme): [] for world in WORLDS for scheme in schemes}
-    disturbed: list[str] = []
+    left_out: dict[str, list[str]] = {}
     for number, path in enumerate(paths):
         for world in WORLDS:  # the kernel first: what it lacks is known before anything has run
             result = race(
@@ -61,10 +60,10 @@ def _run(request: Request) -> Result:
             )
             for scheme, run in zip(schemes, result.runs, strict=True):
                 figures_of[world, scheme].append(_figures(run))
-                if not run.record.valid:
-                    disturbed.append(f"{path.name}, {scheme}")
+                if not figures_of[world, scheme][-1].goodput_mbps > 0:
+                    left_out.setdefault(path.name, []).append(f"{scheme}, {world}")
         request.on_progress((number + 1) / len(paths))
-    whole = [n for n in range(len(paths)) if all(np.isfinite(each[n].goodput_mbps) for each in figures_of.values())]
+    whole = [number for number, path in enumerate(paths) if path.name not in left_out]
     figures_of = {key: [each[n] for n in whole] for key, each in figures_of.items()}
     basis = f"emulated, and simulated: {len(whole)} Profiles × {file.duration_s:g} s"
     rows = [
@@ -77,17 +76,16 @@ def _run(request: Request) -> Result:
     notes = [
         "one Profile is one value; each Run begins at the same moment of its Profile in both worlds",
         "bbr and cubic are the kernel's own, the others those of `bentpipe kernel load`",
-        f"{len(disturbed)} of the kernel's Runs were disturbed by the machine, and count"
-        + f"{': ' if disturbed else ''}{'; '.join(disturbed)}",
-        f"{len(paths) - len(whole)} of {len(paths)} Profiles are left out: a flow has no goodput there",
+        f"{len(left_out)} of {len(paths)} Profiles are left out, as a Run there was disturbed or had no goodput"
+        + "".join(f"; {name}: {', '.join(runs)}" for name, runs in left_out.items()),
     ]
     return Result(rows, _verdicts(figures_of, file, basis), [basis], notes=notes)
 
 
 def _figures(run: Run) -> Figures:
     (flow,) = run.record.summary["flows"]
-    values = flow["goodput_bps"], flow["rtt_median_ms"], flow["rtt_p95_ms"]
-    goodput_bps, median_ms, p95_ms = (np.nan if value is None else float(value) for value in values)
+    values = flow["goodput_bps"] if run.record.valid else None, flow["rtt_median_ms"], flow["rtt_p95_ms"]
+    goodput_bps, median_ms, p95_ms = (math.nan if value is None else float(value) for value in values)
     return Figures(goodput_bps / 1e6, median_ms, p95_ms)
 
 

@@ -8,6 +8,7 @@
 //!   (RFC 6298, as Linux computes it).
 //! - Between two polls there are several ACKs: two of them are given to the detector, so that a rise within one poll is confirmed.
 //! - A socket without data in flight waits for its application: its silence begins an RTT after the last poll without data.
+//! - A pause of the polls is no silence of the path: what happened in it is not known.
 
 use super::clock::{Clock, SlotTiming};
 use super::detector::Detector;
@@ -26,6 +27,8 @@ const HIT: Nanos = Nanos::from_millis(300);
 /// A socket is watched if it had so many polls with ACKs in the last second. Chosen here: a silence of 100 ms is seen in most of them.
 const DENSE: usize = 8;
 const DENSE_FOR: Nanos = Nanos::from_secs(1);
+/// Longest time between two polls of a socket that shows what happened between them. Chosen here: below the shortest silence that counts (`detector`).
+const POLLED: Nanos = Nanos::from_millis(30);
 /// Longest pause of all watched sockets that hides no reconfiguration. Chosen here: longer than a silence that counts.
 const PAUSE: Nanos = Nanos::from_millis(1500);
 /// After so many periods without traffic the clock begins anew. Chosen here: the network may have changed.
@@ -59,6 +62,7 @@ pub struct SocketSample {
 #[derive(Clone, Debug)]
 struct Socket {
     detector: Detector,
+    polled: Time,
     acks: u64,
     srtt: Nanos,
     /// Times of the last polls with ACKs, the oldest at `polls % DENSE`.
@@ -78,6 +82,9 @@ impl Socket {
         let new = sample.acks.saturating_sub(self.acks).min(64) as i32;
         self.acks = sample.acks;
         let mut at = None;
+        if sample.now.since(std::mem::replace(&mut self.polled, sample.now)) > POLLED {
+            self.detector.on_rtt(sample.last_ack, None);
+        }
         if new > 0 {
             let (before, after) = (self.srtt.0 as f64, sample.srtt.0 as f64);
             let mean = before + (after - before) / (1.0 - libm::pow(0.875, f64::from(new)));
@@ -149,8 +156,14 @@ impl HostClock {
     /// Processes a poll of one socket.
     pub fn on_sample(&mut self, sample: &SocketSample) {
         let Some(socket) = self.sockets.get_mut(&sample.socket) else {
-            let first =
-                Socket { detector: Detector::default(), acks: sample.acks, srtt: sample.srtt, recent: [Time::ZERO; DENSE], polls: 0 };
+            let first = Socket {
+                detector: Detector::default(),
+                polled: sample.now,
+                acks: sample.acks,
+                srtt: sample.srtt,
+                recent: [Time::ZERO; DENSE],
+                polls: 0,
+            };
             self.sockets.insert(sample.socket, first);
             return;
         };
@@ -159,7 +172,8 @@ impl HostClock {
             let begin = self.dense.filter(|(_, end)| sample.now.since(*end) <= PAUSE).map_or(sample.now, |(begin, _)| begin);
             self.dense = Some((begin, sample.now));
         }
-        if let Some(at) = detected {
+        // What sparse sockets seem to detect could not be reviewed.
+        if let Some(at) = detected.filter(|at| socket.is_dense(*at)) {
             self.on_detection(sample.socket, at, sample.now);
         }
     }
@@ -195,7 +209,7 @@ impl HostClock {
     /// Returns period and phase while they are sure.
     #[must_use]
     pub fn timing(&self) -> Option<SlotTiming> {
-        self.clock.timing().filter(|_| self.missed < MAX_MISSED && !self.is_elsewhere)
+        self.clock.timing().filter(|_| self.dense.is_some() && self.missed < MAX_MISSED && !self.is_elsewhere)
     }
 
     /// Returns why there is no timing, in a few words.
@@ -401,6 +415,45 @@ mod tests {
         assert!(clock.timing().is_some());
         clock.advance(Time(106_000 * MS));
         assert_eq!((clock.timing(), clock.doubt()), (None, "no traffic"));
+    }
+
+    /// An ACK every 2 ms without a silence; the queue grows by 120 ms within 200 ms every 6 s, and the polls pause for 110 ms once a second.
+    #[test]
+    fn a_pause_of_the_polls_causes_no_detection() {
+        let mut clock = HostClock::default();
+        let (mut acks, mut srtt_ns) = (0_u64, 40 * MS);
+        for ms in (0..60_000_u64).step_by(2) {
+            let since = ms % 6000;
+            let queue_tenths = if since < 200 { 6 * since } else { 1200_u64.saturating_sub(since) };
+            srtt_ns = (srtt_ns * 7 + 40 * MS + queue_tenths * MS / 10) / 8;
+            acks += 1;
+            if ms % 10 == 0 && !(20..130).contains(&(ms % 1000)) {
+                let now = Time(ms * MS);
+                clock.on_sample(&SocketSample { socket: 1, now, last_ack: now, acks, srtt: Nanos(srtt_ns), is_idle: false });
+                clock.advance(now);
+            }
+        }
+        assert_eq!(clock.detections(), 0);
+    }
+
+    /// Two ACKs every 300 ms; once in 15 s their RTT is 160 ms higher.
+    #[test]
+    fn a_socket_with_few_acks_detects_nothing() {
+        let mut clock = HostClock::default();
+        let (mut acks, mut srtt_ns, mut last_ack) = (0, 40 * MS, 0);
+        for ms in (0..120_000_u64).step_by(10) {
+            if ms % 300 == 0 {
+                let rtt_ns = if ms % 15_000 == 0 { 200 * MS } else { 40 * MS };
+                for _ in 0..2 {
+                    srtt_ns = (srtt_ns * 7 + rtt_ns) / 8;
+                }
+                (acks, last_ack) = (acks + 2, ms * MS);
+            }
+            let (now, last_ack) = (Time(ms * MS), Time(last_ack));
+            clock.on_sample(&SocketSample { socket: 1, now, last_ack, acks, srtt: Nanos(srtt_ns), is_idle: false });
+            clock.advance(now);
+        }
+        assert_eq!((clock.detections(), clock.timing(), clock.doubt()), (0, None, "no traffic"));
     }
 
     #[test]

@@ -60,14 +60,14 @@ class Watch:
             if before is not None and sample.delivered != before and _is_far(sample):
                 grown[sample.id] = (sample.delivered - before) % 2**32
         self._delivered = {sample.id.number: sample.delivered for sample in samples}
-        active = sorted(grown, key=lambda each: grown[each], reverse=True)
         kept = {each: 0 if each in grown else quiet + 1 for each, quiet in self._quiet.items()}
         kept = {
             each: quiet for each, quiet in kept.items() if quiet < QUIET_SEARCHES and each.number in self._delivered
         }
-        for each in active:
-            if len(kept) < MOST_SOCKETS:
-                kept.setdefault(each, 0)
+        # One that is polled gives way to one that delivers twice as much.
+        worth = {each: grown.get(each, 0) * (2 if each in kept else 1) for each in kept | grown}
+        most = sorted(worth, key=lambda each: worth[each], reverse=True)[:MOST_SOCKETS]
+        kept = {each: kept.get(each, 0) for each in most}
         for gone in self._quiet.keys() - kept.keys():
             self._acks.pop(gone.number, None)
             self._clock.forget(gone.number)

@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import struct
+import sys
 import time
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -49,17 +50,11 @@ class SocketId:
         return int.from_bytes(self.ends[40:48], "little")
 
     @property
-    def remote(self) -> str:
-        """Return the address of the other end."""
-        size = 4 if self.family == socket.AF_INET else 16
-        return str(ip_address(self.ends[20 : 20 + size]))
-
-    @property
     def is_local(self) -> bool:
         """Whether the other end is on this machine: a loopback address, or the same at both ends."""
         size = 4 if self.family == socket.AF_INET else 16
-        here, there = (ip_address(self.ends[at : at + size]) for at in (4, 20))
-        there = getattr(there, "ipv4_mapped", None) or there
+        ends = (ip_address(self.ends[at : at + size]) for at in (4, 20))
+        here, there = (getattr(end, "ipv4_mapped", None) or end for end in ends)
         return there.is_loopback or here == there
 
 
@@ -102,10 +97,7 @@ class SocketTable:
             self._socket.settimeout(WAIT_S)
             self._socket.bind((0, 0))
         except OSError as error:
-            raise UserError(
-                f"the kernel gives no socket statistics: {os.strerror(error.errno or errno.EPROTONOSUPPORT)}",
-                expected="Linux with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG",
-            ) from None
+            raise _no_statistics(os.strerror(error.errno or errno.EPROTONOSUPPORT)) from None
         self._sequence = 0
 
     def close(self) -> None:
@@ -116,7 +108,7 @@ class SocketTable:
         """Yield all established connections; costs some microseconds for each, and for each bucket of the table."""
         for family in (socket.AF_INET, socket.AF_INET6):
             request = _REQUEST_BODY.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, 1 << _ESTABLISHED, bytes(48))
-            yield from self._ask([request], _DUMP)
+            yield from self._ask(request, _DUMP)
 
     def poll(self, ids: Iterable[SocketId]) -> list[TcpSample]:
         """Return the statistics of these connections, without those that have closed."""
@@ -124,28 +116,31 @@ class SocketTable:
             _REQUEST_BODY.pack(each.family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, 1 << _ESTABLISHED, each.ends)
             for each in ids
         ]
-        return [sample for request in requests for sample in self._ask([request], 0)]
+        return [sample for request in requests for sample in self._ask(request, 0)]
 
-    def _ask(self, requests: list[bytes], flags: int) -> Iterator[TcpSample]:
+    def _ask(self, request: bytes, flags: int) -> Iterator[TcpSample]:
         self._sequence = (self._sequence + 1) % 2**32
-        for request in requests:
-            size = _HEADER.size + len(request)
-            self._socket.send(_HEADER.pack(size, _BY_FAMILY, _REQUEST | flags, self._sequence, 0) + request)
-            while True:
-                try:
-                    data = self._socket.recv(1 << 16)
-                except TimeoutError:
-                    return
-                samples, is_over = parse_answers(data, self._sequence, time.monotonic_ns())
-                yield from samples
-                if is_over or (samples and not flags):
-                    break
+        size = _HEADER.size + len(request)
+        self._socket.send(_HEADER.pack(size, _BY_FAMILY, _REQUEST | flags, self._sequence, 0) + request)
+        while True:
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                return
+            samples, is_over = parse_answers(data, self._sequence, time.monotonic_ns(), is_dump=bool(flags))
+            yield from samples
+            if is_over:
+                return
 
 
-def parse_answers(data: bytes, sequence: int, at_ns: int) -> tuple[list[TcpSample], bool]:
+def parse_answers(data: bytes, sequence: int, at_ns: int, *, is_dump: bool = True) -> tuple[list[TcpSample], bool]:
     """Return the connections in a datagram of the kernel, and whether it ends the answer.
 
-    Other answers and what cannot be read are left out.
+    Other answers and what cannot be read are left out. An answer about one connection (not `is_dump`) is one message:
+    that it has closed, or without statistics as it is closing.
+
+    Raises:
+        UserError: The kernel refuses a dump.
 
     Example:
         >>> from bentpipe.kernel.clock.sockets import parse_answers
@@ -163,10 +158,22 @@ def parse_answers(data: bytes, sequence: int, at_ns: int) -> tuple[list[TcpSampl
         if number != sequence:
             continue
         if kind in (_ERROR, _DONE):
+            code = -int.from_bytes(body[:4], sys.byteorder, signed=True)
+            if is_dump and code > 0:
+                raise _no_statistics(os.strerror(code))
             return samples, True
-        if kind == _BY_FAMILY and (sample := _sample(body, at_ns)) is not None:
-            samples.append(sample)
+        if kind == _BY_FAMILY:
+            if (sample := _sample(body, at_ns)) is not None:
+                samples.append(sample)
+            if not is_dump:
+                return samples, True
     return samples, False
+
+
+def _no_statistics(why: str) -> UserError:
+    return UserError(
+        f"the kernel gives no socket statistics: {why}", expected="Linux with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG"
+    )
 
 
 def _sample(body: bytes, at_ns: int) -> TcpSample | None:
