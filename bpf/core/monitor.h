@@ -64,7 +64,8 @@ BP_INLINE void bp_monitor_hint(struct bp_monitor *m, const struct bp_hint *hint)
 }
 
 /* Sets the clock that all sockets of a host share: a period (at least a second; else none), the time of one reconfiguration, and
- * the end of its validity, all on the clock of bp_ack.now. It counts with hints=learned while the flow's own clock is not set. */
+ * the end of its validity, all on the clock of bp_ack.now. With hints=learned it says when, while the flow's own clock is not set. That a path is reconfigured
+ * at all is shown by its own detections alone. */
 BP_INLINE void bp_monitor_set_clock(struct bp_monitor *m, u64 period, u64 at, u64 until)
 {
     m->shared.period = period < BP_NS_PER_S ? 0 : period;
@@ -137,7 +138,7 @@ BP_FUNC int bp_monitor_is_leo(const struct bp_monitor *m, u64 now)
     if (m->last_detected != BP_NONE && bp_sub_sat(now, bp_add_sat(m->last_detected, m->paused)) < BP_MONITOR_REGULAR_FOR)
         return 1;
     switch (m->source) {
-    case BP_MONITOR_LEARNED: return bp_monitor_timing(m, now) != 0;
+    case BP_MONITOR_LEARNED: return bp_clock_is_set(&m->clock); /* the host's clock may be that of another path */
     case BP_MONITOR_SCHEDULE:
         return bp_monitor_is_schedule_confirmed(m) && bp_schedule_last(&m->schedule, bp_add_sat(now, BP_MONITOR_REGULAR_FOR), 0) != BP_NONE;
     default: return 0;

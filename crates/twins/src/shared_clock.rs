@@ -7,14 +7,15 @@ unsafe extern "C" {
 }
 
 #[test]
-fn it_counts_while_it_is_valid() {
+fn it_says_when_while_it_is_valid_and_never_that_a_path_is_leo() {
     let ms = |n: u64| n * 1_000_000;
-    let (nothing, regular, near) = (0, 1, 3);
+    // Without a detection of its own, a flow takes no path for a LEO one (bit 0).
+    let (nothing, near) = (0, 2);
     for (period_ms, now_ms, expected) in [
-        (15_000, 36_899, regular),
+        (15_000, 36_899, nothing),
         (15_000, 36_900, near),
         (15_000, 37_349, near),
-        (15_000, 37_350, regular),
+        (15_000, 37_350, nothing),
         (15_000, 7_000, near),
         (15_000, 60_000, nothing),
         (999, 37_000, nothing),
