@@ -167,7 +167,8 @@ def _testbed(paths: Mapping[str, Profile]) -> Iterator[TestbedClient]:
         process: subprocess.Popen[bytes] | None = None
         with _interrupted_by(signal.SIGTERM, signal.SIGHUP), (folder / "laptop.log").open("wb") as log:
             try:
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                with _held(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # else one leaves a process that nobody knows
+                    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 yield _wait_for(process, folder, listen)
             finally:
                 if process is not None:
@@ -186,6 +187,23 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _held(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals interrupt after the block, not in it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
