@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import ctypes
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
-from emulation import cannot, require_emulation
+from emulation import require_emulation
+from loaded_controllers import turn
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
@@ -23,7 +23,6 @@ from bentpipe.kernel import controllers, libbpf
 from bentpipe.kernel.clock import record
 from bentpipe.kernel.clock.record import Hint, HostClockMaps
 from bentpipe.profiles.parquet import write_profile
-from bentpipe.testbed.namespaces import linux
 from bentpipe.validation.kernel_clock.paths import leo_path, other_path, phase_error_s
 
 S = 10**9
@@ -31,22 +30,8 @@ S = 10**9
 
 @pytest.fixture
 def loadable():
-    if not linux.has_capability(linux.CAP_SYS_ADMIN):
-        cannot("needs root")
-    if not controllers.available():
-        cannot("no programs are compiled here (make kernel)")
-
-    def unload():
-        for each in controllers.loaded_controllers():
-            if each.state == "in use":
-                controllers.unload_controller(each.name)
-
-    # One kernel for all: processes of the suite take turns.
-    with (Path(tempfile.gettempdir()) / "bentpipe-kernel-controllers.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        unload()
+    with turn():
         yield
-        unload()
 
 
 def change_first_map(name, value):
@@ -73,10 +58,26 @@ def test_maps_are_written_renewed_and_withdrawn_and_a_change_by_others_is_notice
     assert foreign == []
     change_first_map("bbr3_leo", record.HostClockRecord(1, 7 * S, 0, 2**62, 0))
     maps.write(hint, now_ns + 60 * S)
-    assert foreign == ["bbr3_leo"]
+    change_first_map("bbr3_leo", record.HostClockRecord(1, 7 * S, 0, 2**62, 0))
+    maps.write(hint, now_ns + 60 * S)
+    assert foreign == ["bbr3_leo"]  # once while it goes on
     assert record.read_records()["bbr3_leo"].period_ns == 15 * S
     maps.withdraw()
     assert {each.period_ns for each in record.read_records().values()} == {0}
+
+
+@pytest.mark.usefixtures("loadable")
+def test_a_map_of_another_kind_with_such_a_name_is_let_alone():
+    controllers.load_controller("satcp")
+    library = ctypes.CDLL(libbpf.LIBRARY)
+    hash_map = library.bpf_map_create(1, b"bpt_other", 4, 8, 1, None)  # values of 8 bytes
+    assert hash_map >= 0
+    try:
+        for names in (record.read_records(), HostClockMaps().write(Hint(15 * S, 0), time.monotonic_ns() + S)):
+            assert "satcp" in names
+            assert "other" not in names
+    finally:
+        os.close(hash_map)
 
 
 def lines_of(process, kind):

@@ -73,4 +73,4 @@ def test_a_registration_that_another_program_ended_is_not_loaded():
 @pytest.mark.parametrize("name", ["hybla", "bbr3-leo"])
 def test_an_unload_under_many_connections_leaves_them_their_controller(name):
     had = lives.orphan(name, 200)
-    assert (had.counted, had.served, had.gone) == (200, 200, True)
+    assert (had.counted, had.served, had.left) == (200, 200, 0)

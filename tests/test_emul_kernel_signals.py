@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from contextlib import ExitStack
@@ -57,6 +58,16 @@ def quiet(near, seconds=60):
     until(lambda: not info(near).unacked, seconds)
 
 
+@contextlib.contextmanager
+def used(name, own):
+    """A connection of a loaded controller that has transferred 2 MB, and what `status` counts of it."""
+    controllers.load_controller(name)
+    with connection(name, own) as near:
+        send(near, 2_000_000)
+        quiet(near)
+        yield near, counted(name, near)
+
+
 @pytest.mark.parametrize("name", controllers.available())
 def test_a_transfer_with_losses_and_a_time_out_ends(name, own):
     controllers.load_controller(name)
@@ -79,11 +90,7 @@ def test_a_transfer_with_losses_and_a_time_out_ends(name, own):
 
 @pytest.mark.parametrize("name", EACH_KIND)
 def test_a_recovery_with_nothing_in_flight_is_no_time_out(name, own):
-    controllers.load_controller(name)
-    with connection(name, own) as near:
-        send(near, 2_000_000)
-        quiet(near)
-        before = counted(name, near)
+    with used(name, own) as (near, before):
         with rule(own, "meta length > 500 drop"):
             near.send(bytes(info(near).mss * 3))
             until(lambda: info(near).unacked == 3)
@@ -95,11 +102,7 @@ def test_a_recovery_with_nothing_in_flight_is_no_time_out(name, own):
 
 @pytest.mark.parametrize("name", EACH_KIND)
 def test_a_loss_that_a_probe_repairs_is_told_as_one(name, own):
-    controllers.load_controller(name)
-    with connection(name, own) as near:
-        send(near, 2_000_000)
-        quiet(near)
-        before = counted(name, near)
+    with used(name, own) as (near, before):
         with rule(own, "meta length > 500 numgen inc mod 1000000 0 drop"):  # the first one
             near.send(bytes(info(near).mss))
             quiet(near)

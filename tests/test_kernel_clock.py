@@ -26,6 +26,7 @@ from bentpipe.kernel.clock.sockets import WAIT_S, SocketId, SocketTable, TcpSamp
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.parquet import write_profile
 from bentpipe.times import parse_utc
+from bentpipe.validation.kernel_clock import simulated_rows
 from bentpipe.validation.kernel_clock.paths import irregular_path, leo_path, other_path, phase_error_s
 from bentpipe.validation.kernel_clock.traces import acks_of, readings_of
 
@@ -273,3 +274,21 @@ def test_the_command_line_refuses_bad_input(tmp_path):
     for line, (code, text) in lines.items():
         done = CliRunner().invoke(app, ["clock", *line])
         assert (done.exit_code, text in done.output) == (code, True), (line, done.output)
+
+
+def test_the_claim_fails_without_a_clock_after_a_minute_with_a_wrong_one_and_with_one_on_fibre():
+    def rows(leo, fibre):
+        kinds = [("leo", each) for each in leo] + [("fibre", fibre)]
+        return simulated_rows([{"kind": kind, "controller": "bbr", "readings": readings} for kind, readings in kinds])
+
+    right, late, wrong, none = ([(50.0, a), (60.0, b)] for a, b in ((0.1, 0.1), (None, None), (0.4, 0.1), (None, None)))
+    judged = ["clock after 60 s", "worst error", "found after", "flows with a clock"]
+    for leo, fibre, expected in [
+        ([right, right], none, [True, True, None, True]),
+        ([right, late], none, [False, True, None, True]),
+        ([late, late], none, [False, False, None, True]),
+        ([right, wrong], right, [True, False, None, False]),
+    ]:
+        made = rows(leo, fibre)
+        assert [row.within for row in made] == expected
+        assert all(part in row.quantity for part, row in zip(judged, made, strict=True))

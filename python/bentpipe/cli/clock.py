@@ -34,15 +34,7 @@ def clock(
         str | None,
         typer.Option(metavar="HOST[:PORT]", help="Take it from the network of this terminal.", show_default=False),
     ] = None,
-    for_s: Annotated[
-        float | None,
-        typer.Option(
-            "--for",
-            parser=options.duration,
-            help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C or SIGTERM]",
-            show_default=False,
-        ),
-    ] = None,
+    for_s: options.For = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per change.")] = False,
 ) -> None:
     """Keep the handover clock of this host in all loaded controllers, and withdraw it when it is not sure.

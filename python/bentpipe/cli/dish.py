@@ -26,15 +26,7 @@ def watch(
     every: Annotated[
         float, typer.Option(parser=options.duration, help="Interval between samples, such as 1s or 500ms.")
     ] = 1.0,
-    for_s: Annotated[
-        float | None,
-        typer.Option(
-            "--for",
-            parser=options.duration,
-            help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C]",
-            show_default=False,
-        ),
-    ] = None,
+    for_s: options.For = None,
     elements: Annotated[
         Path | None,
         typer.Option(
@@ -101,15 +93,7 @@ def record(
     map_every: Annotated[
         float, typer.Option(parser=options.duration, help="Interval between obstruction maps; 0: none.")
     ] = 15.0,
-    for_s: Annotated[
-        float | None,
-        typer.Option(
-            "--for",
-            parser=options.duration,
-            help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C]",
-            show_default=False,
-        ),
-    ] = None,
+    for_s: options.For = None,
 ) -> None:
     """Record a terminal's samples and obstruction maps. A power cut loses at most the last second.
 

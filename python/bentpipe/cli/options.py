@@ -78,6 +78,17 @@ def duration(text: str | float) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
+For = Annotated[
+    float | None,
+    typer.Option(
+        "--for",
+        parser=duration,
+        help="Duration: 90 (seconds), 90s, 15m, 2h. [default: until Ctrl-C]",
+        show_default=False,
+    ),
+]
+
+
 Jobs = Annotated[
     int | None,
     typer.Option("-j", "--jobs", help="Threads; the result is the same. [default: all cores]", show_default=False),

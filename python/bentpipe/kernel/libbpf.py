@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 STRUCT_OPS = 26
 """`BPF_MAP_TYPE_STRUCT_OPS`."""
 
+ARRAY = 2
+"""`BPF_MAP_TYPE_ARRAY`."""
+
 MOST_KEYS = 4096
 """Most keys of a map that is walked: the sockets that `bpf/kernel/socket.h` remembers."""
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bentpipe.experiments.schemes import deployable_controllers
-from bentpipe.plots.pareto import plot_pareto
 from bentpipe.studies import field
-from bentpipe.studies.agreement import FEWEST
 from bentpipe.studies.bound import bound_bps
 from bentpipe.studies.files import Ceiling
 from bentpipe.studies.scenario import Published
@@ -89,11 +87,7 @@ def _run(request: Request) -> Result:
         *_knowledge_rows(of, file.knowledge, basis),
     ]
     points = {scheme: _finite(of.queues_ms[scheme], of.shares[scheme]) for scheme in [*controllers, ORACLE]}
-    figure = plot_pareto(
-        {scheme: both for scheme, both in points.items() if both[0]},
-        cost="mean queueing delay [ms]",
-        gain="goodput, share of the oracle's on each Profile",
-    )
+    figure = field.pareto_figure(points, "goodput, share of the oracle's on each Profile")
     notes = [
         f"intervals: bootstrap over {n} Profiles, paired by Profile; {len(paths) - n} more, where no packet of the "
         "oracle arrived, are left out",
@@ -146,21 +140,21 @@ def _judge(
     verdicts = [
         Verdict(
             f"{best} takes at least {limits[0]:g} of the distance from BBRv3's goodput to the oracle's",
-            _decided(low, high, limits[0], n),
+            field.decided(low, high, limits[0], n),
             rows[0].source,
             basis,
             f"{taken:.3f}, 95 %: {low:.3f} to {high:.3f} (n = {n})",
         ),
         Verdict(
             f"{best}: at most {limits[1]:g} of BBRv3's mean queueing delay",
-            _decided(-most, -least, -limits[1], n),
+            field.decided(-most, -least, -limits[1], n),
             rows[1].source,
             basis,
             f"{ratio:.3f}, 95 %: {least:.3f} to {most:.3f} (n = {n})",
         ),
         Verdict(
             f"the oracle in the simulator reaches {limits[2]:g} of the bound",
-            _decided(worst, top, limits[2], n),
+            field.decided(worst, top, limits[2], n),
             rows[2].source,
             basis,
             f"{reached:.3f}, 95 %: {worst:.3f} to {top:.3f} (n = {n}); least {min(of.of_bound[ORACLE]):.3f}",
@@ -229,13 +223,6 @@ def _knowledge_rows(of: Ceilings, knowledge: Mapping[str, str], basis: str) -> l
 def _row(quantity: str, unit: str, figure: tuple[float, float, float], basis: str) -> Row:
     mean, low, high = figure
     return Row(quantity, unit, None, _finite_or_none(mean), f"95 %: {low:.3f} to {high:.3f}", basis)
-
-
-def _decided(low: float, high: float, limit: float, n: int) -> bool | None:
-    """Return whether a whole interval is at least a limit; None: it contains the limit, or has too few Profiles."""
-    if n < FEWEST or not math.isfinite(low + high):
-        return None
-    return True if low >= limit else False if high < limit else None
 
 
 def _finite_or_none(value: float) -> float | None:

@@ -14,14 +14,17 @@ from bentpipe.execution.sweeps.sweep import run_sweep
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
+from bentpipe.plots.pareto import plot_pareto
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.studies.agreement import FEWEST
 from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from bentpipe._native import Profile
@@ -165,3 +168,16 @@ def bootstrap_ratio(above: Sequence[float], below: Sequence[float], level: float
     picks = np.random.default_rng(0).integers(0, len(a), (_DRAWS, len(a)))
     low, high = np.quantile(a[picks].mean(axis=1) / b[picks].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return float(a.mean() / b.mean()), float(low), float(high)
+
+
+def decided(low: float, high: float, limit: float, n: int) -> bool | None:
+    """Return whether a whole interval is at least a limit; None: it contains the limit, or has too few values `n`."""
+    if n < FEWEST or not math.isfinite(low + high):
+        return None
+    return True if low >= limit else False if high < limit else None
+
+
+def pareto_figure(points: Mapping[str, tuple[Sequence[float], Sequence[float]]], gain: str) -> Figure:
+    """Return the figure of queueing delays [ms] and goodputs by scheme, on the Profiles that have both."""
+    known = {scheme: both for scheme, both in points.items() if both[0]}
+    return plot_pareto(known, cost="mean queueing delay [ms]", gain=gain)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bentpipe.experiments.schemes import deployable_controllers
-from bentpipe.plots.pareto import plot_pareto
 from bentpipe.runs.estimates import jain_index
 from bentpipe.studies import field
 from bentpipe.studies.agreement import FEWEST, Claim, all_hold, values_text
@@ -57,11 +56,7 @@ def _run(request: Request) -> Result:
     ]
     rows = [row for judged, _ in results for row in judged] + rows
     verdicts = [verdict for _, judged in results for verdict in judged]
-    figure = plot_pareto(
-        {scheme: both for scheme, both in points.items() if both[0]},
-        cost="mean queueing delay [ms]",
-        gain="goodput, share of the best on each Profile",
-    )
+    figure = field.pareto_figure(points, "goodput, share of the best on each Profile")
     notes = [
         f"{sum(len(judged) for _, judged in results)} verdicts at 5 % each; one is undecided where its interval "
         f"contains the limit, or has fewer than {FEWEST} Profiles or seeds",
@@ -106,11 +101,9 @@ class _Interval:
 
     def meets(self, limit: float, relation: Relation) -> bool | None:
         """Return whether the whole interval meets a limit; None: it contains the limit or has too few values."""
-        if self.n < FEWEST or not math.isfinite(self.low + self.high):
-            return None
         if relation == "<":
-            return True if self.high <= limit else False if self.low > limit else None
-        return True if self.low >= limit else False if self.high < limit else None
+            return field.decided(-self.high, -self.low, -limit, self.n)
+        return field.decided(self.low, self.high, limit, self.n)
 
 
 def _ours(

@@ -34,7 +34,7 @@ MOST_UNSURE_NS = 200_000_000
 MOST_AHEAD_NS = 1_500_000_000
 """Largest difference of its time from this host's [ns]. Chosen here: a whole second, and half of one for requests."""
 CONFIDENCE, CONFIRMED = 0.9, 0.99
-"""Confidence of the published slots, and if the latency changes with them. Chosen here."""
+"""Confidence of the published slots, and if the latency changes with their period. Chosen here."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def reading_of(state: TerminalState, now_ns: int) -> Reading:
     if state.ahead_ns is not None and abs(state.ahead_ns) > MOST_AHEAD_NS:
         return Reading(doubt=f"its time is {state.ahead_ns / 1e9:+.1f} s from this host's; one of the two is wrong")
     at_ns = now_ns - (now_ns + wall_clock_ns() - SLOT_PHASE_NS) % SLOT_NS
-    agrees = "" if state.ahead_ns is None else ", which the terminal's agrees with"
-    confirmed = "" if state.period_s is None else "; its latency changes with them"
+    agrees = "" if state.ahead_ns is None else f", {abs(state.ahead_ns) / 1e9:.1f} s from the terminal's"
+    confirmed = "" if state.period_s is None else "; its latency changes with their period"
     confidence = CONFIDENCE if state.period_s is None else CONFIRMED
     return Reading(Hint(SLOT_NS, max(at_ns, 0)), confidence, f"published slots on this host's time{agrees}{confirmed}")
 
@@ -94,7 +94,7 @@ class Terminal:
     def __init__(self, host: str) -> None:
         """Begin to ask it."""
         self._client, self._state = DishClient(host), TerminalState()
-        self._stop, self._history_due_s = threading.Event(), 0.0
+        self._stop, self._history_due_s, self._analysis_due_s = threading.Event(), 0.0, 0.0
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -108,7 +108,8 @@ class Terminal:
 
     def restart(self) -> None:
         """Forget the answers; see `Source`."""
-        self._history_due_s, self._state = 0.0, TerminalState()
+        self._history_due_s = self._analysis_due_s = 0.0
+        self._state = TerminalState()
 
     def close(self) -> None:
         """Ask no more."""
@@ -117,15 +118,14 @@ class Terminal:
         self._client.close()
 
     def _follow(self) -> None:
-        analysis_due_s = 0.0
         while not self._stop.wait(STATUS_S):
             now_s = time.monotonic()
             try:
                 if now_s >= self._history_due_s:
                     history = self._take_history()
                     self._history_due_s = now_s + HISTORY_S
-                    if now_s >= analysis_due_s:
-                        analysis_due_s = now_s + ANALYSIS_S
+                    if now_s >= self._analysis_due_s:
+                        self._analysis_due_s = now_s + ANALYSIS_S
                         self._state = replace(self._state, period_s=period_of(history, time.time_ns()))
                 self._take_status()
             except BentpipeError as error:

@@ -84,14 +84,17 @@ def read_records() -> dict[str, HostClockRecord]:
     """
     records = {}
     for info, file in _maps():
-        with contextlib.suppress(libbpf.KernelRefusedError, struct.error):
+        with contextlib.suppress(libbpf.KernelRefusedError):
             value = libbpf.value_of(file, _FIRST, info.value_bytes)
             records[info.name.removeprefix(PREFIX)] = HostClockRecord.from_bytes(value)
     return records
 
 
 def _maps() -> Iterator[tuple[libbpf.MapInfo, int]]:
-    for info in list(libbpf.maps(PREFIX)):
+    for info in libbpf.maps(PREFIX):
+        # Another program may call a map of another kind so; its values have other sizes.
+        if (info.type, info.key_bytes, info.value_bytes) != (libbpf.ARRAY, len(_FIRST), _RECORD.size):
+            continue
         with contextlib.suppress(libbpf.KernelRefusedError), libbpf.open_map(info.id) as file:
             yield info, file
 
@@ -129,12 +132,14 @@ class HostClockMaps:
 
     Args:
         on_foreign: Called with the name of a controller whose record another program has changed; it is overwritten.
+            Called once while that goes on.
     """
 
     def __init__(self, on_foreign: Callable[[str], object] = lambda _: None) -> None:
         """Write nothing yet."""
         self._on_foreign = on_foreign
         self._written: dict[int, HostClockRecord] = {}
+        self._foreign: set[int] = set()
 
     def write(self, hint: Hint, until_ns: int) -> list[str]:
         """Write a hint to every map; return the controllers that have one, by their names in the kernel.
@@ -147,10 +152,13 @@ class HostClockMaps:
         names, seen = [], {}
         for info, file in _maps():
             name = info.name.removeprefix(PREFIX)
-            with contextlib.suppress(libbpf.KernelRefusedError, struct.error):
+            with contextlib.suppress(libbpf.KernelRefusedError):
                 old = HostClockRecord.from_bytes(libbpf.value_of(file, _FIRST, info.value_bytes))
                 mine = self._written.get(info.id)
-                if mine is not None and old != mine:
+                if mine is None or old == mine:
+                    self._foreign.discard(info.id)
+                elif info.id not in self._foreign:
+                    self._foreign.add(info.id)
                     self._on_foreign(name)
                 seen[info.id] = self._set(file, old, hint.record(name, until_ns))
                 names.append(name)

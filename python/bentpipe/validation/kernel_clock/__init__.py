@@ -23,8 +23,10 @@ from bentpipe.validation.measured import measured
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe._native import Profile
     from bentpipe.validation import OnProgress
+
+Readings = list[tuple[float, float | None]]
+"""Times of the readings of a flow [s], and the error of the phase then [s]; None: no clock."""
 
 LIMIT_S = 0.3
 """Largest error of the phase (issue 21) [s]."""
@@ -36,6 +38,8 @@ PROFILE_S = 240.0
 """Duration of a Profile [s]: a flow begins within its first minute."""
 SETUP_S = 6.0
 """About how long an emulation takes beside its flow [s]."""
+NO_CLOCK = ("irregular", "fibre", "geo")
+"""Kinds of paths without one."""
 OUT = Path("out") / "kernel-clock"
 """Default folder for what was measured; ``--quick`` has its own beside it."""
 
@@ -52,11 +56,6 @@ class Case:
     def name(self) -> str:
         """Return its name, as of its file."""
         return f"{self.kind}-{self.number}-{self.flow}"
-
-    def path(self) -> Profile:
-        """Return its path."""
-        makers = {"leo": paths.leo_path, "irregular": paths.irregular_path}
-        return makers.get(self.kind, lambda _, span_s: paths.other_path(self.kind, span_s))(self.number, PROFILE_S)
 
 
 CASES = (
@@ -117,7 +116,7 @@ def emulated(case: Case) -> list[dict[str, Any]]:
         module = [sys.executable, "-P", "-m"]
         server = [*module, f"{__name__}.sender", case.flow, str(span_s), str(file)]
         done = run_program(
-            case.path(),
+            paths.path_of(case.kind, case.number, PROFILE_S),
             [*module, f"{__name__}.receiver", str(span_s)],
             server="exec " + shlex.join(server),
         )
@@ -135,73 +134,63 @@ def error_s(row: dict[str, Any], reading: dict[str, Any]) -> float | None:
 
 
 def simulated_rows(downloads: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return the rows of the simulated downloads."""
+    """Return the rows of the simulated downloads; those with BBR are judged."""
     rows = []
     for controller in simulated.CONTROLLERS:
         mine = [each["readings"] for each in downloads if (each["kind"], each["controller"]) == ("leo", controller)]
-        at = [next(error for t_s, error in readings if t_s >= AFTER_S) for readings in mine]
-        known = [abs(error) for error in at if error is not None]
-        every = [abs(error) for readings in mine for _, error in readings if error is not None]
-        first_s = [next((t_s for t_s, error in readings if error is not None), None) for readings in mine]
-        times = [each for each in first_s if each is not None]
-        name = f"simulated LEO, {controller}"
-        right = f"{len(known)} of {len(mine)} ({share_text(len(known), len(mine))})"
-        rows.append(Row(f"{name}: clock after 60 s", right, "", "reported, no limit", None))
-        worst = f"{max(every, default=0.0):.3f} s, at 60 s {_spread(known, 's')}"
-        rows.append(
-            Row(f"{name}: worst error of the phase", worst, "", f"< {LIMIT_S:g} s", max(every, default=0.0) < LIMIT_S)
-        )
-        missing = f", never in {len(mine) - len(times)}" if len(times) < len(mine) else ""
-        rows.append(Row(f"{name}: found after", _spread(times, "s") + missing, "", "reported, no limit", None))
-    for kind in ("irregular", "fibre", "geo"):
-        mine = [each["readings"] for each in downloads if each["kind"] == kind]
         if mine:
-            claims = sum(any(error is not None for _, error in readings) for readings in mine)
-            rows.append(
-                Row(f"simulated {kind}: flows with a clock", f"{claims} of {len(mine)}", "", "none", claims == 0)
-            )
+            rows += _clocks(f"simulated LEO, {controller}", mine, is_judged=controller == "bbr")
+    for kind in NO_CLOCK:
+        rows += _none(f"simulated {kind}", [each["readings"] for each in downloads if each["kind"] == kind])
     return rows
 
 
 def rows_of(flows: Sequence[tuple[Case, dict[str, Any]]]) -> list[Row]:
-    """Return the rows of the valid flows."""
+    """Return the rows of the valid flows; downloads are judged."""
+
+    def readings(kind: str, flow: str | None = None) -> list[Readings]:
+        chosen = [row for case, row in flows if case.kind == kind and flow in (None, case.flow)]
+        return [[(each["t_s"], error_s(row, each)) for each in row["readings"]] for row in chosen]
+
     rows = []
     for flow, text in (("bulk", "bulk download"), ("light", "light flow")):
-        mine = [row for case, row in flows if (case.kind, case.flow) == ("leo", flow)]
-        if not mine:
-            continue
-        last = [next((r for r in row["readings"] if r["t_s"] >= AFTER_S), row["readings"][-1]) for row in mine]
-        errors = [error_s(row, reading) for row, reading in zip(mine, last, strict=True)]
-        known = [abs(each) for each in errors if each is not None]
-        first_s = [next((r["t_s"] for r in row["readings"] if r["at_ns"] is not None), None) for row in mine]
-        judged = flow == "bulk"
-        right = f"{len(known)} of {len(mine)} ({share_text(len(known), len(mine))})"
-        rows.append(Row(f"LEO, {text}: clock after 60 s", right, "", "reported, no limit", None))
-        rows.append(
-            Row(
-                f"LEO, {text}: error of its phase",
-                _spread(known, "s"),
-                "",
-                f"each < {LIMIT_S:g} s" if judged else "reported, no limit",
-                bool(known) and max(known) < LIMIT_S if judged else None,
-            )
-        )
-        every = [each for row in mine for r in row["readings"] if (each := error_s(row, r)) is not None]
-        worst = max(map(abs, every), default=0.0)
-        rows.append(
-            Row(f"LEO, {text}: worst error at any second", f"{worst:.3f} s", "", f"< {LIMIT_S:g} s", worst < LIMIT_S)
-        )
-        times = [each for each in first_s if each is not None]
-        missing = f", never in {len(first_s) - len(times)}" if len(times) < len(first_s) else ""
-        rows.append(Row(f"LEO, {text}: found after", _spread(times, "s") + missing, "", "reported, no limit", None))
-    for kind in ("irregular", "fibre", "geo"):
-        mine = [row for case, row in flows if case.kind == kind]
-        if mine:
-            claims = sum(any(r["at_ns"] is not None for r in row["readings"]) for row in mine)
-            rows.append(Row(f"{kind}: flows with a clock", f"{claims} of {len(mine)}", "", "none", claims == 0))
+        if mine := readings("leo", flow):
+            rows += _clocks(f"LEO, {text}", mine, is_judged=flow == "bulk")
+    for kind in NO_CLOCK:
+        rows += _none(kind, readings(kind))
     cost = [row["polling_s"] / row["readings"][-1]["t_s"] for _, row in flows]
     rows.append(Row("processor time of the polls", _spread([each * 100 for each in cost], "%"), "", "reported", None))
     return rows
+
+
+def _clocks(name: str, flows: Sequence[Readings], *, is_judged: bool) -> list[Row]:
+    """Return the rows of flows over LEO paths."""
+    after = [next((error for t_s, error in readings if t_s >= AFTER_S), readings[-1][1]) for readings in flows]
+    known = [abs(error) for error in after if error is not None]
+    every = [abs(error) for readings in flows for _, error in readings if error is not None]
+    first_s = [next((t_s for t_s, error in readings if error is not None), None) for readings in flows]
+    times = [each for each in first_s if each is not None]
+    missing = f", never in {len(flows) - len(times)}" if len(times) < len(flows) else ""
+    right = f"{len(known)} of {len(flows)} ({share_text(len(known), len(flows))}); error {_spread(known, 's')}"
+    worst = f"{max(every):.3f} s" if every else "no clock"
+    is_right = bool(every) and max(every) < LIMIT_S
+    return [
+        Row(
+            f"{name}: clock after {AFTER_S:g} s",
+            right,
+            "",
+            "in each" if is_judged else "reported, no limit",
+            len(known) == len(flows) if is_judged else None,
+        ),
+        Row(f"{name}: worst error of the phase at any second", worst, "", f"< {LIMIT_S:g} s", is_right),
+        Row(f"{name}: found after", _spread(times, "s") + missing, "", "reported, no limit", None),
+    ]
+
+
+def _none(name: str, flows: Sequence[Readings]) -> list[Row]:
+    """Return the row of flows over paths without a clock."""
+    claims = sum(any(error is not None for _, error in readings) for readings in flows)
+    return [Row(f"{name}: flows with a clock", f"{claims} of {len(flows)}", "", "none", claims == 0)] if flows else []
 
 
 def _spread(values: Sequence[float], unit: str) -> str:

@@ -90,6 +90,13 @@ def irregular_path(number: int, duration_s: float) -> Profile:
     )
 
 
+def path_of(kind: str, number: int, duration_s: float) -> Profile:
+    """Return a path of a kind: ``leo``, ``irregular``, or a preset."""
+    if kind == "leo":
+        return leo_path(number, duration_s)
+    return irregular_path(number, duration_s) if kind == "irregular" else other_path(kind, duration_s)
+
+
 def phase_error_s(at_s: float) -> float:
     """Return the difference of a time to the nearest edge of a slot of `leo_path` [s]."""
     return (at_s - SLOT_PHASE_S + SLOT_S / 2) % SLOT_S - SLOT_S / 2

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bentpipe.execution.racing import race
 from bentpipe.validation.kernel_clock import paths
 from bentpipe.validation.kernel_clock.traces import acks_of, readings_of
-
-if TYPE_CHECKING:
-    from bentpipe._native import Profile
 
 SPAN_S = 120.0
 """Duration of a download [s]: eight slots."""
@@ -19,12 +16,6 @@ COUNTS = {"leo": 20, "irregular": 8, "fibre": 1, "geo": 1}
 COUNTS_QUICK = {"leo": 2, "irregular": 1, "fibre": 1}
 """How many paths of each kind; fibre and GEO are the same each time."""
 CONTROLLERS = ("bbr", "bbr3-leo", "cubic")
-
-
-def path_of(kind: str, number: int) -> Profile:
-    """Return a path of a kind."""
-    makers = {"leo": paths.leo_path, "irregular": paths.irregular_path}
-    return makers.get(kind, lambda _, span_s: paths.other_path(kind, span_s))(number, SPAN_S + 5.0)
 
 
 def downloads(kind: str, number: int) -> list[dict[str, Any]]:
@@ -36,7 +27,7 @@ def downloads(kind: str, number: int) -> list[dict[str, Any]]:
     """
     with tempfile.TemporaryDirectory() as folder:
         raced = race(
-            [path_of(kind, number)],
+            [paths.path_of(kind, number, SPAN_S + 5.0)],
             CONTROLLERS,
             out=Path(folder),
             duration_s=SPAN_S,

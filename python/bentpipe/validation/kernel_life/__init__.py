@@ -60,9 +60,13 @@ def _transfer(name: str, size: int) -> list[Row]:
 
 def _cycles(name: str, times: int) -> list[Row]:
     earlier = lives.registrations(name)
-    lives.cycle(name, times)
-    gone = lives.is_gone(name, earlier)
-    return [Row(f"{name}: registrations left after {times} loads under traffic", f"{1 - gone}", "0", "none", gone)]
+    whole = lives.cycle(name, times)
+    left = lives.left_over(name, earlier)
+    subject = f"{name}: {times} loads under traffic"
+    return [
+        Row(f"{subject}: connections whose data all arrived", f"{whole}", f"{times}", "none", whole == times),
+        Row(f"{subject}: registrations left", f"{left}", "0", "none", not left),
+    ]
 
 
 def _orphans(name: str, connections: int) -> list[Row]:
@@ -82,6 +86,6 @@ def _orphans(name: str, connections: int) -> list[Row]:
             "none",
             seen.served == connections,
         ),
-        Row(f"{subject}: registrations left after them", f"{1 - seen.gone}", "0", "none", seen.gone),
+        Row(f"{subject}: registrations left after them", f"{seen.left}", "0", "none", not seen.left),
         Row(f"{subject}: memory", sizes, "", "", None),
     ]

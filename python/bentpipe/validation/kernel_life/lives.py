@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -15,6 +16,8 @@ from bentpipe.validation.kernel_life.hosts import connect, listen, two_hosts
 PART = bytes(1 << 20)
 WAIT_S = 20.0
 """Longest wait for the kernel to free a registration after its last connection, which it does in the background [s]."""
+STALLED_S = 30.0
+"""A transfer without a new byte for so long is given up [s]."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Transfer:
 
     Attributes:
         seconds: Duration.
-        gap_s: Longest time without a new byte at the receiver.
+        gap_s: Longest time without a new byte at the receiver; infinite: it did not end.
     """
 
     seconds: float
@@ -35,43 +38,51 @@ def transfer(kernel_name: str, size_bytes: int) -> Transfer:
     with two_hosts() as (near_host, far_host):
         listener = listen(far_host)
         near, far = connect(near_host, listener, kernel_name)
+        far.settimeout(STALLED_S)
         sender = threading.Thread(target=_send, args=(near, size_bytes))
         begin_s = last_s = time.monotonic()
         gap_s, left = 0.0, size_bytes
         sender.start()
-        with listener, near, far:
-            while left and (count := len(far.recv(1 << 20))):
-                now_s = time.monotonic()
-                gap_s, last_s, left = max(gap_s, now_s - last_s), now_s, left - count
-            sender.join()
+        with listener, near:
+            with far, contextlib.suppress(TimeoutError):
+                while left and (count := len(far.recv(1 << 20))):
+                    now_s = time.monotonic()
+                    gap_s, last_s, left = max(gap_s, now_s - last_s), now_s, left - count
+            sender.join()  # of a transfer that was given up, the sender is refused
         return Transfer(last_s - begin_s, gap_s if not left else float("inf"))
 
 
 def _send(near: socket.socket, count: int) -> None:
-    while count > 0:
-        count -= near.send(PART[:count])
+    with contextlib.suppress(OSError):
+        while count > 0:
+            count -= near.send(PART[:count])
 
 
-def cycle(name: str, times: int) -> None:
-    """Load a controller, transfer a megabyte, unload it while the connection is open; so many times."""
+def cycle(name: str, times: int) -> int:
+    """Load a controller, transfer 1 MB, unload it, transfer 1 MB more; so many times. Return how often all arrived."""
+    arrived: list[int] = []
     with two_hosts() as (near_host, far_host):
         for _ in range(times):
             controllers.load_controller(name)
             listener = listen(far_host)
             near, far = connect(near_host, listener, controllers.kernel_name(name))
-            reader = threading.Thread(target=_read, args=(far,))
+            reader = threading.Thread(target=_read, args=(far, arrived))
             reader.start()
             with listener, near:
                 near.sendall(PART)
                 controllers.unload_controller(name)
                 near.sendall(PART)
             reader.join()
+    return arrived.count(2 * len(PART))
 
 
-def _read(far: socket.socket) -> None:
-    with far:
-        while far.recv(1 << 20):
-            pass
+def _read(far: socket.socket, arrived: list[int]) -> None:
+    total = 0
+    far.settimeout(STALLED_S)
+    with far, contextlib.suppress(TimeoutError):
+        while count := len(far.recv(1 << 20)):
+            total += count
+    arrived.append(total)
 
 
 def registrations(name: str) -> frozenset[int]:
@@ -79,14 +90,12 @@ def registrations(name: str) -> frozenset[int]:
     return frozenset(each.id for each in controllers.loaded_controllers() if each.name == name)
 
 
-def is_gone(name: str, before: frozenset[int]) -> bool:
-    """Wait until a controller has no registrations but those of `before`; return whether that came."""
+def left_over(name: str, before: frozenset[int]) -> int:
+    """Wait until a controller has no registrations but those of `before`; return how many others it has."""
     end_s = time.monotonic() + WAIT_S
-    while time.monotonic() < end_s:
-        if registrations(name) <= before:
-            return True
+    while (others := registrations(name) - before) and time.monotonic() < end_s:
         time.sleep(0.05)
-    return False
+    return len(others)
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Orphans:
         served: How many transferred after it.
         memory_bytes: Kernel memory that they took, with their buffers.
         left_bytes: That was not given back when all had closed.
-        gone: Whether the registration ended with the last one.
+        left: Registrations that did not end with the last one.
     """
 
     connections: int
@@ -109,7 +118,7 @@ class Orphans:
     served: int
     memory_bytes: int
     left_bytes: int
-    gone: bool
+    left: int
 
 
 def orphan(name: str, connections: int) -> Orphans:
@@ -134,9 +143,8 @@ def orphan(name: str, connections: int) -> Orphans:
             near.close()
             far.close()
         del pairs
-        gone = is_gone(name, earlier)
-    left = kernel_memory_bytes() - before
-    return Orphans(connections, counted, unload_s, served, used, left, gone)
+        left = left_over(name, earlier)
+    return Orphans(connections, counted, unload_s, served, used, kernel_memory_bytes() - before, left)
 
 
 def _exchange(near: socket.socket, far: socket.socket) -> bool:
