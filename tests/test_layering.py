@@ -46,6 +46,7 @@ ALLOWED = {
         "bentpipe-emu",
         "bentpipe-logs",
         "bentpipe-signals",
+        "bentpipe-twins",
     },
 }
 

@@ -12,6 +12,7 @@ struct bp_twin {
     void (*call)(void *state, uint64_t kind, const void *arguments); /* enum bp_kind, and its struct in hook_trace.h */
     void (*get)(const void *state, struct bp_state *out);
     uint64_t (*max_rto)(const void *state, uint64_t now); /* [ns]; BP_NONE: the host's; a null pointer: always */
+    void (*set_clock)(void *state, uint64_t period, uint64_t at, uint64_t until); /* [ns], of the host; a null pointer: it reads none */
 };
 
 /* Returns entry n; a null pointer after the last one. */

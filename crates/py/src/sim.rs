@@ -17,6 +17,7 @@ use bentpipe_profile::run::{Column, Row, RunSink};
 use bentpipe_profile::tunables::{Allowed, OptionSpec, Value};
 use bentpipe_profile::{Nanos, Time};
 use bentpipe_sim::{RunData, Simulation};
+use bentpipe_twins::{ClockRecord, build_with_clock, reads_clock};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -77,9 +78,10 @@ impl PyRunData {
 /// `plugins`: Python controllers by name. Each is a callable that takes the MSS, the initial window and the options. `apps`: Python applications by
 /// name. Each is a callable that takes the options and a seed, and returns the objects at the flow's sender and receiver. `on_hooks`: receives the
 /// index of a flow and the next bytes of its hook trace, as often. `on_rows`: receives the next rows as lines of JSON, as often. `network`: the network whose
-/// paths the Profiles are.
+/// paths the Profiles are. `host_clock`: writes to the clock that the sockets of the senders' hosts share, as times on the Profile's clock [ns]: when,
+/// period, a reconfiguration, end of validity. Controllers that read it are then those of the kernel.
 #[pyfunction]
-#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None, on_rows=None, network=None))]
+#[pyo3(signature = (experiment_json, profiles, on_progress=None, plugins=None, apps=None, on_hooks=None, on_rows=None, network=None, host_clock=None))]
 #[allow(clippy::too_many_arguments)] // one call with keywords in Python
 pub fn simulate(
     py: Python<'_>,
@@ -91,15 +93,23 @@ pub fn simulate(
     on_hooks: Option<Py<PyAny>>,
     on_rows: Option<Py<PyAny>>,
     network: Option<PyRef<'_, PyNetwork>>,
+    host_clock: Option<Vec<[u64; 4]>>,
 ) -> PyResult<PyRunData> {
     let experiment = Experiment::from_json(experiment_json).map_err(user_error)?;
     let profiles = profiles.iter().map(|p| p.0.clone()).collect();
     let plugins = Arc::new(PluginRegistry::new(plugins.unwrap_or_default(), Time::ZERO + experiment.offset_ns));
     let apps = AppRegistry::new(apps.unwrap_or_default(), plugins.failure());
     let create = Arc::clone(&plugins);
+    let clock = host_clock.map(clock_records);
     let traces = on_hooks.map(|receiver| (Arc::new(Traces::default()), receiver));
     let controllers = Controllers {
-        plugins: Some(Arc::new(move |name, config, options| create.create(name, config, options))),
+        plugins: Some(Arc::new(move |name, config, options| {
+            let clocked = || {
+                let clock = clock.as_ref().filter(|_| reads_clock(name))?;
+                build_with_clock(name, config, options, Arc::clone(clock)).ok() // the registry reports wrong options
+            };
+            create.create(name, config, options).or_else(clocked)
+        })),
         traces: traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
     };
     let network = network.map(|network| network.0.clone());
@@ -144,6 +154,16 @@ pub fn simulate(
         receiver.call1(py, (PyBytes::new(py, &lines.take()),))?; // the last events
     }
     Ok(PyRunData(data))
+}
+
+fn clock_records(rows: Vec<[u64; 4]>) -> Arc<[ClockRecord]> {
+    let record = |[written, period, at, until]: [u64; 4]| ClockRecord {
+        written: Time(written),
+        period: Nanos(period),
+        at: Time(at),
+        until: Time(until),
+    };
+    rows.into_iter().map(record).collect()
 }
 
 /// Simulate echo requests over a Profile. Returns their RTTs [ms]; NaN: lost.

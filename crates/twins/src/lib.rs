@@ -6,10 +6,12 @@
 
 #[cfg(test)]
 mod fixed;
+mod host_clock;
 #[cfg(test)]
 mod logarithm;
 #[cfg(test)]
 mod shared_clock;
 mod twin;
 
-pub use twin::{NAMES, build};
+pub use host_clock::ClockRecord;
+pub use twin::{NAMES, build, build_with_clock, reads_clock};

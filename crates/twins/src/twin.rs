@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // calls of the C core: plain data in, plain data out
 
+use crate::host_clock::{ClockReader, ClockRecord};
 use bentpipe_cc::error::RegistryError;
 use bentpipe_cc::hook_trace::{Call, State};
 use bentpipe_cc::option_words::{OptionWords, option_words};
@@ -11,6 +12,7 @@ use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::rng::Stream;
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 
 /// Controllers that have a twin, by their names in the registry.
 pub const NAMES: &[&str] = &["bbr2", "bbr3", "bbr3-leo", "cubic", "cubic-leo", "hybla", "leocc", "reno", "satcp"];
@@ -40,6 +42,7 @@ struct Methods {
     call: unsafe extern "C" fn(*mut c_void, u64, *const c_void),
     get: unsafe extern "C" fn(*const c_void, *mut CState),
     max_rto: Option<unsafe extern "C" fn(*const c_void, u64) -> u64>,
+    set_clock: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64)>,
 }
 
 // SAFETY: the table is constant.
@@ -70,7 +73,13 @@ fn option_names(methods: &Methods) -> Vec<String> {
     names.map(|name| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()).collect()
 }
 
-/// Builds the twin of the registered controller called `name`.
+/// Returns whether the controller called `name` has a twin that reads the host's clock.
+#[must_use]
+pub fn reads_clock(name: &str) -> bool {
+    methods(name).is_some_and(|methods| methods.set_clock.is_some())
+}
+
+/// Builds the twin of the registered controller called `name`, on a host without a clock.
 ///
 /// # Errors
 /// `UnknownController`, `Option`, as the registry's.
@@ -78,13 +87,30 @@ fn option_names(methods: &Methods) -> Vec<String> {
 /// # Panics
 /// It has no twin: it is not in [`NAMES`].
 pub fn build(name: &str, config: &Config, given: &OptionValues) -> Result<Box<dyn Controller>, RegistryError> {
+    build_with_clock(name, config, given, Arc::new([]))
+}
+
+/// As [`build`], on a host whose clock has these records, in order of time. A twin that reads no clock ignores them.
+///
+/// # Errors
+/// As [`build`].
+///
+/// # Panics
+/// As [`build`].
+pub fn build_with_clock(
+    name: &str,
+    config: &Config,
+    given: &OptionValues,
+    clock: Arc<[ClockRecord]>,
+) -> Result<Box<dyn Controller>, RegistryError> {
     let declared = registry::find(name)?.declared();
     let options = option_words(&declared, &declared.check(given)?);
     // Its telemetry and its fixed properties are not compared.
     let model = registry::build(name, config, given)?;
     let methods = methods(name).unwrap_or_else(|| panic!("{name} has no twin"));
     let words = usize::try_from(methods.state_bytes.div_ceil(8)).unwrap_or(0);
-    let mut twin = Twin { methods, state: vec![0; words], random: config.streams.stream("bbr/cycle"), model };
+    let mut twin =
+        Twin { methods, state: vec![0; words], random: config.streams.stream("bbr/cycle"), model, clock: ClockReader::new(clock) };
     let c_config = CConfig { mss: u64::from(config.mss), initial_cwnd: config.initial_cwnd.0, paced: u64::from(config.paced) };
     // SAFETY: the state has the size that the table states, and the alignment of its widest member.
     twin.with_random(|methods, state| unsafe { (methods.init)(state, &raw const c_config, &raw const options) });
@@ -96,6 +122,7 @@ struct Twin {
     state: Vec<u64>,
     random: Stream,
     model: Box<dyn Controller>,
+    clock: ClockReader,
 }
 
 impl Twin {
@@ -105,7 +132,17 @@ impl Twin {
         work(self.methods, self.state.as_mut_ptr().cast());
     }
 
+    /// Gives the controller the newest write to the host's clock since its last call.
+    fn read_clock(&mut self, now: Time) {
+        let Some(record) = self.clock.read(now) else { return };
+        if let Some(set_clock) = self.methods.set_clock {
+            // SAFETY: as in `build_with_clock`.
+            unsafe { set_clock(self.state.as_mut_ptr().cast(), record.period.0, record.at.0, record.until.0) };
+        }
+    }
+
     fn call(&mut self, call: &Call) {
+        call.at().into_iter().for_each(|now| self.read_clock(now));
         let (kind, bytes) = call.record();
         let words: Vec<u64> = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
         // SAFETY: the words are the struct that `hook_trace.h` declares for this kind.
@@ -114,7 +151,7 @@ impl Twin {
 
     fn get(&self) -> State {
         let mut state = CState::default();
-        // SAFETY: as in `build`.
+        // SAFETY: as in `build_with_clock`.
         unsafe { (self.methods.get)(self.state.as_ptr().cast(), &raw mut state) };
         let rate = Some(state.pacing_rate).filter(|rate| *rate != u64::MAX).map(Rate);
         State { cwnd: Bytes(state.cwnd), ssthresh: Bytes(state.ssthresh), pacing_rate: rate }
@@ -145,7 +182,7 @@ impl Controller for Twin {
     }
 
     fn max_rto(&self, now: Time) -> Option<Nanos> {
-        // SAFETY: as in `build`.
+        // SAFETY: as in `build_with_clock`.
         let rto = self.methods.max_rto.map(|max_rto| unsafe { max_rto(self.state.as_ptr().cast(), now.0) });
         rto.filter(|rto| *rto != u64::MAX).map(Nanos)
     }
