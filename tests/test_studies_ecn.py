@@ -9,12 +9,12 @@ import pytest
 
 from bentpipe.execution.job import race_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
+from bentpipe.execution.waits import lone_ms
 from bentpipe.experiments import schemes
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.profiles.queues import parse_queue
 from bentpipe.studies import ecn_on_starlink as study
 from bentpipe.studies.files import EcnOnStarlink
-from bentpipe.studies.waits import lone_ms
 
 
 def outcome(goodput_mbps, queueing_ms, share=0.5):

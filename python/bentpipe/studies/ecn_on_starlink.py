@@ -15,6 +15,7 @@ import polars as pl
 from bentpipe.execution.job import Job, race_jobs
 from bentpipe.execution.job import Outcome as Finished
 from bentpipe.execution.sweeps.sweep import run_sweep
+from bentpipe.execution.waits import delays, lone_ms, wait_ms
 from bentpipe.experiments.schemes import parse_scheme
 from bentpipe.plots.tradeoff import Point, plot_tradeoffs
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
@@ -22,7 +23,6 @@ from bentpipe.runs.estimates import Estimate, estimate
 from bentpipe.studies.agreement import Claim, all_hold
 from bentpipe.studies.files import EcnOnStarlink
 from bentpipe.studies.study import Request, Result, Row, Study, Verdict
-from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:

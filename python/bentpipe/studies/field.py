@@ -11,14 +11,15 @@ import numpy as np
 
 from bentpipe.execution.job import Outcome, experiment_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
+from bentpipe.execution.waits import delays, lone_ms, wait_ms
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.plots.pareto import plot_pareto
 from bentpipe.profiles.make import UnpublishedRouteWarning, make_profile
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.runs.bootstrap import bootstrap, bootstrap_ratio
 from bentpipe.studies.agreement import FEWEST
-from bentpipe.studies.waits import delays, lone_ms, wait_ms
 from bentpipe.times import parse_utc
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _SPARE_S = 5.0
 #: Send and receive buffers [bytes]. They never limit a flow, so that controllers are compared and not `wmem_max`.
 _BUFFER_BYTES = 64_000_000
-#: Resamples of a bootstrap.
-_DRAWS = 4000
 
 
 @dataclass(frozen=True)
@@ -150,26 +149,6 @@ def _score(run: SweptRun, lone: NDArray[np.float64], warmup_s: float) -> Score:
     return Score(goodput_bps, wait_ms(run.measures, lone, warmup_s))
 
 
-def bootstrap(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Return the mean of `values` (one per Profile) and its bootstrap interval; NaN without values."""
-    sample = np.asarray(values, np.float64)
-    if not len(sample):
-        return math.nan, math.nan, math.nan
-    draws = np.random.default_rng(0).choice(sample, (_DRAWS, len(sample))).mean(axis=1)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return float(sample.mean()), float(low), float(high)
-
-
-def bootstrap_ratio(above: Sequence[float], below: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Return the ratio of the means of two paired samples and its bootstrap interval; NaN without values."""
-    a, b = np.asarray(above, np.float64), np.asarray(below, np.float64)
-    if not len(a) or b.mean() == 0:
-        return math.nan, math.nan, math.nan
-    picks = np.random.default_rng(0).integers(0, len(a), (_DRAWS, len(a)))
-    low, high = np.quantile(a[picks].mean(axis=1) / b[picks].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
-    return float(a.mean() / b.mean()), float(low), float(high)
-
-
 def decided(low: float, high: float, limit: float, n: int) -> bool | None:
     """Return whether a whole interval is at least a limit; None: it contains the limit, or has too few values `n`."""
     if n < FEWEST or not math.isfinite(low + high):
@@ -181,3 +160,17 @@ def pareto_figure(points: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     """Return the figure of queueing delays [ms] and goodputs by scheme, on the Profiles that have both."""
     known = {scheme: both for scheme, both in points.items() if both[0]}
     return plot_pareto(known, cost="mean queueing delay [ms]", gain=gain)
+
+
+__all__ = [
+    "Path",
+    "Score",
+    "bootstrap",
+    "bootstrap_ratio",
+    "decided",
+    "first_flows_delay",
+    "make_paths",
+    "pareto_figure",
+    "preset_path",
+    "race_field",
+]
