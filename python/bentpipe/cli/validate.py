@@ -17,7 +17,7 @@ def validate(
         bool,
         typer.Option(
             help="Shorter: fewer and shorter measurements (sim-vs-kernel, calls, applications, access-model,"
-            " kernel-clock, kernel-life, kernel-twins, testbed-latency)."
+            " kernel-clock, kernel-life, kernel-safety, kernel-safety-emulated, kernel-twins, testbed-latency)."
         ),
     ] = False,
     out: Annotated[
@@ -25,16 +25,16 @@ def validate(
         typer.Option(
             "-o",
             "--out",
-            help="sim-vs-kernel, calls, applications, kernel-clock, kernel-twins, testbed-latency: folder."
-            " [default: out/NAME]",
+            help="sim-vs-kernel, calls, applications, kernel-clock, kernel-safety-emulated, kernel-twins,"
+            " testbed-latency: folder. [default: out/NAME]",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a claim against its reference and print both. Takes minutes; sim-vs-kernel takes hours.
 
-    Not in `all`: applications, calls, kernel-clock, kernel-life, kernel-twins, nodes and sim-vs-kernel, which need an
-    idle machine or root.
+    Not in `all`: applications, calls, kernel-clock, kernel-life, kernel-safety-emulated, kernel-twins, nodes and
+    sim-vs-kernel, which need an idle machine or root.
 
     Exits with 1 if a claim does not hold. A claim that is skipped does not count, unless the environment variable
     BENTPIPE_REQUIRE has what it lacks: `data` (measurements), `emu` (emulation), or both with a comma.

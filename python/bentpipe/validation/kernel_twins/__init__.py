@@ -78,7 +78,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     every = make_paths(effort.alone_s, quick=quick)
     twins: list[Twins] = []
     try:
-        with _loaded(names):
+        with loaded(names):
             for path in every:
                 for name in names:
                     worlds = run_cell(Cell(path.name, name), path, effort, folder / name, lambda _: None)
@@ -96,18 +96,18 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
 
 
 @contextmanager
-def _loaded(names: Sequence[str]) -> Iterator[None]:
+def loaded(names: Sequence[str]) -> Iterator[None]:
     """Load those controllers that are not loaded, and unload them again. Raises `UserError`."""
     there = {each.name for each in controllers.loaded_controllers() if each.state == controllers.STATES[1]}
-    loaded = []
+    mine = []
     try:
         for name in names:
             if name not in there:
                 controllers.load_controller(name)
-                loaded.append(name)
+                mine.append(name)
         yield
     finally:
-        for name in loaded:
+        for name in mine:
             controllers.unload_controller(name)
 
 

@@ -1,0 +1,140 @@
+"""Simulated downloads beside every clock: goodput and queueing delay, with the controllers of the kernel."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bentpipe.execution.host_clock import simulate_with_clock
+from bentpipe.execution.waits import delays, lone_ms, wait_ms
+from bentpipe.experiments.experiment import NS_PER_S, Experiment, Flow, Host, ProfileRef
+from bentpipe.profiles.make import make_profile
+from bentpipe.times import SLOT_PHASE_S, SLOT_S, parse_utc
+from bentpipe.validation.kernel_safety import clocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe._native import Profile
+    from bentpipe.validation import OnProgress
+    from bentpipe.validation.kernel_safety.clocks import Clock
+
+PARENTS = {"bbr3-leo": "bbr3", "cubic-leo": "cubic"}
+"""Controllers that read the clock, and those that they must not be worse than."""
+DURATION_S, QUICK_DURATION_S = 120.0, 40.0
+"""Duration of a Run [s]: eight slots."""
+WARMUP_S = 10.0
+"""Not counted [s]."""
+_SPARE_S = 5.0
+"""Length of a Profile beyond its Run, for late replies [s]."""
+_BUFFER_BYTES = 64_000_000
+"""Send and receive buffers: they never limit a flow, so that controllers are compared and not `wmem_max`."""
+
+PATHS = (
+    "melbourne perth 2026-06-21T09:00:00Z 701",
+    "tokyo singapore 2026-06-21T20:00:00Z 702",
+    "santiago miami 2026-06-21T03:00:00Z 703",
+    "seattle chicago 2026-06-22T17:00:00Z 704",
+    "dublin frankfurt 2026-06-22T11:00:00Z 705",
+    "nairobi mumbai 2026-06-22T14:00:00Z 706",
+    "barcelona paris 2026-06-22T21:00:00Z 707",
+    "miami sao-paulo 2026-06-23T01:00:00Z 708",
+    "berlin amsterdam 2026-06-23T18:00:00Z 709",
+    "auckland los-angeles 2026-06-23T06:00:00Z 710",
+    "manila tokyo 2026-06-23T13:00:00Z 711",
+    "reykjavik london 2026-06-24T19:00:00Z 712",
+)
+"""SITE TO START SEED. Neither pairs nor days nor seeds are those of a study; drawn before a Run on them."""
+QUICK_PATHS = 2
+
+
+@dataclass(frozen=True)
+class Score:
+    """A Run after its warm-up.
+
+    Attributes:
+        path: Name of its path.
+        scheme: Its controller.
+        clock: Name of the host's clock.
+        goodput_bps: Goodput [bit/s].
+        queue_ms: Mean queueing delay of its packets [ms]; None: none passed.
+    """
+
+    path: str
+    scheme: str
+    clock: str
+    goodput_bps: float
+    queue_ms: float | None
+
+
+def scores(on_progress: OnProgress, *, quick: bool) -> list[Score]:
+    """Simulate every controller beside every clock on every path, and its parent once."""
+    duration_s = QUICK_DURATION_S if quick else DURATION_S
+    texts = PATHS[:QUICK_PATHS] if quick else PATHS
+    cases = [
+        *((parent, clocks.NONE) for parent in PARENTS.values()),
+        *((scheme, clock) for scheme in PARENTS for clock in (clocks.QUICK if quick else clocks.EVERY)),
+    ]
+    done: list[Score] = []
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for text in texts:
+            path = path_of(text, duration_s)
+            for score in pool.map(partial(_case, path, duration_s), cases):
+                done.append(score)
+                on_progress(len(done) / (len(texts) * len(cases)))
+    return done
+
+
+def path_of(text: str, duration_s: float) -> Profile:
+    """Make the Profile of a text in `PATHS` for Runs of a duration [s]."""
+    site, to, start, seed = text.split()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a route that is a great circle
+        return make_profile(
+            site,
+            to,
+            start_unix_ns=parse_utc(start),
+            duration_s=duration_s + _SPARE_S,
+            seed=int(seed),
+            name=f"{site}-{to}-{seed}",
+        )
+
+
+def edge_s(path: Profile) -> float:
+    """Return the first handover of a Profile with slots, whether it has one there or not [s after its beginning]."""
+    return (SLOT_PHASE_S - path.start_unix_ns / NS_PER_S) % SLOT_S
+
+
+def _case(path: Profile, duration_s: float, case: tuple[str, Clock]) -> Score:
+    return run(path, *case, duration_s)
+
+
+def run(path: Profile, scheme: str, clock: Clock, duration_s: float) -> Score:
+    """Simulate a download beside a clock."""
+    writes = clock.writes(edge_s(path), duration_s, path.seed or 0)
+    outcome = simulate_with_clock(_experiment(path, scheme, duration_s), path, writes)
+    (flow,) = outcome.summary["flows"]
+    queue_ms = wait_ms(delays(outcome, 0), lone_ms(path, "down"), WARMUP_S)
+    return Score(path.name, scheme, clock.name, float(flow["goodput_bps"] or 0.0), queue_ms)
+
+
+def _experiment(path: Profile, scheme: str, duration_s: float) -> Experiment:
+    flow = Flow(controller=scheme, sender="host", receiver="host")
+    return Experiment(
+        name="kernel-safety",
+        seed=0,
+        duration_ns=round(duration_s * NS_PER_S),
+        profiles=(ProfileRef(role=flow.profile, name=path.name, hash=path.content_hash()),),
+        flows=(flow,),
+        warmup_ns=round(WARMUP_S * NS_PER_S),
+        hosts={"host": Host(wmem_max_bytes=_BUFFER_BYTES, rmem_max_bytes=_BUFFER_BYTES)},
+    )
+
+
+def of(done: Sequence[Score], scheme: str, clock: str) -> list[Score]:
+    """Return the scores of a controller beside a clock, in the order of the paths."""
+    return [each for each in done if (each.scheme, each.clock) == (scheme, clock)]
