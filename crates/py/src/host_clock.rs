@@ -27,6 +27,11 @@ impl PyHostClock {
         self.0.advance(Time(now_ns));
     }
 
+    /// Set the time of an edge of the published slots, by the time of day [ns].
+    fn set_published(&mut self, at_ns: Option<u64>) {
+        self.0.set_published(at_ns.map(Time));
+    }
+
     /// Forget a socket that has closed.
     fn forget(&mut self, socket: u64) {
         self.0.forget(socket);

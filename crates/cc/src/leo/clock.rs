@@ -34,6 +34,12 @@ pub struct SlotTiming {
 }
 
 impl SlotTiming {
+    /// Whether the odds are high enough to use it.
+    #[must_use]
+    pub const fn is_sure(&self) -> bool {
+        self.log_odds >= MIN_LOG_ODDS
+    }
+
     /// Returns the confidence, 0 to 1.
     #[must_use]
     pub fn confidence(&self) -> f64 {
@@ -109,7 +115,7 @@ impl Clock {
     /// Returns period and phase if the odds are high enough.
     #[must_use]
     pub fn timing(&self) -> Option<SlotTiming> {
-        self.best.filter(|timing| timing.log_odds >= MIN_LOG_ODDS)
+        self.best.filter(SlotTiming::is_sure)
     }
 
     /// Returns ln of the odds of the best timing, used or not [2^-32].

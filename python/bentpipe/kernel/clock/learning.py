@@ -2,7 +2,7 @@
 
 The statistics are those of `inet_diag`, not of the loaded controllers: they are there for any controller, need no
 rights, and are as new as the poll, where a controller tells its state ten times a second. `HostClock` of the native
-module has the detector and the clock that the controllers themselves have (`crates/cc/src/leo/host.rs`).
+module has the detector and the clock that the controllers themselves have (`crates/cc/src/leo/host/mod.rs`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from bentpipe import _native
 from bentpipe.kernel.clock.reading import Reading
-from bentpipe.kernel.clock.record import Hint
+from bentpipe.kernel.clock.record import Hint, wall_clock_ns
 from bentpipe.kernel.clock.sockets import SocketTable
+from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
 
 if TYPE_CHECKING:
     from bentpipe.kernel.clock.sockets import SocketId, TcpSample
@@ -46,6 +47,13 @@ class Watch:
         self._acks: dict[int, tuple[int, int, int]] = {}
         self._delivered: dict[int, int] = {}
         self._quiet: dict[SocketId, int] = {}
+
+    def set_time_of_day(self, wall_ns: int) -> None:
+        """Set the wall-clock time when the monotonic clock is zero [ns since 1970].
+
+        The published phase of the slots needs less evidence than another one. Without a time of day all are equal.
+        """
+        self._clock.set_published((SLOT_PHASE_NS - wall_ns) % SLOT_NS)
 
     @property
     def sockets(self) -> list[SocketId]:
@@ -129,6 +137,7 @@ class Learned:
         """Poll; see `Source`."""
         while (now_ns := time.monotonic_ns()) < until_ns:
             if now_ns >= self._search_ns:
+                self._watch.set_time_of_day(wall_clock_ns())
                 self._watch.choose(list(self._table.established()))
                 self._search_ns = now_ns + SEARCH_NS
             ids = self._watch.sockets

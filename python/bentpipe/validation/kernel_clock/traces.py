@@ -77,9 +77,19 @@ def polls_of(events: NDArray[np.uint64], number: int, until_s: float) -> Iterato
         )
 
 
-def readings_of(flows: Sequence[NDArray[np.uint64]], until_s: float) -> list[tuple[float, Reading]]:
-    """Return what the clock tells of these flows' sockets, each second [s], as `bentpipe clock --learn` would."""
+def readings_of(
+    flows: Sequence[NDArray[np.uint64]], until_s: float, wall_ns: int | None = None
+) -> list[tuple[float, Reading]]:
+    """Return what the clock tells of these flows' sockets, each second [s], as `bentpipe clock --learn` would.
+
+    Args:
+        flows: Of `acks_of`.
+        until_s: End [s].
+        wall_ns: The host's time of day at the flows' start [ns since 1970]; None: not known.
+    """
     watch, readings = Watch(), []
+    if wall_ns is not None:
+        watch.set_time_of_day(wall_ns)
     by_poll: dict[int, list[TcpSample]] = {}
     for number, events in enumerate(flows, 1):
         for sample in polls_of(events, number, until_s):
