@@ -3,7 +3,7 @@
 #define BENTPIPE_SOCKET_H
 
 #include "linux.h"
-#include "types.h"
+#include "options.h"
 #include "window.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -31,12 +31,6 @@ BP_FUNC u64 bp_random_below(u64 n)
 #define tcp_of(sk) ((struct tcp_sock *)(sk))
 #define icsk_of(sk) ((struct inet_connection_sock *)(sk))
 
-/* Options with a sum over all their words: a reader sees whether it met half of a change, or words that are not the loader's. */
-struct bp_stored_options {
-    struct bp_options options;
-    u64 sum;
-};
-
 /* Written by the loader, before it registers a controller and while sockets use it. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -44,30 +38,6 @@ struct {
     __type(key, __u32);
     __type(value, struct bp_stored_options);
 } BP_OPTIONS SEC(".maps");
-
-#define BP_SUM_FACTOR 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio, chosen here: each word changes all bits of the sum above its own */
-
-BP_FUNC u64 bp_sum_of(const struct bp_options *o)
-{
-    u64 sum;
-    u32 n;
-
-    BP_REQUIRE(o, 0);
-    sum = ((o->generation * BP_SUM_FACTOR) + o->is_set) * BP_SUM_FACTOR;
-    for (n = 0; n < BP_MAX_OPTIONS; n++)
-        sum = (sum + o->word[n]) * BP_SUM_FACTOR;
-    return sum;
-}
-
-/* Returns the options, null while they are not whole. */
-BP_INLINE struct bp_options *bp_whole_options(void)
-{
-    struct bp_stored_options *stored;
-    __u32 first = 0;
-
-    stored = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    return stored && bp_sum_of(&stored->options) == stored->sum ? &stored->options : 0;
-}
 
 /* The host's clock of handovers, which `bentpipe clock` writes, and its wall clock. */
 struct bp_host_clock {

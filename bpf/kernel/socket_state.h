@@ -7,6 +7,7 @@ char _license[] SEC("license") = "Dual MIT/GPL"; /* the kernel gives some helper
 
 struct bp_socket {
     struct bp_base base;
+    struct bp_stored_options options; /* a copy: those in the map may change while the core reads them */
     struct BP_JOIN(bp_, BP_ID, ) core;
     struct bp_hook_state hooks;
 };
@@ -22,20 +23,28 @@ struct {
 
 static void bp_follow(struct sock *sk, struct bp_socket *s);
 
+/* Takes the options of now; returns whether they are whole. */
+BP_INLINE int bp_read_options(struct bp_socket *s)
+{
+    __u32 first = 0;
+    struct bp_stored_options *stored = bpf_map_lookup_elem(&BP_OPTIONS, &first);
+
+    return stored && bp_take_options(&s->options, stored);
+}
+
 /* Begins anew, also for a socket that comes back to this controller, or that was connected before. */
 BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
 {
-    struct bp_options *o = bp_whole_options();
     struct bp_socket *s;
 
     bpf_sk_storage_delete(&BP_SOCKETS, sk);
-    if (!o)
-        o = bp_whole_options(); /* they were changing */
-    if (!o)
-        return 0;
     s = bpf_sk_storage_get(&BP_SOCKETS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (!s)
         return 0;
+    if (!bp_read_options(s) && !bp_read_options(s)) { /* they may change just now, but not twice */
+        bpf_sk_storage_delete(&BP_SOCKETS, sk);
+        return 0;
+    }
     bp_begin_base(sk, &s->base);
     {
         struct bp_config config = {
@@ -44,9 +53,9 @@ BP_INLINE struct bp_socket *bp_begin(struct sock *sk)
             .paced = sk->sk_pacing_status != SK_PACING_NONE,
         };
 
-        CORE(_init)(&s->core, &config, o);
+        CORE(_init)(&s->core, &config, &s->options.options);
     }
-    s->base.generation = o->generation;
+    s->base.generation = s->options.options.generation;
     bp_tell_clock(sk, s);
     return s;
 }
@@ -61,13 +70,9 @@ BP_INLINE struct bp_socket *bp_socket_of(struct sock *sk)
     if (!s || !s->base.is_ready)
         return 0;
     stored = bpf_map_lookup_elem(&BP_OPTIONS, &first);
-    if (stored && stored->options.generation != s->base.generation) {
-        struct bp_options *o = bp_whole_options();
-
-        if (o) {
-            CORE(_set_options)(&s->core, o);
-            s->base.generation = o->generation;
-        }
+    if (stored && stored->options.generation != s->base.generation && bp_read_options(s)) {
+        CORE(_set_options)(&s->core, &s->options.options);
+        s->base.generation = s->options.options.generation;
     }
     bp_tell_clock(sk, s);
     bp_follow(sk, s);

@@ -3,7 +3,13 @@
 fn main() {
     let (core, user, records) = ("../../bpf/core", "../../bpf/user", "../cc");
     cc::Build::new()
-        .files([format!("{user}/fixed.c"), format!("{user}/logarithm.c"), format!("{user}/monitor.c"), format!("{user}/twins.c")])
+        .files([
+            format!("{user}/fixed.c"),
+            format!("{user}/logarithm.c"),
+            format!("{user}/monitor.c"),
+            format!("{user}/options.c"),
+            format!("{user}/twins.c"),
+        ])
         .include(core)
         .include(user)
         .include(records)

@@ -10,6 +10,8 @@ mod host_clock;
 #[cfg(test)]
 mod logarithm;
 #[cfg(test)]
+mod options;
+#[cfg(test)]
 mod shared_clock;
 mod twin;
 
