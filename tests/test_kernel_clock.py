@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import socket
 import struct
 import time
@@ -247,18 +246,6 @@ def test_a_step_of_the_time_of_day_and_a_sleep_begin_anew(monkeypatch):
     texts = [event.text for event in events if event.kind == "time"]
     assert texts == ["the time of day was set by +2.00 s", "the host slept for 5.0 s"]
     assert source.restarts == 2
-
-
-def test_two_programs_are_refused(tmp_path):
-    lock = tmp_path / "run" / "clock.lock"
-    with (
-        daemon.only_one(lock),
-        pytest.raises(UserError, match=f"process {os.getpid()} keeps the clock"),
-        daemon.only_one(lock),
-    ):
-        pass
-    with daemon.only_one(lock):
-        pass
 
 
 def test_the_command_line_refuses_bad_input(tmp_path):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, did_you_mean, shown
-from bentpipe.kernel import libbpf, requirements
+from bentpipe.kernel import libbpf, owned, requirements
 from bentpipe.kernel.clock import record
+from bentpipe.kernel.libbpf import FIRST_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,13 +26,12 @@ OBJECTS = files("bentpipe.kernel").joinpath("objects")
 """Folder of the compiled programs, one file ``<controller>.bpf.o`` each, and their digests (`make kernel`)."""
 DIGESTS = "SHA256SUMS"
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-FIRST_KEY = bytes(4)
 STATES = ("being made", "in use", "ends with its last socket", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
 _SEEN = struct.Struct("<13Q")
 _ENDS = struct.Struct("<IIHH16s16s")
 _SUM_FACTOR = 0x9E3779B97F4A7C15
-"""Factor of the sum over options (`BP_SUM_FACTOR` in bpf/kernel/socket.h)."""
+"""Factor of the sum over options (`BP_SUM_FACTOR` in bpf/core/options.h)."""
 
 
 DEFAULTS: Mapping[str, Mapping[str, float]] = {"bbr3-leo": {"max_rto_ms": 0.0}}
@@ -177,7 +177,9 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
     key = kernel_name(name)
     first = {f"bpo_{key}": _stored_options(0, words), f"{record.PREFIX}{key}": record.first_record().to_bytes()}
     try:
-        libbpf.register(program, f"bpc_{key}", first, {".rodata.kernel": struct.pack("<I", rate_sample_at)})
+        libbpf.register(
+            program, f"{owned.REGISTRATION}{key}", first, {".rodata.kernel": struct.pack("<I", rate_sample_at)}
+        )
     except libbpf.KernelRefusedError as error:
         raise requirements.why(name, error) from None
     except libbpf.OtherBuildError as error:
@@ -245,15 +247,13 @@ def loaded_controllers() -> list[Loaded]:
     """
     requirements.check()
     registrations, names = [], _names()
-    for info in libbpf.maps("bpc_"):
-        if info.type != libbpf.STRUCT_OPS:
-            continue
+    for info in owned.registrations():
         try:
             with libbpf.open_map(info.id) as file:
                 holders, state = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
         except libbpf.KernelRefusedError:
             continue  # it is gone
-        key = info.name.removeprefix("bpc_")
+        key = info.name.removeprefix(owned.REGISTRATION)
         registrations.append(Loaded(names.get(key, key), info.id, STATES[min(state, len(STATES) - 1)], holders))
     return registrations
 
@@ -306,23 +306,40 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
         >>> bp.set_controller_options("bbr3", {"loss_thresh": 0.05})  # doctest: +SKIP
     """
     words = option_words(name, options)
-    _in_use(name)
-    with _map_of(f"bpo_{kernel_name(name)}") as (file, info):
+    with _options_map(name) as (file, _):
         # A generation that was never there: the sum tells a hook whether it met half of the change.
-        value = _stored_options(time.monotonic_ns(), words)
-        if len(value) != info.value_bytes:
-            raise UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
-        libbpf.set_value(file, FIRST_KEY, value)
+        libbpf.set_value(file, FIRST_KEY, _stored_options(time.monotonic_ns(), words))
+
+
+def has_default_options(name: str) -> bool:
+    """Return whether a loaded controller's sockets have the kernel's default options.
+
+    Raises:
+        UserError: It is not loaded.
+
+    Example:
+        >>> from bentpipe.kernel.controllers import has_default_options
+        >>> has_default_options("bbr3")  # doctest: +SKIP
+        True
+    """
+    with _options_map(name) as (file, value_bytes):
+        stored = libbpf.value_of(file, FIRST_KEY, value_bytes)
+    (generation,) = struct.unpack_from("<Q", stored)
+    return stored == _stored_options(generation, option_words(name, {}))
 
 
 @contextlib.contextmanager
-def _map_of(name: str) -> Iterator[tuple[int, libbpf.MapInfo]]:
-    """Open the newest map of this name."""
-    same = [info for info in libbpf.maps(name) if info.name == name]
-    if not same:
-        raise UserError(f"the kernel has no map {name}", hint="unload the controller and load it again")
-    with libbpf.open_map(same[-1].id) as file:
-        yield file, same[-1]
+def _options_map(name: str) -> Iterator[tuple[int, int]]:
+    """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
+    kind = (libbpf.ARRAY, len(FIRST_KEY), len(_stored_options(0, option_words(name, {}))))
+    try:
+        own = owned.maps_of(libbpf.map_info(_in_use(name).id), "bpo_", kind)
+        if not own:
+            raise UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
+        with libbpf.open_map(own[0].id) as file:
+            yield file, own[0].value_bytes
+    except libbpf.KernelRefusedError as error:
+        raise UserError(f"{name}: the kernel refused its options: {error}", hint="is it being unloaded?") from None
 
 
 def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
@@ -338,10 +355,11 @@ def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
     """
     requirements.check()
     now_ns, names = time.monotonic_ns(), _names()
-    for info in libbpf.maps("bps_"):  # also those of an unloaded controller that connections keep
+    # Also those of an unloaded controller that connections keep.
+    for info in owned.owned_maps("bps_", (libbpf.LRU_HASH, _ENDS.size, _SEEN.size)):
         controller = names.get(info.name.removeprefix("bps_"), info.name)
-        if name not in (None, controller) or (info.key_bytes, info.value_bytes) != (_ENDS.size, _SEEN.size):
-            continue  # another one's, or of another version of bentpipe, whose connections are open
+        if name not in (None, controller):
+            continue
         with contextlib.suppress(libbpf.KernelRefusedError), libbpf.open_map(info.id) as file:
             for key in libbpf.keys(file, info.key_bytes):
                 try:

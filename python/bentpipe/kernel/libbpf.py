@@ -23,11 +23,20 @@ if TYPE_CHECKING:
 STRUCT_OPS = 26
 """`BPF_MAP_TYPE_STRUCT_OPS`."""
 
-ARRAY = 2
-"""`BPF_MAP_TYPE_ARRAY`."""
+ARRAY, LRU_HASH = 2, 9
+"""`BPF_MAP_TYPE_ARRAY` and `BPF_MAP_TYPE_LRU_HASH`."""
+
+STRUCT_OPS_PROGRAM = 27
+"""`BPF_PROG_TYPE_STRUCT_OPS`."""
+
+MOST_MAPS = 64
+"""Most maps of a program that are asked for: a controller's use five."""
 
 MOST_KEYS = 4096
 """Most keys of a map that is walked: the sockets that `bpf/kernel/socket.h` remembers."""
+
+FIRST_KEY = bytes(4)
+"""Key of the first value of an array, and of a registration."""
 
 LIBRARY = "libbpf.so.1"
 """Name of the library; it has had this one since version 1.0."""
@@ -49,6 +58,18 @@ class _MapInfo(ctypes.Structure):
         ("flags", c_uint32),
         ("name", c_char * 16),
         ("_rest", c_char * 64),
+    ]
+
+
+class _ProgramInfo(ctypes.Structure):
+    _fields_ = [
+        ("type", c_uint32),
+        ("id", c_uint32),
+        ("_tag_and_code", c_char * 44),
+        ("map_count", c_uint32),
+        ("map_ids", c_uint64),
+        ("name", c_char * 16),
+        ("_rest", c_char * 152),
     ]
 
 
@@ -76,6 +97,8 @@ def _library() -> Any:  # noqa: ANN401 - a library has no type
         "bpf_map_get_next_id": (c_int, [c_uint32, POINTER(c_uint32)]),
         "bpf_map_get_fd_by_id": (c_int, [c_uint32]),
         "bpf_obj_get_info_by_fd": (c_int, [c_int, c_void_p, POINTER(c_uint32)]),
+        "bpf_map_create": (c_int, [c_uint32, c_char_p, c_uint32, c_uint32, c_uint32, c_void_p]),
+        "bpf_prog_get_fd_by_id": (c_int, [c_uint32]),
         "bpf_map_lookup_elem": (c_int, [c_int, c_char_p, c_void_p]),
         "bpf_map_update_elem": (c_int, [c_int, c_char_p, c_char_p, c_uint64]),
         "bpf_map_delete_elem": (c_int, [c_int, c_char_p]),
@@ -268,9 +291,36 @@ def maps(prefix: str) -> list[MapInfo]:
                 return infos
             _checked(result)
         with contextlib.suppress(KernelRefusedError), open_map(number.value) as file:  # it may be gone
-            info = _info(file)
+            info = info_of(file)
             if info.name.startswith(prefix):
                 infos.append(info)
+
+
+def map_info(number: int) -> MapInfo:
+    """Return a map by its number. Raises `KernelRefusedError`, also when it is gone."""
+    with open_map(number) as file:
+        return info_of(file)
+
+
+def maps_of_controller(number: int) -> frozenset[int]:
+    """Return the numbers of the maps that a program uses; none if it is of another kind than a controller's.
+
+    Raises:
+        KernelRefusedError: There is no such program, or this process may not ask.
+    """
+    ids = (c_uint32 * MOST_MAPS)()
+    info = _ProgramInfo(map_count=MOST_MAPS, map_ids=ctypes.addressof(ids))
+    file = _checked(_library().bpf_prog_get_fd_by_id(number))
+    try:
+        _checked(_library().bpf_obj_get_info_by_fd(file, byref(info), byref(c_uint32(ctypes.sizeof(info)))))
+    finally:
+        os.close(file)
+    return frozenset(ids[: min(info.map_count, MOST_MAPS)]) if info.type == STRUCT_OPS_PROGRAM else frozenset()
+
+
+def new_array(name: str, value_bytes: int) -> int:
+    """Create an array of one value; it exists while its descriptor, the result, is open. Raises as `open_map`."""
+    return _checked(_library().bpf_map_create(ARRAY, name.encode(), len(FIRST_KEY), value_bytes, 1, None))
 
 
 @contextlib.contextmanager
@@ -283,7 +333,8 @@ def open_map(number: int) -> Iterator[int]:
         os.close(file)
 
 
-def _info(file: int) -> MapInfo:
+def info_of(file: int) -> MapInfo:
+    """Return the map of a descriptor. Raises `KernelRefusedError`."""
     info = _MapInfo()
     _checked(_library().bpf_obj_get_info_by_fd(file, byref(info), byref(c_uint32(ctypes.sizeof(info)))))
     return MapInfo(info.id, info.type, info.name.decode(errors="replace"), info.key_size, info.value_size)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import signal
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.errors import UserError
-from bentpipe.files import write_error
 from bentpipe.kernel import requirements
 from bentpipe.kernel.clock.record import NO_HINT, HostClockMaps, second_of_minute, wall_clock_ns
 from bentpipe.kernel.libbpf import KernelRefusedError
+from bentpipe.kernel.only_one import only_one
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.kernel.clock.reading import Reading, Source
 
-LOCK = Path("/run/bentpipe/clock.lock")
-"""Held by the one program that keeps the clock of this kernel."""
 RENEW_NS = 500_000_000
 """Time between two writes [ns]. Chosen here: a handover that a Profile announces is known within it."""
 VALID_NS = 5_000_000_000
@@ -96,7 +91,7 @@ def keep_clock(
     source = _source(profile, start_unix_ns, dish)
     try:
         requirements.check()
-        with only_one(LOCK):
+        with only_one("clock", "keeps the clock of this host"):
             return Keeping(source, on_event).run(for_s)
     finally:
         source.close()
@@ -119,30 +114,6 @@ def _source(profile: Profile | None, start_unix_ns: int | None, dish: str | None
     from bentpipe.kernel.clock.learning import Learned
 
     return Learned()
-
-
-@contextlib.contextmanager
-def only_one(lock: Path) -> Iterator[None]:
-    """Hold the lock; the kernel releases it when the process ends. Raises `UserError`: another program has it."""
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise write_error(lock, error) from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.pread(file, 20, 0).decode(errors="replace").strip()
-        os.close(file)
-        raise UserError(
-            f"process {holder or 'unknown'} keeps the clock of this host already", hint=f"kill {holder or 'that one'}"
-        ) from None
-    try:
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(file)
 
 
 class Keeping:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bentpipe.kernel import libbpf
+from bentpipe.kernel import libbpf, owned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,10 +91,8 @@ def read_records() -> dict[str, HostClockRecord]:
 
 
 def _maps() -> Iterator[tuple[libbpf.MapInfo, int]]:
-    for info in libbpf.maps(PREFIX):
-        # Another program may call a map of another kind so; its values have other sizes.
-        if (info.type, info.key_bytes, info.value_bytes) != (libbpf.ARRAY, len(_FIRST), _RECORD.size):
-            continue
+    """Yield the maps that loaded controllers use: another program may have some of the same name."""
+    for info in owned.owned_maps(PREFIX, (libbpf.ARRAY, len(_FIRST), _RECORD.size)):
         with contextlib.suppress(libbpf.KernelRefusedError), libbpf.open_map(info.id) as file:
             yield info, file
 

@@ -79,6 +79,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     twins: list[Twins] = []
     try:
         with loaded(names):
+            _require_defaults(names)
             for path in every:
                 for name in names:
                     worlds = run_cell(Cell(path.name, name), path, effort, folder / name, lambda _: None)
@@ -109,6 +110,15 @@ def loaded(names: Sequence[str]) -> Iterator[None]:
     finally:
         for name in mine:
             controllers.unload_controller(name)
+
+
+def _require_defaults(names: Sequence[str]) -> None:
+    """Raise `UserError` if a controller, loaded before, has other options than its twin."""
+    for name in names:
+        if not controllers.has_default_options(name):
+            raise UserError(
+                f"{name} is loaded with other options than its twin", hint=f"bentpipe kernel unload {name}, then again"
+            )
 
 
 def _compare(worlds: Worlds) -> Twins:
