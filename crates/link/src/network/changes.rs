@@ -160,10 +160,17 @@ impl Network {
                 fate.queue = QueueFate::Keep;
             }
         }
-        let scope = self.scope(users.iter().map(|user| (user.0, user.1)), entry);
-        // Without a route, packets that still reach the link are dropped as its queue is.
-        let is_left = fate.queue == QueueFate::Drop && users.iter().all(|user| self.route(user.0).is_empty());
-        self.notify_unit(entry, &if is_left { PathEvent::Leave { at, fate, scope } } else { PathEvent::Close { at, until, fate, scope } });
+        // Packets of a path without a route that still reach the link are dropped as its queue is, whatever routes others have.
+        let is_left = |&(path, _): &(usize, usize)| fate.queue == QueueFate::Drop && self.route(path).is_empty();
+        let (left, served): (Vec<_>, Vec<_>) = users.iter().map(|user| (user.0, user.1)).partition(is_left);
+        if !left.is_empty() {
+            let scope = self.scope(left, entry);
+            self.notify_unit(entry, &PathEvent::Leave { at, fate, scope });
+        }
+        if !served.is_empty() {
+            let scope = self.scope(served, entry);
+            self.notify_unit(entry, &PathEvent::Close { at, until, fate, scope });
+        }
         for (path, _, to_hop, d) in followers {
             self.join(path, to_hop, d, at); // so that the queue does not migrate in a circle
         }

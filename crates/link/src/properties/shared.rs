@@ -109,6 +109,23 @@ fn changed(spec: &NetworkSpec, change: impl Fn(&mut Topology, &mut [Path])) -> N
     NetworkSpec::new("n".to_owned(), Utc(0), Nanos::from_secs(10), Basis::OneWay, spec.provenance().clone(), topology, paths).unwrap()
 }
 
+#[test]
+fn an_outage_drops_packets_on_their_way_to_the_link_of_paths_without_a_route_alone() {
+    let outage = event(4, 0, None, 100, fate(QueueFate::Drop));
+    let spec = two_users(1000, fate(QueueFate::Keep), 0, vec![outage], tail(QueueLimit::Packets(100)));
+    let spec = changed(&spec, |_, paths| {
+        paths[0].events.clear();
+        paths[0].routes = vec![route(0, &[2, 0]), route(4, &[]), route(104, &[2, 0])];
+        paths[1].routes.push(route(4, &[3, 1]));
+    });
+    // Those of 2 ms are on their way to the satellite when its link to the gateway fails. Path b goes on over the other satellite.
+    let sends = [(2, 0), (2, 1), (50, 1), (110, 0)].map(|(at_ms, path)| (at_ms * MS, path, Direction::Up));
+    let (out, _) = outcomes(&spec, &sends, 0);
+    let bodies = |outcome| out.iter().filter(|each| each.0 == outcome).map(|each| each.1.body).collect::<Vec<_>>();
+    assert_eq!(bodies(Outcome::Dropped(DropCause::Event)), [0]);
+    assert_eq!(bodies(Outcome::Delivered), [2, 1, 3]);
+}
+
 /// Return the packets that reach the terminals, in order of time.
 fn all_arrivals(out: &[(Outcome, Packet)]) -> Vec<u32> {
     out.iter().filter(|(outcome, _)| *outcome == Outcome::Delivered).map(|(_, packet)| packet.body).collect()
