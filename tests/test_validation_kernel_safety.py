@@ -11,6 +11,7 @@ from bentpipe.validation.kernel_safety import clocks, emulated, simulated
 from bentpipe.validation.kernel_safety.simulated import Score
 
 PATH = simulated.path_of(simulated.PATHS[1], 40.0)
+PROFILE = PATH.profile
 
 
 def test_each_clock_is_written_as_its_name_says():
@@ -29,19 +30,19 @@ def test_each_clock_is_written_as_its_name_says():
 def test_the_paths_edges_are_those_of_their_profiles():
     from bentpipe.kernel.clock.profile import handover_times_s, regular_clock
 
-    period_s, at_s = regular_clock(handover_times_s(PATH))
-    off_s = (at_s - simulated.edge_s(PATH) + 7.5) % 15.0 - 7.5
+    period_s, at_s = regular_clock(handover_times_s(PROFILE))
+    off_s = (at_s - simulated.edge_s(PROFILE) + 7.5) % 15.0 - 7.5
     assert (period_s, off_s) == (15.0, pytest.approx(0.0, abs=0.1))
 
 
 def windows(clock, scheme="bbr3-leo"):
-    outcome = simulate_with_clock(simulated._experiment(PATH, scheme, 40.0), PATH, clock)
+    outcome = simulate_with_clock(simulated.experiment(PATH, scheme, 40.0), PROFILE, clock)
     return outcome.samples()["cwnd_bytes"].to_list()
 
 
 @pytest.mark.parametrize("scheme", ["bbr3-leo", "cubic-leo"])
 def test_a_clock_changes_a_run_only_while_it_is_valid(scheme):
-    edge_s = simulated.edge_s(PATH)
+    edge_s = simulated.edge_s(PROFILE)
     without = windows([], scheme)
     assert windows([ClockWrite(0.0, 15.0, edge_s, 0.0)], scheme) == without  # it is over
     assert windows([ClockWrite(0.0, 0.5, edge_s, 60.0)], scheme) == without  # no period
@@ -55,7 +56,7 @@ def test_a_clock_changes_a_run_only_while_it_is_valid(scheme):
 def test_without_a_clock_the_kernels_controller_does_what_the_simulators_does():
     from bentpipe.experiments.plugins import simulate
 
-    own = simulate(simulated._experiment(PATH, "bbr3-leo", 40.0), [PATH])
+    own = simulate(simulated.experiment(PATH, "bbr3-leo", 40.0), [PROFILE])
     assert own.samples()["cwnd_bytes"].tolist() == windows([])
 
 
@@ -67,7 +68,7 @@ def test_an_impossible_time_is_refused():
 
 
 def scores(scheme, clock, goodputs, queue_ms=10.0):
-    return [Score(f"path-{n}", scheme, clock, each, queue_ms) for n, each in enumerate(goodputs)]
+    return [Score(f"path-{n}", True, scheme, clock, each, queue_ms) for n, each in enumerate(goodputs)]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,17 @@ def test_a_clock_is_safe_if_mean_and_worst_path_are(goodputs, holds):
     assert goodput.reference.startswith(f"worst: {min(goodputs) / 100:.3f}, path-")
     assert queue.ours.startswith("0.500")
     assert kernel_safety.rows_of(done, "bbr3-leo", clocks.NONE)[0].within is None
+
+
+def test_paths_without_handovers_have_rows_of_their_own():
+    done = [Score("fibre", False, "bbr3", clocks.NONE.name, 100.0, None)]
+    done += [Score("fibre", False, "bbr3-leo", clock.name, 96.0, None) for clock in (clocks.NONE, clocks.LATE)]
+    goodput, own, queue = kernel_safety.rows_of(done, "bbr3-leo", clocks.LATE)
+    assert (goodput.within, "not LEO" in goodput.quantity) == (False, True)
+    assert own.ours.startswith("1.000")
+    assert queue.ours.startswith("nan")
+    (path,) = {simulated.still_path(text, 5.0).profile.name for text in simulated.STILL[2:]}
+    assert path == "dumbbell"
 
 
 def run(path, scheme, clock, goodput_bps, invalid=None, valid_after_kill_s=None):

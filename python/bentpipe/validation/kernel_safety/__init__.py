@@ -32,10 +32,10 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
     every = clocks.QUICK if quick else clocks.EVERY
     rows = [row for scheme in simulated.PARENTS for clock in every for row in rows_of(done, scheme, clock)]
     duration_s = simulated.QUICK_DURATION_S if quick else simulated.DURATION_S
-    n = len({each.path for each in done})
+    leo, still = (len({each.path for each in done if each.is_leo == is_leo}) for is_leo in (True, False))
     notes = [
-        f"{n} paths, one seed, {duration_s:g} s each without the first {simulated.WARMUP_S:g} s; intervals are "
-        "bootstraps of 95 % over paths, paired by path",
+        f"{leo} LEO paths and {still} others, one seed, {duration_s:g} s each without the first "
+        f"{simulated.WARMUP_S:g} s; intervals are bootstraps of 95 % over paths, paired by path",
         "a clock's value is that of the same controller without one: what is below 1 there is the clock's doing",
     ]
     return Outcome(CLAIM, rows, notes, cells=[asdict(each) for each in done])
@@ -44,25 +44,31 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
 def rows_of(done: Sequence[Score], scheme: str, clock: Clock) -> list[Row]:
     """Return the rows of a controller beside a clock: goodput over its parent's, over its own, and the queue."""
     parent = simulated.PARENTS[scheme]
-    mine = simulated.of(done, scheme, clock.name)
-    theirs = simulated.of(done, parent, clocks.NONE.name)
-    own = simulated.of(done, scheme, clocks.NONE.name)
     title = f"{scheme}, {clock.name}"
-    ratios, mean, low, worst = _goodput(mine, theirs)
-    judged = low >= LEAST and min(ratios) >= LEAST
-    rows = [
-        Row(
-            f"{title}: goodput ÷ {parent}",
-            mean,
-            worst,
-            f"≥ {LEAST:g}, mean and worst path" if clock.is_judged else "reported, no limit",
-            judged if clock.is_judged else None,
+    rows = []
+    for is_leo, where in ((True, ""), (False, ", not LEO")):
+        mine = simulated.of(done, scheme, clock.name, is_leo=is_leo)
+        theirs = simulated.of(done, parent, clocks.NONE.name, is_leo=is_leo)
+        own = simulated.of(done, scheme, clocks.NONE.name, is_leo=is_leo)
+        if not mine:
+            continue
+        ratios, mean, low, worst = _goodput(mine, theirs)
+        judged = low >= LEAST and min(ratios) >= LEAST
+        rows.append(
+            Row(
+                f"{title}{where}: goodput ÷ {parent}",
+                mean,
+                worst,
+                f"≥ {LEAST:g}, mean and worst path" if clock.is_judged else "reported, no limit",
+                judged if clock.is_judged else None,
+            )
         )
-    ]
-    if clock != clocks.NONE:
-        _, mean, _, worst = _goodput(mine, own)
-        rows.append(Row(f"{title}: goodput ÷ its own without a clock", mean, worst, "reported, no limit", None))
-    return [*rows, _queue(title, mine, theirs, parent)]
+        if clock != clocks.NONE:
+            _, mean, _, worst = _goodput(mine, own)
+            subject = f"{title}{where}: goodput ÷ its own without a clock"
+            rows.append(Row(subject, mean, worst, "reported, no limit", None))
+        rows.append(_queue(f"{title}{where}", mine, theirs, parent))
+    return rows
 
 
 def _goodput(mine: Sequence[Score], theirs: Sequence[Score]) -> tuple[list[float], str, float, str]:

@@ -67,7 +67,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     try:
         with loaded([SCHEME, PARENT]):
             for text in texts:
-                path = simulated.path_of(text, duration_s)
+                path = simulated.path_of(text, duration_s).profile
                 for scheme, clock in CASES:
                     settings = {
                         "path": path.name,

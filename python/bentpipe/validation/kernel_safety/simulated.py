@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from bentpipe.execution.host_clock import simulate_with_clock
 from bentpipe.execution.waits import delays, lone_ms, wait_ms
-from bentpipe.experiments.experiment import NS_PER_S, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.experiment import NS_PER_S, CrossTraffic, Experiment, Flow, Host, ProfileRef
+from bentpipe.experiments.traffic import cross_traffic
 from bentpipe.profiles.make import make_profile
+from bentpipe.profiles.presets import preset_profile
 from bentpipe.times import SLOT_PHASE_S, SLOT_S, parse_utc
 from bentpipe.validation.kernel_safety import clocks
 
@@ -50,6 +52,24 @@ PATHS = (
 )
 """SITE TO START SEED. Neither pairs nor days nor seeds are those of a study; drawn before a Run on them."""
 QUICK_PATHS = 2
+STILL = (
+    "fibre:loss=1e-4 off-peak",
+    "geo:loss=1e-5 off-peak",
+    "dumbbell:rate=50mbit,rtt=40ms,queue=0.3bdp none",
+)
+"""Preset and background traffic of paths without handovers: a host has one clock for all its connections. The last has
+a queue that congestion overflows often, so that an ignored loss matters."""
+QUICK_STILL = 1
+_START = "2026-06-21T09:00:00Z"
+
+
+@dataclass(frozen=True)
+class Path:
+    """A Profile, whether it is a LEO path, and the background traffic on it."""
+
+    profile: Profile
+    is_leo: bool = True
+    cross: tuple[CrossTraffic, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +78,7 @@ class Score:
 
     Attributes:
         path: Name of its path.
+        is_leo: Whether that is one of `PATHS`, not of `STILL`.
         scheme: Its controller.
         clock: Name of the host's clock.
         goodput_bps: Goodput [bit/s].
@@ -65,6 +86,7 @@ class Score:
     """
 
     path: str
+    is_leo: bool
     scheme: str
     clock: str
     goodput_bps: float
@@ -74,7 +96,7 @@ class Score:
 def scores(on_progress: OnProgress, *, quick: bool) -> list[Score]:
     """Simulate every controller beside every clock on every path, and its parent once."""
     duration_s = QUICK_DURATION_S if quick else DURATION_S
-    texts = PATHS[:QUICK_PATHS] if quick else PATHS
+    texts = (*PATHS[:QUICK_PATHS], *STILL[:QUICK_STILL]) if quick else (*PATHS, *STILL)
     cases = [
         *((parent, clocks.NONE) for parent in PARENTS.values()),
         *((scheme, clock) for scheme in PARENTS for clock in (clocks.QUICK if quick else clocks.EVERY)),
@@ -82,19 +104,19 @@ def scores(on_progress: OnProgress, *, quick: bool) -> list[Score]:
     done: list[Score] = []
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for text in texts:
-            path = path_of(text, duration_s)
+            path = still_path(text, duration_s) if text in STILL else path_of(text, duration_s)
             for score in pool.map(partial(_case, path, duration_s), cases):
                 done.append(score)
                 on_progress(len(done) / (len(texts) * len(cases)))
     return done
 
 
-def path_of(text: str, duration_s: float) -> Profile:
+def path_of(text: str, duration_s: float) -> Path:
     """Make the Profile of a text in `PATHS` for Runs of a duration [s]."""
     site, to, start, seed = text.split()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a route that is a great circle
-        return make_profile(
+        profile = make_profile(
             site,
             to,
             start_unix_ns=parse_utc(start),
@@ -102,6 +124,15 @@ def path_of(text: str, duration_s: float) -> Profile:
             seed=int(seed),
             name=f"{site}-{to}-{seed}",
         )
+    return Path(profile)
+
+
+def still_path(text: str, duration_s: float) -> Path:
+    """Make the path of a text in `STILL`."""
+    preset, traffic = text.split()
+    profile = preset_profile(preset, duration_s + _SPARE_S, start_unix_ns=parse_utc(_START), name=preset.split(":")[0])
+    cross = () if traffic == "none" else (cross_traffic(profile, traffic, "down"),)
+    return Path(profile, False, cross)
 
 
 def edge_s(path: Profile) -> float:
@@ -109,32 +140,36 @@ def edge_s(path: Profile) -> float:
     return (SLOT_PHASE_S - path.start_unix_ns / NS_PER_S) % SLOT_S
 
 
-def _case(path: Profile, duration_s: float, case: tuple[str, Clock]) -> Score:
+def _case(path: Path, duration_s: float, case: tuple[str, Clock]) -> Score:
     return run(path, *case, duration_s)
 
 
-def run(path: Profile, scheme: str, clock: Clock, duration_s: float) -> Score:
+def run(path: Path, scheme: str, clock: Clock, duration_s: float) -> Score:
     """Simulate a download beside a clock."""
-    writes = clock.writes(edge_s(path), duration_s, path.seed or 0)
-    outcome = simulate_with_clock(_experiment(path, scheme, duration_s), path, writes)
+    profile = path.profile
+    writes = clock.writes(edge_s(profile), duration_s, profile.seed or 0)
+    outcome = simulate_with_clock(experiment(path, scheme, duration_s), profile, writes)
     (flow,) = outcome.summary["flows"]
-    queue_ms = wait_ms(delays(outcome, 0), lone_ms(path, "down"), WARMUP_S)
-    return Score(path.name, scheme, clock.name, float(flow["goodput_bps"] or 0.0), queue_ms)
+    queue_ms = wait_ms(delays(outcome, 0), lone_ms(profile, "down"), WARMUP_S)
+    return Score(profile.name, path.is_leo, scheme, clock.name, float(flow["goodput_bps"] or 0.0), queue_ms)
 
 
-def _experiment(path: Profile, scheme: str, duration_s: float) -> Experiment:
+def experiment(path: Path, scheme: str, duration_s: float) -> Experiment:
+    """Return the Experiment of a download."""
+    profile = path.profile
     flow = Flow(controller=scheme, sender="host", receiver="host")
     return Experiment(
         name="kernel-safety",
         seed=0,
         duration_ns=round(duration_s * NS_PER_S),
-        profiles=(ProfileRef(role=flow.profile, name=path.name, hash=path.content_hash()),),
+        profiles=(ProfileRef(role=flow.profile, name=profile.name, hash=profile.content_hash()),),
         flows=(flow,),
         warmup_ns=round(WARMUP_S * NS_PER_S),
         hosts={"host": Host(wmem_max_bytes=_BUFFER_BYTES, rmem_max_bytes=_BUFFER_BYTES)},
+        cross=path.cross,
     )
 
 
-def of(done: Sequence[Score], scheme: str, clock: str) -> list[Score]:
-    """Return the scores of a controller beside a clock, in the order of the paths."""
-    return [each for each in done if (each.scheme, each.clock) == (scheme, clock)]
+def of(done: Sequence[Score], scheme: str, clock: str, *, is_leo: bool) -> list[Score]:
+    """Return the scores of a controller beside a clock, on LEO paths or the others, in the order of the paths."""
+    return [each for each in done if (each.scheme, each.clock, each.is_leo) == (scheme, clock, is_leo)]
