@@ -287,6 +287,8 @@ def scored(level, wait_ms):
             "t_s": list(range(1, seconds + 1)),
             "n": [100] * seconds,
             "sum_ms": [100 * (20.0 + wait_ms(scheme) * wobble(number))] * seconds,
+            "p50_ms": [20.0 + wait_ms(scheme)] * seconds,
+            "p95_ms": [20.0 + 2 * wait_ms(scheme)] * seconds,
         }
 
     return measures
@@ -301,6 +303,10 @@ def test_hint_error(monkeypatch, tmp_path, good):
     result = verdicts("hint-error", tmp_path, saved=good)
     (all_hold if good else none_hold)(result)
     assert len(result.verdicts) == 6
+    # Those that learn a clock have Runs in which they can.
+    lengths = {row.quantity.split(",")[0]: row.basis.split(" Profiles × ")[1][:5] for row in result.rows[:-1]}
+    assert lengths["bbr3-leo"] == lengths["cubic-leo"] == "240 s"
+    assert lengths["bbr3-leo-schedule"] == lengths["satcp"] == "60 s,"
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -338,3 +344,12 @@ def test_cc_ceiling(monkeypatch, tmp_path, good):
     result = verdicts("cc-ceiling", tmp_path, saved=good)
     (all_hold if good else none_hold)(result)
     assert len(result.verdicts) == 4
+    ours = {row.quantity: row.ours for row in result.rows}
+    assert ours["95th percentile of the queueing delay: bbr3-leo"] == pytest.approx(20.0 if good else 100.0, rel=0.05)
+    assert ours["clock: learned clock, Profiles whose Run differs"] == 12
+    # Every piece alone, beside the others, and all of a set.
+    alone = [quantity for quantity in ours if "alone, added share" in quantity]
+    assert len(alone) == len([quantity for quantity in ours if "beside the others, added share" in quantity]) == 8
+    stored = result.by_profile["goodput, share of the oracle's, Runs of 60 s"]["bbr3-leo"]
+    assert len(stored) == 24
+    assert len(result.by_profile["95th percentile of the queueing delay [ms], Runs of 240 s"]["bbr3-leo"]) == 12

@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bentpipe._native import Profile
+from bentpipe.execution.waits import wait_p95_ms
 from bentpipe.experiments.schemes import deployable_controllers, known_controllers, parse_scheme
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import ceiling, field
 from bentpipe.studies.bound import bound_bps
+from bentpipe.studies.ceiling_knowledge import Pieces, clock_rows, piece_rows
+from bentpipe.studies.ceiling_scores import Ceilings
 from bentpipe.studies.files import Ceiling, HintError, LeoField
 from bentpipe.studies.study import Request
 
@@ -83,10 +86,15 @@ def test_no_controller_exceeds_the_bound(tmp_path_factory: pytest.TempPathFactor
         assert scores["random", scheme][0].goodput_bps[0] <= most, scheme
 
 
-def ceilings(shares: dict[str, list[float]], queues: dict[str, list[float]]) -> ceiling.Ceilings:
+def ceilings(shares: dict[str, list[float]], queues: dict[str, list[float]]) -> Ceilings:
     n = len(shares["bbr3"])
     shares, queues = {"oracle": [1.0] * n, **shares}, {"oracle": [0.0] * n, **queues}
-    return ceiling.Ceilings(shares, queues, {scheme: [0.99 * share for share in of] for scheme, of in shares.items()})
+    longest = {scheme: [3 * queue for queue in of] for scheme, of in queues.items()}
+    return Ceilings([f"p{number}" for number in range(n)], shares, queues, longest)
+
+
+def of_bound(of: Ceilings) -> dict[str, list[float]]:
+    return {scheme: [0.99 * share for share in shares] for scheme, shares in of.shares.items()}
 
 
 def test_verdicts_follow_the_figures() -> None:
@@ -95,7 +103,8 @@ def test_verdicts_follow_the_figures() -> None:
     def holds(ours: list[float], queue_ms: float) -> list[bool | None]:
         shares = {"bbr3": [0.80, 0.82, 0.78] * 3, "bbr3-leo": ours, "cubic-leo": [0.5] * 9}
         queues = {"bbr3": [40.0] * 9, "bbr3-leo": [queue_ms] * 9, "cubic-leo": [20.0] * 9}
-        best, rows, verdicts = ceiling._judge(ceilings(shares, queues), ["bbr3-leo", "cubic-leo"], published, "b")
+        of = ceilings(shares, queues)
+        best, rows, verdicts = ceiling._judge(of, of_bound(of), ["bbr3-leo", "cubic-leo"], published, "b")
         assert best == "bbr3-leo"
         assert [row.relation for row in rows] == [">", "<", ">"]
         return [verdict.holds for verdict in verdicts]
@@ -109,7 +118,8 @@ def test_of_ours_only_those_with_no_longer_queue_than_bbr3_are_judged() -> None:
     shares = {"bbr3": [0.8] * 9, "bbr3-leo": [0.9] * 9, "cubic-leo": [0.99] * 9}
     queues = {"bbr3": [40.0] * 9, "bbr3-leo": [20.0] * 9, "cubic-leo": [60.0] * 9}
     of = ceilings(shares, queues)
-    assert ceiling._judge(of, ["bbr3-leo", "cubic-leo"], Ceiling.load().published, "b")[0] == "bbr3-leo"
+    judged = ceiling._judge(of, of_bound(of), ["bbr3-leo", "cubic-leo"], Ceiling.load().published, "b")
+    assert judged[0] == "bbr3-leo"
     assert of.goodput_taken("bbr3-leo") == pytest.approx((0.5, 0.5, 0.5))
     assert of.queue_taken("bbr3-leo") == pytest.approx((0.5, 0.5, 0.5))
     assert of.gain("cubic-leo", "bbr3-leo")[0] == pytest.approx(0.09)
@@ -117,14 +127,79 @@ def test_of_ours_only_those_with_no_longer_queue_than_bbr3_are_judged() -> None:
 
 def test_more_than_the_bound_is_reported() -> None:
     of = ceilings({"bbr3": [0.8] * 9, "bbr3-leo": [1.05] * 9}, {"bbr3": [40.0] * 9, "bbr3-leo": [20.0] * 9})
-    verdict = ceiling._judge(of, ["bbr3-leo"], Ceiling.load().published, "b")[2][-1]
+    verdict = ceiling._judge(of, of_bound(of), ["bbr3-leo"], Ceiling.load().published, "b")[2][-1]
     assert verdict.holds is False
     assert "bbr3-leo" in verdict.why
 
 
+def test_a_piece_is_given_alone_and_left_out_of_all() -> None:
+    pieces = Pieces.of("both", {"schedule": "hints=schedule", "losses": "known_losses=1"})
+    levels = {"none": 0.90, pieces.alone["schedule"]: 0.91, pieces.alone["losses"]: 0.93, pieces.whole: 0.95}
+    of = ceilings(
+        {scheme: [level] * 9 for scheme, level in levels.items()} | {"bbr3": [0.8] * 9},
+        {scheme: [100 * level] * 9 for scheme, level in levels.items()} | {"bbr3": [40.0] * 9},
+    )
+    rows = piece_rows(of, [pieces], "none", "b")
+    shares = {row.quantity.split(", added")[0]: row.ours for row in rows if "share" in row.quantity}
+    assert shares == pytest.approx(
+        {
+            "knowledge both: all": 0.05,
+            "knowledge both: schedule alone": 0.01,
+            "knowledge both: schedule beside the others": 0.02,
+            "knowledge both: losses alone": 0.03,
+            "knowledge both: losses beside the others": 0.04,
+        }
+    )
+    assert rows[1].quantity == "knowledge both: all, added mean queueing delay"
+    assert rows[1].ours == pytest.approx(5.0)
+
+
+def test_a_clock_that_changes_no_run_is_reported_as_such() -> None:
+    of = ceilings(
+        {"bbr3": [0.8] * 9, "with": [0.9] * 7 + [0.95] * 2, "without": [0.9] * 9}, dict.fromkeys(("bbr3",), [40.0] * 9)
+    )
+    of = Ceilings(of.profiles, of.shares, {scheme: [20.0] * 9 for scheme in of.shares}, of.queues_p95_ms)
+    rows = clock_rows(of, {"none": "without", "learned": "with", "nothing": "without"}, "b")
+    differ = {row.quantity: row.ours for row in rows if "differs" in row.quantity}
+    assert differ == {
+        "clock: learned, Profiles whose Run differs": 2,
+        "clock: nothing, Profiles whose Run differs": 0,
+    }
+
+
+def test_values_are_kept_by_profile() -> None:
+    of = ceilings({"bbr3": [0.80004, 0.9]}, {"bbr3": [40.0, float("nan")]})
+    values = of.by_profile()
+    assert values["goodput, share of the oracle's"]["bbr3"] == {"p0": 0.8, "p1": 0.9}
+    assert values["mean queueing delay [ms]"]["bbr3"] == {"p0": 40.0, "p1": None}
+    assert values["95th percentile of the queueing delay [ms]"]["bbr3"] == {"p0": 120.0, "p1": None}
+
+
+def test_the_95th_percentile_of_the_queueing_delay_by_hand() -> None:
+    # A lone packet has 20 ms. Ten seconds with the median at 25 ms and the 95th percentile at 30 ms, one of which, with
+    # a tenth of the packets, is at 60 and 120 ms: a twentieth of all packets is above that second's median.
+    t_s = list(range(1, 11))
+    measured = {"t_s": t_s, "n": [100] * 10, "p50_ms": [25.0] * 9 + [60.0], "p95_ms": [30.0] * 9 + [120.0]}
+    lone = np.full(2000, 20.0)
+    assert wait_p95_ms(measured, lone, 0.0) == pytest.approx(40.0)
+    assert wait_p95_ms({**measured, "n": [100] * 9 + [10]}, lone, 0.0) == pytest.approx(10.0)
+    # The last second alone has its own 95th percentile, but for a tenth of its distance to the median.
+    assert wait_p95_ms(measured, lone, 9.0) == pytest.approx(100.0, abs=6.0)
+    assert wait_p95_ms(measured, lone, 10.0) is None
+
+
+def test_knowledge_that_a_static_path_does_not_have_changes_nothing(tmp_path: Path) -> None:
+    path = field.preset_path(DUMBBELL, 6)
+    pieces = Pieces.of("both", {"trigger": "known_triggers=1", "losses": "known_losses=1"})
+    schemes = ["bbr3-leo:hints=none", *pieces.schemes()]
+    scores = field.race_field(Request(tmp_path), [path], schemes, (6.0, 2.0))
+    assert len({scores[path.name, scheme][0] for scheme in schemes}) == 1
+
+
 def test_the_file_names_known_schemes_and_paths_of_its_own() -> None:
     file = Ceiling.load()
-    assert all(parse_scheme(scheme) == scheme for scheme in file.knowledge.values())
+    assert all(parse_scheme(scheme) == scheme for scheme in [*file.knowledge.values(), *file.clock.cases.values()])
+    assert len({scheme for name, each in file.pieces.items() for scheme in Pieces.of(name, each).schemes()}) == 14
     assert set(file.ours) <= set(deployable_controllers())
     assert len(file.paths) == 24
     others = [*LeoField.load().paths, *LeoField.load().design, *HintError.load().paths]

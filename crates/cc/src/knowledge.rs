@@ -3,13 +3,15 @@
 //! It is no path hint: nothing outside of a simulator can give it, traces of hooks do not contain it, and the kernel's controllers do not know it. A controller
 //! whose needs are [`Needs::Future`](crate::hints::Needs::Future) receives it.
 
-use bentpipe_profile::{Rate, Time};
+use bentpipe_profile::{Nanos, Rate, Time};
 
 /// Something that a simulator knows and a sender does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knowledge<'a> {
     /// Capacity that a packet sent from each time on meets, in order of time, for the whole path to come; zero: nothing passes.
     Capacity(&'a [(Time, Rate)]),
+    /// RTT of a ping of the terminal sent at each of these times, which waits in no queue of the flow, for the whole path to come. A time without a path has none.
+    PingRtts(&'a [(Time, Nanos)]),
     /// The packet that begins with this byte was dropped, and not by a queue: the loss is no sign of congestion.
     RandomLoss(u64),
 }

@@ -17,6 +17,10 @@ use bentpipe_transport::host_timing::DrawnTimes;
 use bentpipe_transport::quic::Role;
 use bentpipe_transport::{Quic, Receiver, ReceiverConfig, Sender, SenderConfig, Tcp};
 
+/// Time between the pings of a terminal that a controller may know of. Chosen here: ten a second, as a node of the testbed sends them, but drifting against the
+/// whole seconds on which edges of slots lie.
+const PING_EVERY: Nanos = Nanos::from_millis(101);
+
 /// Makes the connections of one flow.
 pub struct Transports {
     /// Direction of the flow's data.
@@ -33,8 +37,8 @@ pub struct Transports {
     controller: String,
     options: OptionValues,
     facts: Facts,
-    /// Capacity to come for the data of each end, if the controller knows it.
-    capacity: Option<[Vec<(Time, Rate)>; 2]>,
+    /// The path to come, if the controller knows it.
+    future: Option<Future>,
     controllers: Controllers,
     /// The controller that was built to check its name and options, for the sender of the flow's data on the first connection.
     first: Option<Built>,
@@ -44,6 +48,23 @@ pub struct Transports {
     is_observed: bool,
     /// Number of proxies that split each connection.
     pub proxy_count: usize,
+}
+
+/// The path to come, for controllers that know it.
+struct Future {
+    /// Capacity for the data of each end.
+    capacity: [Vec<(Time, Rate)>; 2],
+    ping_rtts: Vec<(Time, Nanos)>,
+}
+
+impl Future {
+    /// That of a flow with data in this direction.
+    fn of(profile: &Profile, direction: Direction) -> Self {
+        Self {
+            capacity: [direction, direction.reverse()].map(|direction| profile.capacity_by_send_time(direction)),
+            ping_rtts: profile.ping_rtts(PING_EVERY),
+        }
+    }
 }
 
 impl Transports {
@@ -72,8 +93,7 @@ impl Transports {
             controller: spec.controller.clone(),
             options: spec.options.clone(),
             facts: facts(profile),
-            capacity: knows_path(&spec.controller)
-                .then(|| [spec.direction, spec.direction.reverse()].map(|direction| profile.capacity_by_send_time(direction))),
+            future: knows_path(&spec.controller).then(|| Future::of(profile, spec.direction)),
             controllers: controllers.clone(),
             first: None,
             trace: controllers.traces.as_ref().map(|traces| traces.next_flow()),
@@ -142,7 +162,7 @@ impl Transports {
             Some(trace) => built.start_recorded(trace, &Header::new(&self.controller, &self.options, config)),
             None => built.start(),
         };
-        self.tell_capacity(end, &mut *controller);
+        self.tell_future(end, &mut *controller);
         Ok(controller)
     }
 
@@ -210,20 +230,21 @@ impl Transports {
             Some(trace) => built.start_recorded(trace, &Header::new(name, options, &controller_config)),
             None => built.start(),
         };
-        self.tell_capacity(end, &mut *controller);
+        self.tell_future(end, &mut *controller);
         Ok(Sender::new(config, controller))
     }
 
     /// Return whether its controller knows more than a sender does.
     #[must_use]
     pub const fn knows_path(&self) -> bool {
-        self.capacity.is_some()
+        self.future.is_some()
     }
 
-    /// Tell a controller of an end the capacity to come, if it is one that knows it.
-    fn tell_capacity(&self, end: usize, controller: &mut dyn Controller) {
-        if let Some(capacity) = &self.capacity {
-            controller.on_knowledge(&Knowledge::Capacity(&capacity[end]));
+    /// Tell a controller of an end the path to come, if it is one that knows it.
+    fn tell_future(&self, end: usize, controller: &mut dyn Controller) {
+        if let Some(future) = &self.future {
+            controller.on_knowledge(&Knowledge::Capacity(&future.capacity[end]));
+            controller.on_knowledge(&Knowledge::PingRtts(&future.ping_rtts));
         }
     }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from bentpipe.execution.job import Outcome, experiment_jobs
 from bentpipe.execution.sweeps.sweep import run_sweep
-from bentpipe.execution.waits import delays, lone_ms, wait_ms
+from bentpipe.execution.waits import delays, lone_ms, wait_ms, wait_p95_ms
 from bentpipe.experiments.experiment import NS_PER_S, Direction, Experiment, Flow, Host, ProfileRef
 from bentpipe.experiments.schemes import flows_of, parse_scheme
 from bentpipe.experiments.traffic import cross_traffic
@@ -55,10 +55,12 @@ class Score:
     Attributes:
         goodput_bps: Goodput of each flow after the warm-up [bit/s].
         queue_ms: Mean queueing delay of the first flow's packets [ms]; None: none passed.
+        queue_p95_ms: Its 95th percentile, estimated (`bentpipe.execution.waits`) [ms]; None: none passed.
     """
 
     goodput_bps: tuple[float, ...]
     queue_ms: float | None
+    queue_p95_ms: float | None = None
 
 
 def make_paths(texts: Sequence[str], duration_s: float) -> list[Path]:
@@ -80,6 +82,11 @@ def preset_path(written: str, duration_s: float) -> Path:
     """Return a static path, with background traffic if named: ``geo``, ``fibre:loss=1e-4 off-peak``."""
     preset, _, traffic = written.partition(" ")
     return Path(written, preset_profile(preset, duration_s + _SPARE_S), traffic=traffic or None)
+
+
+def basis(paths: Sequence[Path], times_s: tuple[float, float]) -> str:
+    """Return the origin of values of Runs on these paths, with their duration and warm-up [s]."""
+    return f"simulated: {len(paths)} Profiles × {times_s[0]:g} s, the first {times_s[1]:g} s left out"
 
 
 def race_field(
@@ -122,7 +129,7 @@ def race_field(
 
 
 def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
-    """Return the first flow's `delays`."""
+    """Return the first flow's `delays`, with their percentiles."""
     return delays(outcome, 0)
 
 
@@ -146,7 +153,8 @@ def _experiment(path: Path, scheme: str, duration_s: float, warmup_s: float) -> 
 
 def _score(run: SweptRun, lone: NDArray[np.float64], warmup_s: float) -> Score:
     goodput_bps = tuple(float(flow["goodput_bps"] or 0.0) for flow in run.flows)
-    return Score(goodput_bps, wait_ms(run.measures, lone, warmup_s))
+    waits = (wait(run.measures, lone, warmup_s) for wait in (wait_ms, wait_p95_ms))
+    return Score(goodput_bps, *waits)
 
 
 def decided(low: float, high: float, limit: float, n: int) -> bool | None:

@@ -104,6 +104,24 @@ class Queues(Record):
     step_deep: Text
 
 
+class LongRuns(Record):
+    """Runs that are long enough for a controller to learn a clock."""
+
+    duration_s: FieldRunS
+    """Duration of a Run [s]."""
+    warmup_s: WarmupS
+    """Time that figures exclude [s]: until then the clock is learned."""
+    paths: Count
+    """The study's first so many paths."""
+
+
+class CeilingClock(LongRuns):
+    """Runs of cc-ceiling that are long enough for a clock."""
+
+    cases: Annotated[dict[Text, Text], Field(min_length=2)]
+    """Scheme by what it knows of the reconfiguration times; the first one knows nothing."""
+
+
 class Ceiling(PublishedFile):
     """``studies/cc-ceiling.toml``."""
 
@@ -120,6 +138,10 @@ class Ceiling(PublishedFile):
     """Our controllers; the best of them is judged."""
     knowledge: Annotated[dict[Text, Text], Field(min_length=2)]
     """Scheme by what it knows; the first one knows nothing."""
+    pieces: Annotated[dict[Text, Annotated[dict[Text, Text], Field(min_length=2)]], Field(min_length=1)]
+    """Sets of pieces of knowledge, each by the options of `informed` that it sets: given alone, and left out of all."""
+    clock: CeilingClock
+    """The value of a clock."""
 
 
 class EcnOnStarlink(StudyFile):
@@ -164,6 +186,15 @@ class HintUser(Record):
         return f"{name}:{','.join(filter(None, [f'hint_offset_ms={offset_ms}', tunables]))}"
 
 
+class HintLearned(LongRuns):
+    """Runs of hint-error that are long enough for a clock."""
+
+    offsets_ms: Annotated[Items[Annotated[int, Field(ge=-15_000, le=15_000)]], Field(min_length=1)]
+    """Errors of the clock [ms]."""
+    users: Annotated[Items[Name], Field(min_length=1)]
+    """Controllers that learn a clock."""
+
+
 class HintError(PublishedFile):
     """``studies/hint-error.toml``."""
 
@@ -178,6 +209,8 @@ class HintError(PublishedFile):
     """Paths as ``SITE TO START SEED``."""
     users: Annotated[dict[Name, HintUser], Field(min_length=1)]
     """Controllers by name."""
+    learned: HintLearned
+    """Runs of those that learn a clock."""
 
 
 class Huston2024(PublishedFile):

@@ -36,7 +36,7 @@ def _run(request: Request) -> Result:
     families = ["cubic", "cubic-leo", "bbr3", "bbr3-leo"]
     still = field.race_field(request, controls, families, times, seeds=seeds, shares=(0.85, 1.0))
     names = [path.name for path in paths]
-    basis = f"simulated: {len(paths)} Profiles × {duration_s:g} s, the first {warmup_s:g} s left out"
+    basis = field.basis(paths, times)
     known = _known(alone, names, schemes)
     shares, queues = _shares(alone, known, schemes), _queues(alone, known, schemes)
     points = {scheme: _of_both(queues[scheme], shares[scheme]) for scheme in schemes}

@@ -49,6 +49,7 @@ class Done:
             "verdicts": [asdict(verdict) for verdict in self.result.verdicts],
             "counterfactuals": [asdict(verdict) for verdict in self.result.counterfactuals],
             "orders": [asdict(level) for level in self.result.orders],
+            **({"by_profile": self.result.by_profile} if self.result.by_profile else {}),
             "basis": list(self.result.basis),
             "notes": list(self.result.notes),
             "figures": {name: file.name for name, file in self.figures.items()},

@@ -126,6 +126,7 @@ class Result:
         counterfactuals: The same statements over paths with one published change
             (`bentpipe.studies.counterfactual`). They are no verdicts on the study's own paths.
         orders: Order of the controllers by level of loss, path by path, with the published one at its level.
+        by_profile: Quantity → scheme → Profile → value, for readers who want other statistics; None: not known.
     """
 
     rows: Sequence[Row]
@@ -135,6 +136,7 @@ class Result:
     notes: Sequence[str] = ()
     counterfactuals: Sequence[Verdict] = ()
     orders: Sequence[LevelOrder] = ()
+    by_profile: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
