@@ -287,8 +287,6 @@ def scored(level, wait_ms):
             "t_s": list(range(1, seconds + 1)),
             "n": [100] * seconds,
             "sum_ms": [100 * (20.0 + wait_ms(scheme) * wobble(number))] * seconds,
-            "p50_ms": [20.0 + wait_ms(scheme)] * seconds,
-            "p95_ms": [20.0 + 2 * wait_ms(scheme)] * seconds,
         }
 
     return measures
@@ -345,11 +343,15 @@ def test_cc_ceiling(monkeypatch, tmp_path, good):
     (all_hold if good else none_hold)(result)
     assert len(result.verdicts) == 4
     ours = {row.quantity: row.ours for row in result.rows}
-    assert ours["95th percentile of the queueing delay: bbr3-leo"] == pytest.approx(20.0 if good else 100.0, rel=0.05)
+    assert ours["95th percentile of seconds' mean queueing delay: bbr3-leo"] == pytest.approx(
+        10.0 if good else 50.0, rel=0.02
+    )
     assert ours["clock: learned clock, Profiles whose Run differs"] == 12
     # Every piece alone, beside the others, and all of a set.
     alone = [quantity for quantity in ours if "alone, added share" in quantity]
     assert len(alone) == len([quantity for quantity in ours if "beside the others, added share" in quantity]) == 8
     stored = result.by_profile["goodput, share of the oracle's, Runs of 60 s"]["bbr3-leo"]
     assert len(stored) == 24
-    assert len(result.by_profile["95th percentile of the queueing delay [ms], Runs of 240 s"]["bbr3-leo"]) == 12
+    assert (
+        len(result.by_profile["95th percentile of seconds' mean queueing delay [ms], Runs of 240 s"]["bbr3-leo"]) == 12
+    )

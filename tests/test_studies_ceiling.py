@@ -172,20 +172,19 @@ def test_values_are_kept_by_profile() -> None:
     values = of.by_profile()
     assert values["goodput, share of the oracle's"]["bbr3"] == {"p0": 0.8, "p1": 0.9}
     assert values["mean queueing delay [ms]"]["bbr3"] == {"p0": 40.0, "p1": None}
-    assert values["95th percentile of the queueing delay [ms]"]["bbr3"] == {"p0": 120.0, "p1": None}
+    assert values["95th percentile of seconds' mean queueing delay [ms]"]["bbr3"] == {"p0": 120.0, "p1": None}
 
 
 def test_the_95th_percentile_of_the_queueing_delay_by_hand() -> None:
-    # A lone packet has 20 ms. Ten seconds with the median at 25 ms and the 95th percentile at 30 ms, one of which, with
-    # a tenth of the packets, is at 60 and 120 ms: a twentieth of all packets is above that second's median.
-    t_s = list(range(1, 11))
-    measured = {"t_s": t_s, "n": [100] * 10, "p50_ms": [25.0] * 9 + [60.0], "p95_ms": [30.0] * 9 + [120.0]}
+    # A lone packet has 20 ms. Packets wait 5 ms in nine seconds and 60 ms in one.
+    measured = {"t_s": list(range(1, 11)), "n": [100] * 10, "sum_ms": [2500.0] * 9 + [8000.0]}
     lone = np.full(2000, 20.0)
-    assert wait_p95_ms(measured, lone, 0.0) == pytest.approx(40.0)
-    assert wait_p95_ms({**measured, "n": [100] * 9 + [10]}, lone, 0.0) == pytest.approx(10.0)
-    # The last second alone has its own 95th percentile, but for a tenth of its distance to the median.
-    assert wait_p95_ms(measured, lone, 9.0) == pytest.approx(100.0, abs=6.0)
-    assert wait_p95_ms(measured, lone, 10.0) is None
+    assert wait_p95_ms(measured, lone, 0.0) == pytest.approx(60.0)
+    # The long second has less than a twentieth of the packets.
+    few = {**measured, "n": [100] * 9 + [10], "sum_ms": [2500.0] * 9 + [800.0]}
+    assert wait_p95_ms(few, lone, 0.0) == pytest.approx(5.0)
+    assert wait_p95_ms(few, lone, 9.0) == pytest.approx(60.0)
+    assert wait_p95_ms(few, lone, 10.0) is None
 
 
 def test_knowledge_that_a_static_path_does_not_have_changes_nothing(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def _run(request: Request) -> Result:
         "the oracle knows the capacity to come and sends each packet so that it meets no queue; handshake, recovery, "
         "ACKs and buffers are those of the simulated transport; it cannot be deployed",
         "the bound follows from the Profile alone: capacity times the chance of arrival; a queue adds nothing to it",
-        "95th percentiles of the queueing delay are estimated from those of seconds, and averaged over Profiles",
+        "95th percentiles are those of the mean queueing delay in a packet's second, averaged over Profiles: a longer "
+        "delay within a second does not show",
         "a learned clock is set in a minute or later, so only the longer Runs test it",
         "send and receive buffers are 64 MB, so that no host default limits a flow",
     ]
@@ -144,7 +145,7 @@ def _controller_rows(of: Ceilings, schemes: Sequence[str], basis: str) -> list[R
             figure_row(f"goodput, share of the oracle's: {scheme}", "", field.bootstrap(of.shares[scheme]), basis),
             figure_row(f"mean queueing delay: {scheme}", "ms", field.bootstrap(known(of.queues_ms[scheme])), basis),
             figure_row(
-                f"95th percentile of the queueing delay: {scheme}",
+                f"95th percentile of seconds' mean queueing delay: {scheme}",
                 "ms",
                 field.bootstrap(known(of.queues_p95_ms[scheme])),
                 basis,

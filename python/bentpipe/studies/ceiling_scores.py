@@ -26,7 +26,7 @@ class Ceilings:
         profiles: Names of these Profiles.
         shares: Scheme → goodput over the oracle's, by Profile.
         queues_ms: Scheme → mean queueing delay, by Profile; NaN: no packet arrived.
-        queues_p95_ms: Scheme → its 95th percentile, by Profile.
+        queues_p95_ms: Scheme → 95th percentile of the mean in a packet's second, by Profile.
     """
 
     profiles: Sequence[str]
@@ -87,7 +87,7 @@ class Ceilings:
         quantities = {
             "goodput, share of the oracle's": self.shares,
             "mean queueing delay [ms]": self.queues_ms,
-            "95th percentile of the queueing delay [ms]": self.queues_p95_ms,
+            "95th percentile of seconds' mean queueing delay [ms]": self.queues_p95_ms,
         }
         return {
             quantity: {scheme: self._named(values) for scheme, values in of.items()}

@@ -55,7 +55,7 @@ class Score:
     Attributes:
         goodput_bps: Goodput of each flow after the warm-up [bit/s].
         queue_ms: Mean queueing delay of the first flow's packets [ms]; None: none passed.
-        queue_p95_ms: Its 95th percentile, estimated (`bentpipe.execution.waits`) [ms]; None: none passed.
+        queue_p95_ms: 95th percentile of the mean queueing delay in a packet's second [ms]; None: none passed.
     """
 
     goodput_bps: tuple[float, ...]
@@ -129,7 +129,7 @@ def race_field(
 
 
 def first_flows_delay(outcome: Outcome) -> dict[str, Any]:
-    """Return the first flow's `delays`, with their percentiles."""
+    """Return the first flow's `delays`."""
     return delays(outcome, 0)
 
 
