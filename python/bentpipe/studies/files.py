@@ -119,7 +119,7 @@ class CeilingClock(LongRuns):
     """Runs of cc-ceiling that are long enough for a clock."""
 
     cases: Annotated[dict[Text, Text], Field(min_length=2)]
-    """Scheme by what it knows of the reconfiguration times; the first one knows nothing."""
+    """Scheme by its source of reconfiguration times; the first one has none."""
 
 
 class Ceiling(PublishedFile):

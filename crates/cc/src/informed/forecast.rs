@@ -21,7 +21,7 @@ choices! {
 }
 
 choices! {
-    /// What is made of the known bandwidth and of the measured one.
+    /// Use of the known bandwidth beside the measured one.
     pub enum Combination {
         /// The known one.
         Replaces = "replaces",

@@ -54,7 +54,7 @@ impl Triggers {
 /// Returns the firings: pings for which the condition holds, and did not for the ping before.
 fn firings(rtts: &[(Time, Nanos)], ratio: f64) -> VecDeque<Firing> {
     let (mut first, mut sum, mut held) = (0, 0, false);
-    let mut found = VecDeque::new();
+    let mut firings = VecDeque::new();
     for (index, &(sent, rtt)) in rtts.iter().enumerate() {
         while rtts[first].0.0 + MEAN_OVER.0 < sent.0 {
             sum -= rtts[first].1.0;
@@ -63,12 +63,12 @@ fn firings(rtts: &[(Time, Nanos)], ratio: f64) -> VecDeque<Firing> {
         let count = (index - first) as f64;
         let holds = index > first && rtt.0 as f64 * count > ratio * sum as f64;
         if holds && !held {
-            found.push_back((sent + rtt + Nanos(rtt.0 / 2), sent));
+            firings.push_back((sent + rtt + Nanos(rtt.0 / 2), sent));
         }
         held = holds;
         sum += rtt.0;
     }
-    found
+    firings
 }
 
 #[cfg(test)]
