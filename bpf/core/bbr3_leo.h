@@ -22,15 +22,24 @@ enum bp_bbr3_leo_option {
 #define BP_BBR3_LEO_RESUMED_RTTS 3
 #define BP_BBR3_LEO_OUTAGE_AFTER (100 * BP_NS_PER_MS)
 #define BP_BBR3_LEO_PROBE_AFTER (350 * BP_NS_PER_MS)
+#define BP_BBR3_LEO_MAX_OUTAGE BP_MONITOR_MAX_PAUSED
 #define BP_BBR3_LEO_MAX_FAILURES 4
 
-/* Window, rate and RTT before an outage. */
-struct bp_resumption {
-    u64 packets; /* 0: no outage */
+/* An outage, and window, rate and RTT before it. */
+struct bp_outage {
+    u64 is_on;
+    u64 began;   /* last ACK before it */
+    u64 packets; /* 0: BBR was in charge */
     u64 rate, rtt;
     u64 since; /* BP_NONE: no ACK yet */
-    u64 stale; /* packets in flight at that ACK that were not marked lost since */
     u64 failures; /* time-outs since such an ACK */
+};
+
+/* Packets in flight at the first ACK after an outage, less those that were marked lost or arrived since. */
+struct bp_stale {
+    u64 packets;
+    u64 since;
+    u64 lost_total; /* bytes lost so far, at the last ACK */
 };
 
 struct bp_bbr3_leo {
@@ -39,7 +48,9 @@ struct bp_bbr3_leo {
     struct bp_path path;
     u64 inflight_limit;             /* of the slot model [packets]; BP_NONE: BBR's window applies */
     u64 is_refilling, refill_since; /* after a time-out; BP_NONE: the window is not full yet */
-    struct bp_resumption resumption;
+    struct bp_outage outage;
+    struct bp_stale stale;
+    u64 restarted; /* when the application last had data again after the flow was idle */
     u64 rate;
     u64 was_leo; /* at the last ACK */
     u64 max_rto; /* option [ns]; 0: the host's */
@@ -66,7 +77,9 @@ BP_INLINE void bp_bbr3_leo_init(struct bp_bbr3_leo *c, const struct bp_config *c
     c->inflight_limit = BP_NONE;
     c->is_refilling = 0;
     c->refill_since = BP_NONE;
-    c->resumption.packets = 0;
+    c->outage.is_on = 0;
+    c->stale.packets = c->stale.since = c->stale.lost_total = 0;
+    c->restarted = 0;
     c->rate = 0;
     c->was_leo = 0;
     bp_bbr3_leo_set_options(c, options);
@@ -92,53 +105,91 @@ BP_INLINE void bp_bbr3_leo_update_refill(struct bp_bbr3_leo *c, const struct bp_
 /* Remembers window and rate if the time-out is due to an outage. */
 BP_FUNC int bp_bbr3_leo_note_outage(struct bp_bbr3_leo *c, u64 now)
 {
-    struct bp_resumption *r;
+    struct bp_outage *o;
     u64 rtt;
 
     BP_REQUIRE(c, 0);
-    r = &c->resumption;
-    if (r->packets) {
-        r->failures += r->since != BP_NONE;
-        r->since = BP_NONE;
-        if (r->failures >= BP_BBR3_LEO_MAX_FAILURES)
-            r->packets = 0;
+    o = &c->outage;
+    if (o->is_on) {
+        if (o->since != BP_NONE) {
+            o->since = BP_NONE;
+            o->failures++;
+            o->packets /= 2;
+            o->rate /= 2;
+        }
+        if (o->failures >= BP_BBR3_LEO_MAX_FAILURES)
+            o->is_on = 0;
         return 0;
     }
     rtt = bp_path_queued_rtt(&c->path, now);
-    if (c->inflight_limit == BP_NONE || rtt == BP_NONE || !c->was_leo || bp_sub_sat(now, c->monitor.last_ack) <= rtt + BP_BBR3_LEO_OUTAGE_AFTER)
+    if (rtt == BP_NONE || !c->was_leo || c->monitor.last_ack < c->restarted ||
+        bp_sub_sat(now, c->monitor.last_ack) <= rtt + BP_BBR3_LEO_OUTAGE_AFTER)
         return 0;
-    r->packets = c->inflight_limit;
-    r->rate = c->rate;
-    r->rtt = rtt;
-    r->since = BP_NONE;
-    r->failures = 0;
+    o->is_on = 1;
+    o->began = c->monitor.last_ack;
+    o->packets = c->inflight_limit == BP_NONE ? 0 : c->inflight_limit;
+    o->rate = c->rate;
+    o->rtt = rtt;
+    o->since = BP_NONE;
+    o->failures = 0;
+    return 0;
+}
+
+BP_INLINE void bp_bbr3_leo_update_stale(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    struct bp_stale *s = &c->stale;
+    u64 gone = bp_sub_sat(ack->lost_total, s->lost_total);
+
+    s->lost_total = ack->lost_total;
+    if (ack->rtt == BP_NONE || ack->rtt > bp_sub_sat(ack->now, s->since))
+        gone = bp_add_sat(gone, ack->acked);
+    s->packets = bp_sub_sat(s->packets, bp_packets(gone, c->bbr.mss));
+}
+
+/* Takes the first ACK after an outage for the start of a slot. */
+BP_FUNC int bp_bbr3_leo_end_outage(struct bp_bbr3_leo *c, const struct bp_ack *ack)
+{
+    struct bp_outage *o;
+
+    BP_REQUIRE(c, 0);
+    BP_REQUIRE(ack, 0);
+    bp_bbr3_leo_update_stale(c, ack);
+    o = &c->outage;
+    if (!o->is_on)
+        return 0;
+    if (o->since == BP_NONE) {
+        if (!o->packets || bp_sub_sat(ack->now, o->began) > BP_BBR3_LEO_MAX_OUTAGE) {
+            o->is_on = 0;
+        } else {
+            o->since = ack->now;
+            c->stale.packets = bp_packets(ack->in_flight, c->bbr.mss);
+            c->stale.since = ack->now;
+        }
+        c->path.ignored_before = ack->now;
+        bp_path_reconfiguration(&c->path, ack->now);
+    }
+    bp_bbr3_postpone_probe_rtt(&c->bbr, ack->now);
     return 0;
 }
 
 /* Resumes the window before the outage; returns whether it applies. */
 BP_FUNC int bp_bbr3_leo_resume(struct bp_bbr3_leo *c, const struct bp_ack *ack)
 {
-    struct bp_resumption *r;
+    struct bp_outage *o;
 
     BP_REQUIRE(c, 0);
     BP_REQUIRE(ack, 0);
-    r = &c->resumption;
-    if (!r->packets)
+    o = &c->outage;
+    if (!o->is_on || o->since == BP_NONE)
         return 0;
-    if (r->since == BP_NONE) {
-        r->since = ack->now;
-        r->stale = bp_packets(ack->in_flight, c->bbr.mss);
-        c->path.ignored_before = ack->now;
-    } else if (bp_sub_sat(ack->now, r->since) > BP_BBR3_LEO_RESUMED_RTTS * r->rtt) {
-        r->packets = 0;
+    if (bp_sub_sat(ack->now, o->since) > BP_BBR3_LEO_RESUMED_RTTS * o->rtt) {
+        o->is_on = 0;
         bp_bbr3_leo_set_refilling(c, 0);
+        bp_bbr3_reset_path(&c->bbr, ack);
         return 0;
-    } else {
-        r->stale = bp_sub_sat(r->stale, bp_packets(ack->newly_lost, c->bbr.mss));
     }
-    c->inflight_limit = bp_add_sat(r->packets, r->stale);
-    c->rate = r->rate;
-    bp_bbr3_postpone_probe_rtt(&c->bbr, ack->now);
+    c->inflight_limit = o->packets;
+    c->rate = o->rate;
     return 1;
 }
 
@@ -172,10 +223,13 @@ BP_INLINE void bp_bbr3_leo_reconfiguration(struct bp_bbr3_leo *c, const struct b
 BP_FUNC int bp_bbr3_leo_update(struct bp_bbr3_leo *c, const struct bp_ack *ack)
 {
     u64 is_leo, is_near;
+    int is_reconfigured;
 
     BP_REQUIRE(c, 0);
     BP_REQUIRE(ack, 0);
-    if (bp_monitor_ack(&c->monitor, ack) && !c->resumption.packets)
+    is_reconfigured = bp_monitor_ack(&c->monitor, ack);
+    bp_bbr3_leo_end_outage(c, ack);
+    if (is_reconfigured && !c->outage.is_on)
         bp_bbr3_leo_reconfiguration(c, ack);
     is_leo = (u64)bp_monitor_is_leo(&c->monitor, ack->now);
     is_near = is_leo && bp_monitor_is_near(&c->monitor, ack->now);
@@ -209,6 +263,7 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
     case BP_EVENT_TIMEOUT_AGAIN:
         bp_bbr3_leo_note_outage(c, event->now);
         c->inflight_limit = BP_NONE;
+        c->stale.packets = 0; /* they are marked lost now */
         bp_bbr3_leo_set_refilling(c, 1);
         break;
     case BP_EVENT_LOSS:
@@ -216,6 +271,7 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
             bp_bbr3_leo_set_refilling(c, 0);
         break;
     case BP_EVENT_UNDO: bp_bbr3_leo_set_refilling(c, 0); break;
+    case BP_EVENT_RESTART: c->restarted = event->now; break;
     default: break;
     }
     bp_bbr3_congestion(&c->bbr, event);
@@ -223,7 +279,7 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
 
 BP_INLINE u64 bp_bbr3_leo_cwnd(const struct bp_bbr3_leo *c)
 {
-    return c->inflight_limit == BP_NONE ? bp_bbr3_cwnd(&c->bbr) : bp_mul_sat(c->inflight_limit, c->bbr.mss);
+    return c->inflight_limit == BP_NONE ? bp_bbr3_cwnd(&c->bbr) : bp_mul_sat(bp_add_sat(c->inflight_limit, c->stale.packets), c->bbr.mss);
 }
 
 BP_INLINE u64 bp_bbr3_leo_pacing_rate(const struct bp_bbr3_leo *c)
@@ -231,15 +287,15 @@ BP_INLINE u64 bp_bbr3_leo_pacing_rate(const struct bp_bbr3_leo *c)
     return c->inflight_limit == BP_NONE ? bp_bbr3_pacing_rate(&c->bbr) : c->rate;
 }
 
-/* Returns the largest RTO that the connection should have now [ns]; BP_NONE: the host's. */
+/* Returns the largest RTO that the connection should have now [ns], in an outage; BP_NONE: the host's. */
 BP_FUNC u64 bp_bbr3_leo_max_rto(const struct bp_bbr3_leo *c, u64 now)
 {
     u64 longest, next, wait;
 
     BP_REQUIRE(c, BP_NONE);
-    if (!c->was_leo || !c->max_rto)
+    if (!c->outage.is_on || !c->max_rto)
         return BP_NONE;
-    longest = c->max_rto;
+    longest = bp_max(c->max_rto, 2 * c->outage.rtt);
     next = bp_monitor_next_expected(&c->monitor, now);
     if (next == BP_NONE)
         return longest;

@@ -16,6 +16,7 @@ enum bp_monitor_source { BP_MONITOR_LEARNED, BP_MONITOR_SCHEDULE, BP_MONITOR_DET
 #define BP_MONITOR_NEAR_AFTER (350 * BP_NS_PER_MS)
 #define BP_MONITOR_CONFIRMATION_WINDOW (300 * BP_NS_PER_MS)
 #define BP_MONITOR_PAUSE (2 * BP_NS_PER_S)
+#define BP_MONITOR_MAX_PAUSED (90 * BP_NS_PER_S)
 #define BP_MONITOR_MAX_OUTCOMES 4
 
 struct bp_monitor {
@@ -29,6 +30,7 @@ struct bp_monitor {
     u64 last_compared;
     u64 outcomes, outcome_count;
     u64 last_detected; /* BP_NONE: none */
+    u64 shown;         /* last time at which detections or the flow's own clock showed a LEO path; BP_NONE: none */
     u64 paused;        /* silences since then [ns] */
     u64 last_ack, srtt;
 };
@@ -52,7 +54,7 @@ BP_INLINE void bp_monitor_init(struct bp_monitor *m, const struct bp_options *op
     bp_clock_init(&m->clock, 0);
     bp_schedule_init(&m->schedule);
     m->last_compared = m->outcomes = m->outcome_count = m->paused = m->last_ack = m->srtt = 0;
-    m->last_detected = BP_NONE;
+    m->last_detected = m->shown = BP_NONE;
     m->shared.period = 0;
     bp_monitor_set_options(m, options, first);
 }
@@ -107,14 +109,18 @@ BP_FUNC int bp_monitor_ack(struct bp_monitor *m, const struct bp_ack *ack)
     BP_REQUIRE(ack, 0);
     silence = bp_sub_sat(ack->now, m->last_ack);
     if (m->last_ack && silence > BP_MONITOR_PAUSE) {
+        if (m->source == BP_MONITOR_LEARNED && bp_clock_is_set(&m->clock)) {
+            m->shown = m->last_ack;
+            m->paused = 0;
+        }
         bp_clock_reset(&m->clock);
-        m->paused += silence;
+        m->paused = bp_min(bp_add_sat(m->paused, silence), BP_MONITOR_MAX_PAUSED);
     }
     m->last_ack = ack->now;
     m->srtt = ack->srtt;
     at = bp_detector_ack(&m->detector, ack);
     if (at != BP_NONE) {
-        m->last_detected = at;
+        m->last_detected = m->shown = at;
         m->paused = 0;
         bp_clock_detected(&m->clock, at);
     } else {
@@ -135,7 +141,7 @@ BP_INLINE int bp_monitor_is_schedule_confirmed(const struct bp_monitor *m)
 BP_FUNC int bp_monitor_is_leo(const struct bp_monitor *m, u64 now)
 {
     BP_REQUIRE(m, 0);
-    if (m->last_detected != BP_NONE && bp_sub_sat(now, bp_add_sat(m->last_detected, m->paused)) < BP_MONITOR_REGULAR_FOR)
+    if (m->shown != BP_NONE && bp_sub_sat(now, bp_add_sat(m->shown, m->paused)) < BP_MONITOR_REGULAR_FOR)
         return 1;
     switch (m->source) {
     case BP_MONITOR_LEARNED: return bp_clock_is_set(&m->clock); /* the host's clock may be that of another path */

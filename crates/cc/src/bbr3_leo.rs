@@ -11,7 +11,7 @@
 //! equal, packet by packet.
 //!
 //! An outage is no congestion. The first ACK after a silence that ended in a time-out finds the path as it was, or nearly so: window and rate are again what they were before it
-//! ([`Resumption`]). Until then the time-outs are at most `max_rto_ms` apart, and one of them comes when the next slot has begun ([`Controller::max_rto`]).
+//! ([`Outage`]). Until then the time-outs are at most `max_rto_ms` apart, and one of them comes when the next slot has begun ([`Controller::max_rto`]).
 
 use super::bbr_parts::bw::Bw;
 use super::bbr3::Bbr3;
@@ -47,7 +47,7 @@ options! {
         queue_jitters: f64 = number("queue_jitters", "multiple of the RTT's jitter added to queue_ms", 1.4, 0.0, 8.0, CHOSEN),
         queue_part: f64 = number("queue_part", "smallest target queue delay, in base RTTs", 0.25, 0.0, 2.0, CHOSEN),
         bw_rounds: u32 = count("bw_rounds", "rounds in the maximum filter of the delivery rate", 2, 1, 63, CHOSEN),
-        max_rto: Nanos = millis("max_rto_ms", "longest time between two time-outs on a LEO path (kernels allow 1000 or more); 0: the host's", 1000.0, 0.0, 120_000.0, CHOSEN),
+        max_rto: Nanos = millis("max_rto_ms", "longest time between two time-outs in an outage of a LEO path (kernels allow 1000 or more); 0: the host's", 1000.0, 0.0, 120_000.0, CHOSEN),
         ..monitor: monitor::Options,
         ..bbr: Options3,
     }
@@ -68,7 +68,10 @@ pub struct Bbr3Leo {
     /// After a time-out: BBR restores its window.
     refill: Option<Refill>,
     /// After a time-out in which no ACK arrived: the earlier window and rate come back.
-    resumption: Option<Resumption>,
+    outage: Option<Outage>,
+    /// Time at which the application last had data again after the flow was idle.
+    restarted: Time,
+    stale: Stale,
     rate: Rate,
     /// Whether the path was a LEO path at the last ACK.
     was_leo: bool,
@@ -76,22 +79,41 @@ pub struct Bbr3Leo {
     max_rto: Nanos,
 }
 
-/// The slot model's window, rate and RTT before an outage. They apply again from the first ACK after it for [`RESUMED_RTTS`]; by then the model has samples from packets that were sent at this
-/// rate. After [`MAX_FAILURES`] time-outs during that time the path is not what it was.
+/// An outage, and the slot model's window, rate and RTT before it. They apply again from the first ACK after it for [`RESUMED_RTTS`]; by then the model has samples from packets that were sent at
+/// this rate. Each time-out during that time halves them; after [`MAX_FAILURES`] the path is not what it was.
 ///
-/// What is in flight at that ACK is not on the path any more. If the sender takes the time-out for spurious (the ACK of the last packets was lost, too), nothing else
-/// would leave until the next one. So it does not count, until it is marked lost.
 #[derive(Clone, Copy, Debug)]
-struct Resumption {
+struct Outage {
+    /// Time of the last ACK before it.
+    began: Time,
+    /// Window; zero: BBR was in charge, and restores its own.
     packets: u64,
     rate: Rate,
     rtt: Nanos,
     /// Time of the first ACK after the outage.
     since: Option<Time>,
-    /// Packets in flight at that ACK that were not marked lost since.
-    stale: u64,
     /// Time-outs since such an ACK.
     failures: u32,
+}
+
+/// Packets in flight at the first ACK after an outage, less those that were marked lost or arrived since. They are not on the path any more. If the sender takes the time-out for spurious (it
+/// sees now which packets arrived before the outage, whose ACKs were lost), Linux does not find the others lost until the next time-out, and nothing else would leave. So they do not count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stale {
+    packets: u64,
+    since: Time,
+    /// Bytes lost so far, at the last ACK.
+    lost_total: Bytes,
+}
+
+impl Stale {
+    fn on_ack(&mut self, ack: &AckSample, mss: u32) {
+        let lost = ack.lost_total.saturating_sub(self.lost_total);
+        self.lost_total = ack.lost_total;
+        let are_old = ack.rtt.is_none_or(|rtt| rtt > ack.now.since(self.since));
+        let arrived = if are_old { ack.acked } else { Bytes::ZERO };
+        self.packets = self.packets.saturating_sub(packets(lost + arrived, mss));
+    }
 }
 
 /// RTTs, with the target queue, until the model has seen the resumed rate: one until the packets arrive, one of samples, one for losses among them. Chosen here.
@@ -102,6 +124,8 @@ const OUTAGE_AFTER: Nanos = Nanos::from_millis(100);
 /// Time after an expected reconfiguration at which a time-out is due. Chosen here: an interruption at a slot's edge is shorter as a rule (access model), and the
 /// learned clock is off by less; a time-out that comes too early costs a second.
 const PROBE_AFTER: Nanos = Nanos::from_millis(350);
+/// After a longer outage nothing is resumed: the path is another one. Chosen here.
+const MAX_OUTAGE: Nanos = monitor::MAX_PAUSED;
 /// Time-outs during resumptions after one outage until BBR restores the window instead. The first ones come from what was in flight before it. Chosen here.
 const MAX_FAILURES: u32 = 4;
 
@@ -128,46 +152,65 @@ impl Bbr3Leo {
             pacing_margin_percent: p.pacing_margin_percent,
             inflight_limit: None,
             refill: None,
-            resumption: None,
+            outage: None,
+            restarted: Time::ZERO,
+            stale: Stale::default(),
             rate: Rate(0),
             was_leo: false,
             max_rto: options.max_rto,
         }
     }
 
-    /// Remembers window and rate if the time-out at `now` is due to an outage.
+    /// Remembers window and rate if the time-out at `now` is due to an outage. After an idle period nothing shows that the path is what it was.
     fn note_outage(&mut self, now: Time) {
-        if let Some(resumption) = &mut self.resumption {
-            resumption.failures += u32::from(resumption.since.take().is_some());
-            if resumption.failures >= MAX_FAILURES {
-                self.resumption = None;
+        if let Some(outage) = &mut self.outage {
+            if outage.since.take().is_some() {
+                outage.failures += 1;
+                outage.packets /= 2;
+                outage.rate = Rate(outage.rate.0 / 2);
+            }
+            if outage.failures >= MAX_FAILURES {
+                self.outage = None;
             }
             return;
         }
-        let (Some(packets), Some(rtt)) = (self.inflight_limit, self.path.queued_rtt(now)) else { return };
-        if self.was_leo && now.since(self.monitor.last_ack()) > rtt + OUTAGE_AFTER {
-            self.resumption = Some(Resumption { packets, rate: self.rate, rtt, since: None, stale: 0, failures: 0 });
+        let Some(rtt) = self.path.queued_rtt(now) else { return };
+        let began = self.monitor.last_ack();
+        if self.was_leo && began >= self.restarted && now.since(began) > rtt + OUTAGE_AFTER {
+            let packets = self.inflight_limit.unwrap_or(0);
+            self.outage = Some(Outage { began, packets, rate: self.rate, rtt, since: None, failures: 0 });
         }
+    }
+
+    /// Takes the first ACK after an outage for the start of a slot. RTTs of packets that the path held, and BBR's minimum RTT, which has expired, say nothing about it.
+    fn end_outage(&mut self, ack: &AckSample) {
+        self.stale.on_ack(ack, self.mss);
+        let Some(outage) = &mut self.outage else { return };
+        if outage.since.is_none() {
+            if outage.packets == 0 || ack.now.since(outage.began) > MAX_OUTAGE {
+                self.outage = None;
+            } else {
+                outage.since = Some(ack.now);
+                self.stale = Stale { packets: packets(ack.in_flight, self.mss), since: ack.now, lost_total: ack.lost_total };
+            }
+            self.path.ignore_rtts_before(ack.now);
+            self.path.on_reconfiguration(ack.now);
+        }
+        self.bbr.postpone_probe_rtt(ack.now);
     }
 
     /// Resumes the window before the outage; returns whether it applies.
     fn resume(&mut self, ack: &AckSample) -> bool {
-        let Some(resumption) = &mut self.resumption else { return false };
-        match resumption.since {
-            None => {
-                (resumption.since, resumption.stale) = (Some(ack.now), packets(ack.in_flight, self.mss));
-                self.path.ignore_rtts_before(ack.now);
-            }
-            Some(since) if ack.now.since(since) > Nanos(RESUMED_RTTS * resumption.rtt.0) => {
-                self.resumption = None;
-                self.refill = None;
-                return false;
-            }
-            Some(_) => resumption.stale = resumption.stale.saturating_sub(packets(ack.newly_lost, self.mss)),
+        let Some(outage) = &mut self.outage else { return false };
+        let Some(since) = outage.since else { return false };
+        if ack.now.since(since) > Nanos(RESUMED_RTTS * outage.rtt.0) {
+            self.outage = None;
+            self.refill = None;
+            self.bbr.reset_path(ack);
+            return false;
         }
-        self.inflight_limit = Some(resumption.packets.saturating_add(resumption.stale));
-        self.rate = resumption.rate;
-        self.bbr.postpone_probe_rtt(ack.now);
+        self.inflight_limit = Some(outage.packets);
+        self.rate = outage.rate;
         true
     }
 
@@ -214,8 +257,10 @@ impl Controller for Bbr3Leo {
     delegate!(monitor: on_path_hint);
 
     fn on_ack(&mut self, ack: &AckSample) {
+        let is_reconfigured = self.monitor.on_ack(ack);
+        self.end_outage(ack);
         // Packets that the path held during an outage are no sign of a reconfiguration.
-        if self.monitor.on_ack(ack) && self.resumption.is_none() {
+        if is_reconfigured && self.outage.is_none() {
             self.path.on_reconfiguration(ack.now);
             self.bbr.reset_path(ack);
         }
@@ -243,19 +288,22 @@ impl Controller for Bbr3Leo {
             Congestion::Timeout | Congestion::TimeoutAgain => {
                 self.note_outage(now);
                 self.inflight_limit = None;
+                self.stale.packets = 0; // they are marked lost now
                 self.refill = Some(Refill::default());
             }
             // The window is full already. A loss in a smaller window does not show that.
             Congestion::Loss if self.bbr.is_cwnd_at_bdp() => self.refill = None,
             // The time-out was spurious.
             Congestion::Undo => self.refill = None,
-            Congestion::Loss | Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd | Congestion::Restart(_) => {}
+            Congestion::Loss | Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd => {}
+            Congestion::Restart(_) => self.restarted = now,
         }
         self.bbr.on_congestion(now, event, in_flight);
     }
 
     fn cwnd(&self) -> Bytes {
-        self.inflight_limit.map_or_else(|| self.bbr.cwnd(), |packets| Bytes(packets.saturating_mul(u64::from(self.mss))))
+        self.inflight_limit
+            .map_or_else(|| self.bbr.cwnd(), |limit| Bytes(limit.saturating_add(self.stale.packets).saturating_mul(u64::from(self.mss))))
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
@@ -263,10 +311,7 @@ impl Controller for Bbr3Leo {
     }
 
     fn max_rto(&self, now: Time) -> Option<Nanos> {
-        if !self.was_leo || self.max_rto == Nanos::ZERO {
-            return None;
-        }
-        let longest = self.max_rto;
+        let longest = self.outage.filter(|_| self.max_rto > Nanos::ZERO).map(|outage| self.max_rto.max(outage.rtt + outage.rtt))?;
         let until_probe = self.monitor.next_expected(now).map(|at| (at + PROBE_AFTER).since(now));
         // The last time-out before the slot's edge is followed by one just after it.
         Some(until_probe.filter(|&wait| wait >= longest && wait.0 < 2 * longest.0).unwrap_or(longest))
@@ -279,7 +324,7 @@ impl Controller for Bbr3Leo {
             probe.value("clock_confidence", timing.confidence());
         }
         if self.inflight_limit.is_some() {
-            probe.state(if self.resumption.is_some() { "resume" } else { "slot" });
+            probe.state(if self.outage.is_some() { "resume" } else { "slot" });
         }
     }
 }
@@ -352,11 +397,11 @@ mod tests {
         controller.on_ack(&AckSample { in_flight: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_450)) });
         assert_eq!(state_of(controller.as_ref()), "resume");
         assert_eq!(controller.cwnd(), in_bytes(2 * before), "what is in flight is lost");
-        controller.on_ack(&AckSample { newly_lost: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_460)) });
+        controller.on_ack(&AckSample { lost_total: in_bytes(before), recovery: RecoveryState::Loss, ..ack_at(at(97_460)) });
         assert_eq!(controller.cwnd(), in_bytes(before));
-        // A flight is lost a few times: BBR restores its window.
+        // A flight is lost a few times: half of it is next, and in the end BBR restores its window.
         for second in 0..4 {
-            assert_eq!((state_of(controller.as_ref()), controller.cwnd()), ("resume", in_bytes(before)));
+            assert_eq!((state_of(controller.as_ref()), controller.cwnd()), ("resume", in_bytes(before >> second)));
             controller.on_congestion(at(98_000 + 1000 * second), Congestion::TimeoutAgain, Bytes::ZERO);
             controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(98_500 + 1000 * second)) });
         }

@@ -130,6 +130,8 @@ pub struct HostSpec {
     pub ecn: EcnMode,
     /// Largest retransmission time-out, `tcp_rto_max_ms` (Linux 6.15; 1000 to 120,000) [ms].
     pub rto_max_ms: u64,
+    /// Whether new data decide if a time-out was spurious, `tcp_frto` (RFC 5682).
+    pub frto: bool,
 }
 
 /// Values that a kernel accepts for `tcp_rto_max_ms`.
@@ -145,6 +147,7 @@ impl Default for HostSpec {
             gro_segments: 45,
             ecn: EcnMode::Accurate,
             rto_max_ms: *RTO_MAX_MS.end(),
+            frto: true,
         }
     }
 }

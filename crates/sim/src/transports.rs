@@ -270,6 +270,7 @@ fn sender_config(host: &HostSpec) -> SenderConfig {
         wmem_segment: host.wmem_segment_bytes,
         fq: host.fq,
         rto_max: Nanos::from_millis(host.rto_max_ms),
+        frto: host.frto,
         ..SenderConfig::default()
     }
 }

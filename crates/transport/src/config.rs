@@ -38,6 +38,8 @@ pub struct SenderConfig {
     pub rto_min: Nanos,
     /// Largest retransmission time-out (`TCP_RTO_MAX`, `net.ipv4.tcp_rto_max_ms`).
     pub rto_max: Nanos,
+    /// Whether new data decide if a time-out was spurious (`tcp_frto`, RFC 5682).
+    pub frto: bool,
     /// Window of the minimum RTT that RACK and the rate sampler use (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Nanos,
     /// ECN mode that it requests.
@@ -62,6 +64,7 @@ impl Default for SenderConfig {
             nagle: true,
             rto_min: Nanos::from_millis(200),
             rto_max: RTO_MAX,
+            frto: true,
             min_rtt_window: Nanos::from_secs(300),
             ecn: EcnMode::Off,
             host_times: None,

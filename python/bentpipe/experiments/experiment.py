@@ -95,6 +95,8 @@ class Host(Record):
     """Highest ECN mode that the host accepts."""
     rto_max_ms: Annotated[Annotated[int, Field(ge=1000, le=120_000)] | None, Field(exclude_if=_is_none)] = None
     """Largest retransmission time-out, `tcp_rto_max_ms` (Linux 6.15) [ms]."""
+    frto: Annotated[bool | None, Field(exclude_if=_is_none)] = None
+    """Whether new data decide if a time-out was spurious, `tcp_frto` (RFC 5682)."""
 
 
 class Flow(Record):

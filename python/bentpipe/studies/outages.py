@@ -59,13 +59,14 @@ def _run(request: Request) -> Result:
     for number, path in enumerate(paths):
         for scheme in dict.fromkeys(case.scheme for case in file.cases):
             end_s = begins_s[number] + max(lengths_s) + file.after_s
-            batch.add(("none", scheme, str(number)), _experiment(path.profile, scheme, None, end_s), path.profile)
+            batch.add(("none", scheme, str(number)), _experiment(path.profile, scheme, Host(), end_s), path.profile)
         for packets, length_s in outages:
             profile = with_outage(path.profile, begins_s[number], length_s, packets)
             end_s = begins_s[number] + length_s + file.after_s
             for case in file.cases:
                 key = (packets, f"{length_s:g}", case.name, str(number))
-                batch.add(key, _experiment(profile, case.scheme, case.rto_max_ms, end_s), profile)
+                host = Host(rto_max_ms=case.rto_max_ms, frto=None if case.frto else False)
+                batch.add(key, _experiment(profile, case.scheme, host, end_s), profile)
     runs = batch.run(request)
     backs_of: dict[tuple[Packets, str], list[Back]] = defaultdict(list)
     for number, path in enumerate(paths):
@@ -113,14 +114,14 @@ def _idle_rtt_ms(profile: Profile, at_s: float) -> float:
     return float(np.median(profile.delay_ms("down", sent_s)) + np.median(profile.delay_ms("up", sent_s)))
 
 
-def _experiment(profile: Profile, scheme: str, rto_max_ms: int | None, end_s: float) -> Experiment:
+def _experiment(profile: Profile, scheme: str, host: Host, end_s: float) -> Experiment:
     (controller, options) = flows_of(parse_scheme(scheme))[0]
     return Experiment(
         name="outages",
         duration_ns=round(end_s * NS_PER_S),
         profiles=(ProfileRef(role="path", name=profile.name, hash=profile.content_hash()),),
         flows=(Flow(controller=controller, options=options, sender="host"),),
-        hosts={"host": Host(rto_max_ms=rto_max_ms)},
+        hosts={"host": host},
     )
 
 

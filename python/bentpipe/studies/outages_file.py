@@ -20,13 +20,16 @@ class OutageCase(Record):
     """The flow's controller."""
     rto_max_ms: Annotated[int, Field(ge=1000, le=120_000)] | None = None
     """`tcp_rto_max_ms` of the sending host; default: Linux's 120 s."""
+    frto: bool = True
+    """`tcp_frto` of the sending host: whether new data decide if a time-out was spurious."""
     probes: bool = False
     """Whether the controller lets a time-out come just after an expected edge of a slot."""
 
     @property
     def name(self) -> str:
         """Name in rows."""
-        return self.scheme if self.rto_max_ms is None else f"{self.scheme}, tcp_rto_max_ms={self.rto_max_ms}"
+        options = [] if self.rto_max_ms is None else [f"tcp_rto_max_ms={self.rto_max_ms}"]
+        return ", ".join([self.scheme, *options, *([] if self.frto else ["tcp_frto=0"])])
 
 
 class Outages(PublishedFile):

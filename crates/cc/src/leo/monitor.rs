@@ -21,6 +21,9 @@ const NEAR_AFTER: Nanos = Nanos::from_millis(350);
 const CONFIRMATION_WINDOW: Nanos = Nanos::from_millis(300);
 /// After a silence of this length the clock restarts: reconfigurations in between could not be detected. Chosen here.
 const PAUSE: Nanos = Nanos::from_secs(2);
+/// Silences count as no time for the age of a detection up to this sum: an outage is no evidence against a LEO path, but a sparse flow shows nothing for ever. Chosen here: the
+/// longest outage after which a window is resumed.
+pub const MAX_PAUSED: Nanos = Nanos::from_secs(90);
 /// Number of the last announcements that are compared with detections. Chosen here.
 const MAX_OUTCOMES: u32 = 4;
 
@@ -75,7 +78,8 @@ pub struct Monitor {
     outcome_count: u32,
     /// Start of the last detected reconfiguration.
     last_detected: Option<Time>,
-    /// Silences since then, longer than [`PAUSE`].
+    /// Last time at which detections or the learned clock showed a LEO path, and the silences since then, longer than [`PAUSE`] and at most [`MAX_PAUSED`].
+    shown: Option<Time>,
     paused: Nanos,
     last_ack: Time,
     srtt: Nanos,
@@ -97,6 +101,7 @@ impl Monitor {
             outcomes: 0,
             outcome_count: 0,
             last_detected: None,
+            shown: None,
             paused: Nanos::ZERO,
             last_ack: Time::ZERO,
             srtt: Nanos::ZERO,
@@ -114,16 +119,19 @@ impl Monitor {
     pub fn on_ack(&mut self, ack: &AckSample) -> bool {
         let silence = ack.now.since(self.last_ack);
         if silence > PAUSE && self.last_ack > Time::ZERO {
+            if self.source == Hints::Learned && self.clock.timing().is_some() {
+                (self.shown, self.paused) = (Some(self.last_ack), Nanos::ZERO);
+            }
             self.clock.reset();
             // What could not be seen in the meantime is no evidence against a LEO path.
-            self.paused += silence;
+            self.paused = (self.paused + silence).min(MAX_PAUSED);
         }
         self.last_ack = ack.now;
         self.srtt = ack.srtt;
         let detected = self.detector.on_ack(ack);
         if let Some(at) = detected {
             self.last_detected = Some(at);
-            self.paused = Nanos::ZERO;
+            (self.shown, self.paused) = (Some(at), Nanos::ZERO);
             self.clock.on_reconfiguration(at);
         } else {
             self.clock.advance(ack.now);
@@ -135,7 +143,7 @@ impl Monitor {
     /// Returns whether the path is reconfigured regularly.
     #[must_use]
     pub fn is_leo(&self, now: Time) -> bool {
-        let is_recent = self.last_detected.is_some_and(|at| now.since(at + self.paused) < REGULAR_FOR);
+        let is_recent = self.shown.is_some_and(|at| now.since(at + self.paused) < REGULAR_FOR);
         match self.source {
             Hints::Learned => is_recent || self.clock.timing().is_some(),
             Hints::Schedule => is_recent || (self.is_schedule_confirmed() && self.schedule.last_before(now + REGULAR_FOR).is_some()),

@@ -292,6 +292,9 @@ fn apply_host_settings(settings: Option<&HostSpec>, keep_metrics: bool, ecn: Opt
             // With 15 time-outs of a second a connection would give up after 15 s. The simulator's never does.
             sysctl::set_sysctl("ipv4/tcp_retries2", "255")?;
         }
+        if !settings.frto {
+            sysctl::set_sysctl("ipv4/tcp_frto", "0")?;
+        }
     }
     Ok(())
 }

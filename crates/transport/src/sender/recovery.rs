@@ -153,7 +153,7 @@ impl Sender {
         let due = self.loss_cutoff(now, Nanos::ZERO);
         self.mark(now, |scoreboard, lost| scoreboard.mark_timed_out(due, lost));
         let fresh = self.state <= State::Disorder || self.una >= self.high_seq || (self.state == State::Loss && self.timeouts_in_row == 0);
-        let frto = self.state < State::Recovery || self.timeouts_in_row > 0;
+        let frto = self.config.frto && (self.state < State::Recovery || self.timeouts_in_row > 0);
         if fresh {
             self.can_restore = true;
             self.notify_controller(now, Congestion::Timeout);
@@ -307,13 +307,13 @@ impl Sender {
     }
 
     /// Detect losses if a packet was newly delivered, and arm the reordering timer for candidates that are not due yet; no other timer is set
-    /// then.
+    /// then. It is at most an RTO away, as Linux has it: the RTT of a packet that an outage held is the outage's.
     fn identify_packet_loss(&mut self, now: Time) {
         if !self.rack.take_advanced() {
             return;
         }
         if let Some(due) = self.detect_losses(now) {
-            self.arm(Purpose::Reordering, due + TIMEOUT_MIN);
+            self.arm(Purpose::Reordering, (due + TIMEOUT_MIN).min(now + self.rtt.rto()));
             self.reordering_armed = true;
         }
     }
