@@ -258,8 +258,7 @@ BP_FUNC int bp_path_round(struct bp_path *p, const struct bp_ack *ack, u64 is_ne
     else if (!is_near && (bp_path_has_queue(p, now) || bp_path_has_lasting_losses(p, now)))
         p->scale = bp_max((p->scale * BP_PATH_BETA) >> BP_UNIT_SHIFT, BP_PATH_MIN_SCALE);
     base = bp_path_base_rtt(p, now);
-    if (!lossy && p->scale == BP_UNIT && p->last_round_min_rtt != BP_NONE && base != BP_NONE &&
-        p->last_round_min_rtt <= base + (bp_path_target_queue(p, base) >> BP_PATH_EMPTY_SHIFT))
+    if (p->last_round_min_rtt != BP_NONE && base != BP_NONE && p->last_round_min_rtt <= base + (bp_path_target_queue(p, base) >> BP_PATH_EMPTY_SHIFT))
         p->growth = BP_PATH_GROWTH;
     else
         p->growth = BP_UNIT;

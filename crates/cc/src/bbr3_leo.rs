@@ -409,6 +409,39 @@ mod tests {
         assert!(controller.cwnd() < in_bytes(before / 2));
     }
 
+    /// What the path held arrives after the outage, or is lost in the end. New packets' ACKs say nothing about it.
+    #[test]
+    fn packets_of_before_an_outage_count_until_they_arrive_or_are_lost() {
+        let at = |ms: u64| Time(ms * 1_000_000);
+        let mut stale = Stale { packets: 10, since: at(1000), lost_total: Bytes::ZERO };
+        let mut left = |ms, rtt_ms: u64, acked, lost| {
+            let ack =
+                AckSample { rtt: Some(Nanos::from_millis(rtt_ms)), acked: in_bytes(acked), lost_total: in_bytes(lost), ..ack_at(at(ms)) };
+            stale.on_ack(&ack, 1448);
+            stale.packets
+        };
+        assert_eq!([left(1050, 40, 2, 0), left(1060, 9000, 3, 0), left(1070, 40, 1, 4), left(1080, 40, 1, 4)], [10, 7, 3, 3]);
+    }
+
+    /// The first packets after an idle period are lost: that is no outage, and the window of before is not resumed.
+    #[test]
+    fn a_time_out_after_an_idle_period_is_no_outage() {
+        for idle in [false, true] {
+            let mut driver = Driver::new(controller("bbr3-leo"), RTT, 100, 400);
+            for ms in 0..82_500 {
+                driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
+                driver.run(Time(ms * 1_000_000));
+            }
+            let controller = &mut driver.controller;
+            if idle {
+                controller.on_congestion(Time(83_000_000_000), Congestion::Restart(Nanos::from_millis(500)), Bytes::ZERO);
+            }
+            let at = Time(84_000_000_000);
+            controller.on_congestion(at, Congestion::Timeout, Bytes::ZERO);
+            assert_eq!(controller.max_rto(at).is_some(), !idle);
+        }
+    }
+
     /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns the largest window after 30 s, and the states.
     fn interrupted(name: &str, seconds: u64) -> (u64, Vec<&'static str>) {
         let mut driver = Driver::new(controller(name), RTT, 100, 400);

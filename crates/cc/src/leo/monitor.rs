@@ -254,6 +254,19 @@ mod tests {
         assert!(!w.is_leo(ms(200_000)));
     }
 
+    /// A detection counts for 32 s of ACKs and 90 s of silences, not for ever.
+    #[test]
+    fn an_outage_is_no_evidence_against_a_leo_path_and_a_sparse_flow_none_for_it() {
+        let mut w = monitor(&[("hints", "none".into())]);
+        feed(&mut w, 0..50, true);
+        let mut ack = |second: u64| {
+            w.on_ack(&AckSample { rtt: Some(Nanos::from_millis(40)), srtt: Nanos::from_millis(40), ..ack_at(ms(second * 1000)) });
+            w.is_leo(ms(second * 1000))
+        };
+        assert!(ack(110));
+        assert!(!(112..300).step_by(3).map(ack).last().expect("some"));
+    }
+
     #[test]
     fn hint_offset_shifts_the_learned_clock() {
         let mut w = monitor(&[("hint_offset_ms", 2000.0.into())]);

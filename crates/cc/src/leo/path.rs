@@ -227,8 +227,7 @@ impl SlotPath {
         }
         let empties =
             self.base_rtt(ack.now).is_some_and(|base| self.last_round_min_rtt <= base + Nanos(self.target_queue(base).0 >> EMPTY_SHIFT));
-        // After losses the queue is empty because less is in flight: growth would take that back.
-        self.growth = if empties && !lossy && self.scale == UNIT { GROWTH } else { UNIT };
+        self.growth = if empties { GROWTH } else { UNIT };
         let cross_traffic_rtt =
             self.base_rtt(ack.now).map_or(Nanos::MAX, |base| base + self.target_queue(base) + self.target_queue(base) + self.target.min);
         if self.last_round_min_rtt == Nanos::MAX || self.last_round_min_rtt <= cross_traffic_rtt {
