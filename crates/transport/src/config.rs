@@ -9,6 +9,7 @@ use bentpipe_profile::{Bytes, Nanos, Streams};
 
 /// Settings of the sending host.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // each is a setting of Linux
 pub struct SenderConfig {
     /// Maximum segment size [bytes].
     pub mss: u32,
