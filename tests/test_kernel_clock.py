@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -27,6 +27,7 @@ from bentpipe.profiles.parquet import write_profile
 from bentpipe.times import parse_utc
 from bentpipe.validation.kernel_clock import simulated_rows
 from bentpipe.validation.kernel_clock.paths import irregular_path, leo_path, other_path, phase_error_s
+from bentpipe.validation.kernel_clock.simulated import summary
 from bentpipe.validation.kernel_clock.traces import acks_of, readings_of
 
 S = 10**9
@@ -266,16 +267,28 @@ def test_the_command_line_refuses_bad_input(tmp_path):
 def test_the_claim_fails_without_a_clock_after_a_minute_with_a_wrong_one_and_with_one_on_fibre():
     def rows(leo, fibre):
         kinds = [("leo", each) for each in leo] + [("fibre", fibre)]
-        return simulated_rows([{"kind": kind, "controller": "bbr", "readings": readings} for kind, readings in kinds])
+        times = [dict.fromkeys(("right", "wrong"), asdict(summary(readings))) for _, readings in kinds]
+        return simulated_rows(
+            [{"kind": kind, "controller": "bbr", **each} for (kind, _), each in zip(kinds, times, strict=True)]
+        )
 
     right, late, wrong, none = ([(50.0, a), (60.0, b)] for a, b in ((0.1, 0.1), (None, None), (0.4, 0.1), (None, None)))
-    judged = ["clock after 60 s", "worst error", "found after", "flows with a clock"]
+    judged = ["clock after 60 s", "worst error", "found after"]
     for leo, fibre, expected in [
-        ([right, right], none, [True, True, None, True]),
-        ([right, late], none, [False, True, None, True]),
-        ([late, late], none, [False, False, None, True]),
-        ([right, wrong], right, [True, False, None, False]),
+        ([right, right], none, [True, True, None, None, True, None, True]),
+        ([right, late], none, [False, True, None, None, True, None, True]),
+        ([late, late], none, [False, False, None, None, False, None, True]),
+        ([right, wrong], right, [True, False, None, None, False, None, False]),
     ]:
         made = rows(leo, fibre)
         assert [row.within for row in made] == expected
-        assert all(part in row.quantity for part, row in zip(judged, made, strict=True))
+        parts = [*judged, *judged, "flows with a clock"]
+        assert all(part in row.quantity for part, row in zip(parts, made, strict=True))
+
+
+@given(st.lists(st.tuples(st.floats(0, 200), st.none() | st.floats(-7.5, 7.5)), min_size=1))
+def test_a_summary_counts_the_seconds_with_a_clock(readings):
+    made = summary(readings)
+    assert made.seconds == len(readings)
+    assert (made.sure == 0) == (made.first_s is None) == (made.worst_s is None)
+    assert made.after_s is None or made.after_s <= made.worst_s

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from bentpipe.execution.program import run_program
 from bentpipe.runs.made_on import made_on
 from bentpipe.validation import Outcome, Row
 from bentpipe.validation.kernel_clock import paths, simulated
+from bentpipe.validation.kernel_clock.paths import JUDGED
+from bentpipe.validation.kernel_clock.simulated import AFTER_S, Summary, summary
 from bentpipe.validation.measured import measured
 
 if TYPE_CHECKING:
@@ -25,13 +27,10 @@ if TYPE_CHECKING:
 
     from bentpipe.validation import OnProgress
 
-Readings = list[tuple[float, float | None]]
-"""Times of the readings of a flow [s], and the error of the phase then [s]; None: no clock."""
-
 LIMIT_S = 0.3
 """Largest error of the phase (issue 21) [s]."""
-AFTER_S = 60.0
-"""Traffic after which the clock is to be known (issue 21) [s]."""
+LEAST_SHARE = 0.9
+"""Least share of downloads with a clock after a minute. Chosen here: the issue demands it of each path."""
 SPAN_S = {"bulk": 75.0, "light": 150.0}
 """Duration of a flow [s]; a light one shows fewer of the reconfigurations."""
 PROFILE_S = 240.0
@@ -59,12 +58,13 @@ class Case:
 
 
 CASES = (
-    *(Case("leo", number) for number in range(10)),
-    *(Case("irregular", number) for number in range(4)),
-    *(Case("leo", number, "light") for number in range(4)),
-    *(Case(kind, number) for kind in ("fibre", "geo") for number in range(2)),
+    *(Case("leo", JUDGED + number) for number in range(6)),
+    *(Case("irregular", JUDGED + number) for number in range(2)),
+    *(Case("leo", JUDGED + number, "light") for number in range(2)),
+    *(Case(kind, JUDGED) for kind in ("fibre", "geo")),
+    Case("geo", JUDGED, "light"),
 )
-QUICK = (Case("leo", 1), Case("irregular", 0), Case("fibre", 0))
+QUICK = (Case("leo", JUDGED + 1), Case("irregular", JUDGED), Case("fibre", JUDGED))
 
 
 def cases(*, quick: bool) -> Sequence[Case]:
@@ -88,10 +88,10 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     downloads = [
         each
         for kind, count in counts.items()
-        for number in range(count)
+        for number in range(JUDGED, JUDGED + count)
         for each in measured(
             folder / f"simulated-{kind}-{number}.json",
-            {"span_s": simulated.SPAN_S, "commit": commit},
+            {"span_s": simulated.SPAN_S[kind], "commit": commit},
             partial(simulated.downloads, kind, number),
         )
     ]
@@ -104,7 +104,14 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     notes = [f"load average of a minute at start and end of each flow: {min(loads):.1f} to {max(loads):.1f}"]
     notes += [f"{case.name}: not valid, and not counted: {row['invalid']}" for case, row in flows if row["invalid"]]
     valid = [(case, row) for case, row in flows if not row["invalid"]]
-    cells = [{"case": case.name, **{k: v for k, v in row.items() if k != "polls"}} for case, row in flows]
+    cells = [
+        {
+            "case": case.name,
+            "clock": asdict(summary_of(row)),
+            **{key: value for key, value in row.items() if key not in ("polls", "readings")},
+        }
+        for case, row in flows
+    ]
     return Outcome("kernel-clock", [*simulated_rows(downloads), *rows_of(valid)], notes, cells=[*downloads, *cells])
 
 
@@ -133,43 +140,48 @@ def error_s(row: dict[str, Any], reading: dict[str, Any]) -> float | None:
     return paths.phase_error_s((reading["at_ns"] + row["wall_ns"]) / 1e9)
 
 
+def summary_of(row: dict[str, Any]) -> Summary:
+    """Return the summary of an emulated flow."""
+    return summary([(each["t_s"], error_s(row, each)) for each in row["readings"]])
+
+
 def simulated_rows(downloads: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return the rows of the simulated downloads; those with BBR are judged."""
+    """Return the rows of the simulated downloads; those with BBR and `bbr3-leo` by the right time are judged."""
     rows = []
     for controller in simulated.CONTROLLERS:
-        mine = [each["readings"] for each in downloads if (each["kind"], each["controller"]) == ("leo", controller)]
-        if mine:
-            rows += _clocks(f"simulated LEO, {controller}", mine, is_judged=controller == "bbr")
+        mine = [each for each in downloads if (each["kind"], each["controller"]) == ("leo", controller)]
+        for time_of_day, text in (("right", ""), ("wrong", ", wrong time of day")) if mine else ():
+            is_judged = controller != "cubic" and time_of_day == "right"
+            flows = [Summary(**each[time_of_day]) for each in mine]
+            rows += _clocks(f"simulated LEO, {controller}{text}", flows, is_judged=is_judged)
     for kind in NO_CLOCK:
-        rows += _none(f"simulated {kind}", [each["readings"] for each in downloads if each["kind"] == kind])
+        mine = [each for each in downloads if each["kind"] == kind]
+        rows += _none(f"simulated {kind}", [[Summary(**each[name]) for name in simulated.TIMES] for each in mine])
     return rows
 
 
 def rows_of(flows: Sequence[tuple[Case, dict[str, Any]]]) -> list[Row]:
-    """Return the rows of the valid flows; downloads are judged."""
+    """Return the rows of the valid flows; that each clock is right is judged."""
 
-    def readings(kind: str, flow: str | None = None) -> list[Readings]:
-        chosen = [row for case, row in flows if case.kind == kind and flow in (None, case.flow)]
-        return [[(each["t_s"], error_s(row, each)) for each in row["readings"]] for row in chosen]
+    def summaries(kind: str, flow: str | None = None) -> list[Summary]:
+        return [summary_of(row) for case, row in flows if case.kind == kind and flow in (None, case.flow)]
 
     rows = []
     for flow, text in (("bulk", "bulk download"), ("light", "light flow")):
-        if mine := readings("leo", flow):
-            rows += _clocks(f"LEO, {text}", mine, is_judged=flow == "bulk")
+        if mine := summaries("leo", flow):
+            rows += _clocks(f"LEO, {text}", mine, is_judged=False)
     for kind in NO_CLOCK:
-        rows += _none(kind, readings(kind))
+        rows += _none(kind, [[each] for each in summaries(kind)])
     cost = [row["polling_s"] / row["readings"][-1]["t_s"] for _, row in flows]
     rows.append(Row("processor time of the polls", _spread([each * 100 for each in cost], "%"), "", "reported", None))
     return rows
 
 
-def _clocks(name: str, flows: Sequence[Readings], *, is_judged: bool) -> list[Row]:
+def _clocks(name: str, flows: Sequence[Summary], *, is_judged: bool) -> list[Row]:
     """Return the rows of flows over LEO paths."""
-    after = [next((error for t_s, error in readings if t_s >= AFTER_S), readings[-1][1]) for readings in flows]
-    known = [abs(error) for error in after if error is not None]
-    every = [abs(error) for readings in flows for _, error in readings if error is not None]
-    first_s = [next((t_s for t_s, error in readings if error is not None), None) for readings in flows]
-    times = [each for each in first_s if each is not None]
+    known = [each.after_s for each in flows if each.after_s is not None]
+    every = [each.worst_s for each in flows if each.worst_s is not None]
+    times = [each.first_s for each in flows if each.first_s is not None]
     missing = f", never in {len(flows) - len(times)}" if len(times) < len(flows) else ""
     right = f"{len(known)} of {len(flows)} ({share_text(len(known), len(flows))}); error {_spread(known, 's')}"
     worst = f"{max(every):.3f} s" if every else "no clock"
@@ -179,18 +191,20 @@ def _clocks(name: str, flows: Sequence[Readings], *, is_judged: bool) -> list[Ro
             f"{name}: clock after {AFTER_S:g} s",
             right,
             "",
-            "in each" if is_judged else "reported, no limit",
-            len(known) == len(flows) if is_judged else None,
+            f"in {LEAST_SHARE:.0%}" if is_judged else "reported, no limit",
+            len(known) >= LEAST_SHARE * len(flows) if is_judged else None,
         ),
         Row(f"{name}: worst error of the phase at any second", worst, "", f"< {LIMIT_S:g} s", is_right),
         Row(f"{name}: found after", _spread(times, "s") + missing, "", "reported, no limit", None),
     ]
 
 
-def _none(name: str, flows: Sequence[Readings]) -> list[Row]:
-    """Return the row of flows over paths without a clock."""
-    claims = sum(any(error is not None for _, error in readings) for readings in flows)
-    return [Row(f"{name}: flows with a clock", f"{claims} of {len(flows)}", "", "none", claims == 0)] if flows else []
+def _none(name: str, flows: Sequence[Sequence[Summary]]) -> list[Row]:
+    """Return the row of flows over paths without a clock; each has a summary by each time of day."""
+    claims = sum(any(each.sure for each in flow) for flow in flows)
+    hours = sum(flow[0].seconds for flow in flows) / 3600
+    text = f"{claims} of {len(flows)}, {hours:.2f} h"
+    return [Row(f"{name}: flows with a clock", text, "", "none", claims == 0)] if flows else []
 
 
 def _spread(values: Sequence[float], unit: str) -> str:

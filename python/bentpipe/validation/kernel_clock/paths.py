@@ -36,7 +36,13 @@ INTERVAL_S = (8.0, 22.0)
 """Least and greatest time between two reconfigurations at random intervals [s]: 15 s in the mean. Chosen here."""
 INTERRUPTION_S = (0.04, 0.09)
 """Least and greatest interruption at these [s]. Chosen here, as at the edges of slots."""
+DRAWN = {"fibre": ((15.0, 100.0), (8.0, 80.0)), "geo": ((10.0, 60.0), (560.0, 700.0))}
+"""Least and greatest rate [Mbit/s] and RTT [ms] of paths without slots. Chosen here."""
 _KEPT = {"queue": "keep", "in_flight": "deliver", "order": "clamp"}
+
+
+JUDGED = 300
+"""The first number of the paths that are judged: the learner was designed with lower ones."""
 
 
 def leo_path(number: int, duration_s: float) -> Profile:
@@ -91,10 +97,14 @@ def irregular_path(number: int, duration_s: float) -> Profile:
 
 
 def path_of(kind: str, number: int, duration_s: float) -> Profile:
-    """Return a path of a kind: ``leo``, ``irregular``, or a preset."""
+    """Return a path of a kind: ``leo``, ``irregular``, ``fibre`` or ``geo`` (rate and RTT are drawn)."""
     if kind == "leo":
         return leo_path(number, duration_s)
-    return irregular_path(number, duration_s) if kind == "irregular" else other_path(kind, duration_s)
+    if kind == "irregular":
+        return irregular_path(number, duration_s)
+    rng = np.random.default_rng([22, number])
+    rate, rtt = (rng.uniform(*limits) for limits in DRAWN[kind])
+    return other_path(f"{kind}:down={rate:.0f}mbit,up={rate / 3:.0f}mbit,rtt={rtt:.0f}ms", duration_s)
 
 
 def phase_error_s(at_s: float) -> float:
