@@ -16,15 +16,11 @@ from bentpipe.cli.main import app
 from bentpipe.errors import UserError
 from bentpipe.execution.racing import race
 from bentpipe.kernel.clock import daemon
-from bentpipe.kernel.clock.dish import PATIENCE_S, TerminalState, reading_of
 from bentpipe.kernel.clock.learning import LEAST_RTT_NS, QUIET_SEARCHES, Watch
-from bentpipe.kernel.clock.profile import Emulated, NoClockError, regular_clock
 from bentpipe.kernel.clock.reading import Reading
-from bentpipe.kernel.clock.record import Hint, HostClockRecord, described, second_of_minute, wall_clock_ns
+from bentpipe.kernel.clock.record import Hint, HostClockRecord, described, second_of_minute
 from bentpipe.kernel.clock.sockets import WAIT_S, SocketId, SocketTable, TcpSample, parse_answers
-from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.parquet import write_profile
-from bentpipe.times import parse_utc
 from bentpipe.validation.kernel_clock import simulated_rows
 from bentpipe.validation.kernel_clock.paths import irregular_path, leo_path, other_path, phase_error_s
 from bentpipe.validation.kernel_clock.simulated import summary
@@ -138,51 +134,6 @@ def test_a_record_has_the_form_of_the_kernel_and_satcp_takes_the_next_handover()
     assert described(record, 29 * S)["valid_s"] == 1.0
     assert Hint().record("bbr3_leo", 30 * S).until_ns == 0
     assert second_of_minute(59 * S, 7 * S, 0) == 59.0
-
-
-def test_a_profile_with_regular_handovers_has_a_clock():
-    assert regular_clock([5.0]) is None
-    assert regular_clock([12.0, 42.05, 57.0])[0] == pytest.approx(15.0, abs=0.05)
-    assert regular_clock([1.0, 1.5, 2.0]) is None
-    source = Emulated(leo_path(1, 130.0))
-    now = 10**6 * S
-    reading = source.read(now)
-    assert (reading.hint.period_ns, reading.hint.next_ns) == (SLOT, 0)
-    assert phase_error_s((reading.hint.at_ns + wall_clock_ns()) / 1e9) == pytest.approx(0.0, abs=0.01)
-    started = Emulated(leo_path(1, 130.0), wall_clock_ns() + now - 20 * S)
-    hint = started.read(now).hint
-    assert (hint.last_ns - now) / S == pytest.approx(-8.0, abs=0.01)
-    assert (hint.next_ns - now) / S == pytest.approx(7.0, abs=0.01)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # seconds without a satellite
-def test_a_profile_that_starts_within_a_slot_has_the_clock_of_its_own_seconds():
-    start_unix_ns = parse_utc("2026-05-10T09:00:07Z")
-    profile = make_profile("london", "amsterdam", start_unix_ns=start_unix_ns, duration_s=100.0, seed=1)
-    hint = Emulated(profile).read(10**6 * S).hint
-    assert phase_error_s((hint.at_ns + wall_clock_ns()) / 1e9) == pytest.approx(0.0, abs=0.01)
-
-
-def test_a_profile_without_a_clock_is_refused_and_irregular_ones_need_their_start():
-    with pytest.raises(NoClockError, match="fibre has no reconfigurations"):
-        Emulated(other_path("fibre", 60.0))
-    with pytest.raises(UserError, match="start: the handovers of irregular-0 do not repeat each minute"):
-        Emulated(irregular_path(0, 130.0))
-    reading = Emulated(irregular_path(0, 130.0), wall_clock_ns()).read(50 * S)
-    assert (reading.hint.period_ns, reading.is_sure) == (0, True)
-    assert reading.hint.last_ns <= 50 * S < reading.hint.next_ns
-
-
-def test_a_terminal_has_the_published_slots_while_it_is_connected():
-    now = 100 * S
-    state = TerminalState(now, now, "", ahead_ns=-S)
-    reading = reading_of(state, now)
-    assert phase_error_s((reading.hint.at_ns + wall_clock_ns()) / 1e9) == pytest.approx(0.0, abs=0.01)
-    assert reading_of(replace(state, period_s=15.1), now).confidence > reading.confidence
-    assert "its time is +3.0 s from" in reading_of(replace(state, ahead_ns=3 * S), now).doubt
-    assert "every 21.0 s" in reading_of(replace(state, period_s=21.0), now).doubt
-    late = reading_of(replace(state, trouble="no answer within 3 s"), now + round((PATIENCE_S + 1) * S))
-    assert (late.is_sure, late.doubt) == (False, "no answer within 3 s")
 
 
 class Maps:

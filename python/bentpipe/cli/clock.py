@@ -54,6 +54,7 @@ def clock(
     has_clock = keep_clock(
         profile=None if profile is None else _read(profile),
         start_unix_ns=None if start is None else _time(start),
+        file=profile,
         dish=dish,
         for_s=for_s,
         on_event=_print_json if as_json else _print,

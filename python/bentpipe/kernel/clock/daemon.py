@@ -18,6 +18,7 @@ from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from types import FrameType
 
     from bentpipe._native import Profile
@@ -64,6 +65,7 @@ def keep_clock(
     *,
     profile: Profile | None = None,
     start_unix_ns: int | None = None,
+    file: Path | None = None,
     dish: str | None = None,
     for_s: float | None = None,
     on_event: Callable[[ClockEvent], object] = lambda _: None,
@@ -73,6 +75,7 @@ def keep_clock(
     Args:
         profile: Profile that is being emulated.
         start_unix_ns: When its beginning was emulated [ns since 1970]; None: as `bentpipe run` begins it.
+        file: The Profile's file: when the last Run of it on this machine ends, the clock is withdrawn.
         dish: Address of a terminal. Without it and a Profile, the clock is learned from this network namespace's
             sockets.
         for_s: How long [s]; None: until SIGTERM or Ctrl-C.
@@ -88,7 +91,7 @@ def keep_clock(
         raise UserError("profile and dish", expected="one of the two")
     if for_s is not None and not 0 < for_s < 1e9:
         raise UserError(f"{for_s:g} s", where="for_s", expected="more than 0 s")
-    source = _source(profile, start_unix_ns, dish)
+    source = _source(profile, start_unix_ns, file, dish)
     try:
         requirements.check()
         with only_one("clock", "keeps the clock of this host"):
@@ -97,11 +100,11 @@ def keep_clock(
         source.close()
 
 
-def _source(profile: Profile | None, start_unix_ns: int | None, dish: str | None) -> Source:
+def _source(profile: Profile | None, start_unix_ns: int | None, file: Path | None, dish: str | None) -> Source:
     if profile is not None:
         from bentpipe.kernel.clock.profile import Emulated
 
-        return Emulated(profile, start_unix_ns)
+        return Emulated(profile, start_unix_ns, file)
     if start_unix_ns is not None:
         raise UserError("a start without a Profile", where="start", expected="`profile` with it")
     if dish is not None:

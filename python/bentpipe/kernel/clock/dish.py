@@ -2,11 +2,14 @@
 
 A terminal does not tell when it is reconfigured. Its latency has one value a second, smoothed in firmware since 2025:
 too coarse for the phase. It tells the period, though, so a latency that changes with another one withdraws the clock.
-Its own time may be cut to whole seconds: it shows that this host's time is wrong by more.
+Its own time may be cut to whole seconds: it shows that this host's time is wrong by more. Below that, the kernel says
+whether NTP or PTP keep it right. A phase learned from this host's own sockets is compared with the published one, and
+has precedence: it is measured, and does not depend on the time of day.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -16,8 +19,10 @@ import polars as pl
 
 from bentpipe.analysis.handovers import analyze_handovers
 from bentpipe.errors import BentpipeError, UserError
+from bentpipe.kernel.clock.learning import Learned
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
+from bentpipe.kernel.clock.time_of_day import TimeOfDay, time_of_day
 from bentpipe.measurements.dish.client import DishClient
 from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
 from bentpipe.times import SLOT_S
@@ -33,6 +38,9 @@ MOST_UNSURE_NS = 200_000_000
 """Longest time of a request that tells the terminal's time [ns]. Chosen here: half of it is the error."""
 MOST_AHEAD_NS = 1_500_000_000
 """Largest difference of its time from this host's [ns]. Chosen here: a whole second, and half of one for requests."""
+AGREES_S = 0.6
+"""Largest difference of a learned phase that agrees with the published one [s]. Chosen here: measured edges were at
+11.5 to 12.0 s."""
 CONFIDENCE, CONFIRMED = 0.9, 0.99
 """Confidence of the published slots, and if the latency changes with their period. Chosen here."""
 
@@ -56,8 +64,16 @@ class TerminalState:
     period_s: float | None = None
 
 
-def reading_of(state: TerminalState, now_ns: int) -> Reading:
+def reading_of(
+    state: TerminalState, now_ns: int, learned: Reading | None = None, host: TimeOfDay | None = None
+) -> Reading:
     """Return the clock from what a terminal has reported.
+
+    Args:
+        state: What it has reported.
+        now_ns: Monotonic time [ns].
+        learned: The clock learned from this host's sockets; None: it has no statistics of them.
+        host: This host's time of day, as the kernel describes it; None: not known.
 
     Example:
         >>> from bentpipe.kernel.clock.dish import TerminalState, reading_of
@@ -70,13 +86,19 @@ def reading_of(state: TerminalState, now_ns: int) -> Reading:
         return Reading(doubt=state.trouble or "no answer")
     if state.period_s is not None and abs(state.period_s - SLOT_S) > SLOT_S * 0.02:
         return Reading(doubt=f"its latency changes every {state.period_s:.1f} s, not every {SLOT_S} s")
+    at_ns = max(now_ns - (now_ns + wall_clock_ns() - SLOT_PHASE_NS) % SLOT_NS, 0)
+    if learned is not None and abs(learned.hint.period_ns - SLOT_NS) < SLOT_NS // 100:
+        off_s = ((learned.hint.at_ns - at_ns + SLOT_NS // 2) % SLOT_NS - SLOT_NS // 2) / 1e9
+        agrees = "as" if abs(off_s) <= AGREES_S else f"{off_s:+.1f} s from"
+        return replace(learned, evidence=f"{learned.evidence}, {agrees} the published slots on this host's time")
     if state.ahead_ns is not None and abs(state.ahead_ns) > MOST_AHEAD_NS:
         return Reading(doubt=f"its time is {state.ahead_ns / 1e9:+.1f} s from this host's; one of the two is wrong")
-    at_ns = now_ns - (now_ns + wall_clock_ns() - SLOT_PHASE_NS) % SLOT_NS
+    if host is not None and host.trouble:
+        return Reading(doubt=host.trouble)
     agrees = "" if state.ahead_ns is None else f", {abs(state.ahead_ns) / 1e9:.1f} s from the terminal's"
     confirmed = "" if state.period_s is None else "; its latency changes with their period"
     confidence = CONFIDENCE if state.period_s is None else CONFIRMED
-    return Reading(Hint(SLOT_NS, max(at_ns, 0)), confidence, f"published slots on this host's time{agrees}{confirmed}")
+    return Reading(Hint(SLOT_NS, at_ns), confidence, f"published slots on this host's time{agrees}{confirmed}")
 
 
 class Terminal:
@@ -94,20 +116,32 @@ class Terminal:
     def __init__(self, host: str) -> None:
         """Begin to ask it."""
         self._client, self._state = DishClient(host), TerminalState()
+        self._learned: Learned | None = None
+        with contextlib.suppress(UserError):  # no statistics of sockets
+            self._learned = Learned()
         self._stop, self._history_due_s, self._analysis_due_s = threading.Event(), 0.0, 0.0
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def wait(self, until_ns: int) -> None:
-        """Sleep; see `Source`."""
+        """Learn, or sleep; see `Source`."""
+        if self._learned is not None:
+            try:
+                self._learned.wait(until_ns)
+            except UserError:  # no statistics of connections
+                self._learned.close()
+                self._learned = None
         time.sleep(max(until_ns - time.monotonic_ns(), 0) / 1e9)
 
     def read(self, now_ns: int) -> Reading:
         """Return the clock; see `Source`."""
-        return reading_of(self._state, now_ns)
+        learned = None if self._learned is None else self._learned.read(now_ns)
+        return reading_of(self._state, now_ns, learned, time_of_day())
 
     def restart(self) -> None:
         """Forget the answers; see `Source`."""
+        if self._learned is not None:
+            self._learned.restart()
         self._history_due_s = self._analysis_due_s = 0.0
         self._state = TerminalState()
 
@@ -116,6 +150,8 @@ class Terminal:
         self._stop.set()
         self._thread.join(timeout=10)
         self._client.close()
+        if self._learned is not None:
+            self._learned.close()
 
     def _follow(self) -> None:
         while not self._stop.wait(STATUS_S):

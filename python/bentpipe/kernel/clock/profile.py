@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bentpipe.errors import UserError
+from bentpipe.kernel.clock.emulations import Emulations
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
 from bentpipe.profiles.path import PathView
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bentpipe._native import Profile
 
-MINUTE_NS = 60 * 10**9
+MINUTE_NS, SLOT_NS = 60 * 10**9, 15 * 10**9
+LONG_NS = 2 * MINUTE_NS
+"""From this duration on the emulator keeps to the second of the minute, below to that of the slot [ns]."""
 TOLERANCE_S = 0.2
 """Largest deviation of a handover from a periodic clock [s]. Chosen here: of the order of an interruption."""
 STARLINK_S = 15.0
@@ -83,18 +88,22 @@ class Emulated:
     Args:
         profile: The Profile.
         start_unix_ns: Wall-clock time at which its beginning was, or will be, emulated; None: as `bentpipe run` begins
-            it, so that its seconds are those of the minute. Only its periodic clock is known then, not which slot it is
-            in.
+            it, so that its seconds are those of the minute (of the slot of 15 s, if it is shorter than two minutes).
+            Only its periodic clock is known then, not which slot it is in.
+        file: The Profile's file: when the last Run of it on this machine ends, the clock ends; None: it does not.
+
+    A Run that is longer than the Profile repeats it: from its beginning, or from where the seconds agree again. Where
+    the two differ, a start tells only the first passage.
 
     Raises:
         NoClockError: It has no reconfigurations.
-        UserError: They are irregular, or their period does not divide a minute, and there is no start.
+        UserError: They are irregular, or their period does not divide the minute (the slot), and there is no start.
     """
 
     uses_time_of_day = False
     """An emulation follows the monotonic clock once it runs."""
 
-    def __init__(self, profile: Profile, start_unix_ns: int | None = None) -> None:
+    def __init__(self, profile: Profile, start_unix_ns: int | None = None, file: Path | None = None) -> None:
         """Find its clock."""
         times_s = handover_times_s(profile)
         if not times_s:
@@ -108,9 +117,13 @@ class Emulated:
         self._clock = regular_clock(times_s)
         self._start_unix_ns, self._wall_ns = start_unix_ns, wall_clock_ns()
         self._made_for_unix_ns = profile.start_unix_ns
-        if start_unix_ns is None and (self._clock is None or MINUTE_NS % round(self._clock[0] * 1e9)):
+        self._emulations, self._have_ended = Emulations(file), False
+        self._aligned_ns = MINUTE_NS if self._duration_ns >= LONG_NS else SLOT_NS
+        is_aligned = self._clock is not None and self._aligned_ns % round(self._clock[0] * 1e9) == 0
+        if start_unix_ns is None and not (is_aligned and self._duration_ns >= SLOT_NS):
+            every = "each minute" if self._duration_ns >= LONG_NS else f"every 15 s, in its {profile.duration_s:g} s"
             raise UserError(
-                f"the handovers of {profile.name} do not repeat each minute",
+                f"the handovers of {profile.name} do not repeat {every}",
                 where="start",
                 expected="the time at which its beginning was emulated",
             )
@@ -121,10 +134,18 @@ class Emulated:
 
     def read(self, now_ns: int) -> Reading:
         """Return the clock; see `Source`."""
+        # A start is that of one emulation; without it the next one has the same clock.
+        self._have_ended = self._emulations.have_ended() or (self._have_ended and self._start_unix_ns is not None)
+        if self._have_ended:
+            return Reading(doubt="the emulation has ended")
         start_unix_ns = self._made_for_unix_ns if self._start_unix_ns is None else self._start_unix_ns
         begin_ns, hint = start_unix_ns - self._wall_ns, Hint()
         if self._start_unix_ns is not None:
-            begin_ns += (now_ns - begin_ns) // self._duration_ns * self._duration_ns  # it repeats
+            passage = (now_ns - begin_ns) // self._duration_ns
+            if passage > 0 and self._duration_ns >= SLOT_NS and self._duration_ns % self._aligned_ns:
+                s = f"{self._duration_ns / 1e9:g} s"
+                return Reading(doubt=f"the Profile of {s} is over; where its Run repeats it from is not known")
+            begin_ns += passage * self._duration_ns
             hint = self._around(now_ns, begin_ns)
         if self._clock is None:
             return Reading(hint, 1.0, f"{len(self._at_ns)} handovers, at irregular times")
