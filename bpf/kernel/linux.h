@@ -29,8 +29,13 @@ struct ns_common {
     __u32 inum;
 };
 
+struct netns_ipv4 {
+    __u8 sysctl_tcp_retries2;
+};
+
 struct net {
     struct ns_common ns;
+    struct netns_ipv4 ipv4;
 };
 
 typedef struct {
@@ -41,6 +46,7 @@ struct sock_common {
     __be32 skc_daddr, skc_rcv_saddr;
     __be16 skc_dport;
     __u16 skc_num, skc_family;
+    volatile __u8 skc_state;
     possible_net_t skc_net;
     struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
@@ -72,11 +78,13 @@ struct tcp_sock {
     __u32 delivered, delivered_ce, lost, app_limited;
     __u32 srtt_us; /* [µs / 8] */
     struct minmax rtt_min;
-    __u32 mss_cache, snd_una, snd_nxt, rate_delivered, rate_interval_us;
+    __u32 mss_cache, snd_una, snd_nxt, snd_wnd, rate_delivered, rate_interval_us;
+    __u32 retrans_stamp; /* of the first retransmission, while one is not acknowledged; 0: none [ms, or µs] */
     __u64 tcp_mstamp, tcp_wstamp_ns;
     __u32 tlp_high_seq; /* 0: no tail loss probe is in flight */
     __u8 is_cwnd_limited : 1;
     __u8 rate_app_limited : 1;
+    __u8 tcp_usec_ts : 1; /* its stamps are in µs; Linux 6.7 */
 };
 
 struct rate_sample {
@@ -129,9 +137,10 @@ struct tcp_congestion_ops {
 /* Options of a socket. */
 #define SOL_TCP 6
 #define TCP_RTO_MAX_MS 44 /* Linux 6.15 [ms] */
-#define BP_LEAST_RTO_MAX_MS 1000
-#define TCP_USER_TIMEOUT 18        /* [ms] */
-#define BP_USER_TIMEOUT_MS 924600 /* what tcp_retries2 = 15 is with RTOs of 200 ms to 120 s (ip-sysctl.rst) */
+
+/* States of a socket whose program may still send. */
+#define BP_TCP_ESTABLISHED 1
+#define BP_TCP_CLOSE_WAIT 8
 
 /* Sockets of all users may choose it, as those in net.ipv4.tcp_allowed_congestion_control. */
 #define TCP_CONG_NON_RESTRICTED 1

@@ -5,6 +5,7 @@
  * No hook tells which packet was lost: the losses of an ACK are reported as one packet of their size, sent with the newest one acknowledged.
  */
 #include "socket.h"
+#include "rto.h"
 
 /* Below this rate a burst is one packet, above it at least two [bytes/s] (`bbr_min_tso_rate`: 1.2 Mbit/s). */
 #define BP_MIN_TSO_RATE 150000
@@ -22,7 +23,7 @@ struct bp_hook_state {
     struct bp_lost report;
     u64 reported_lost; /* [packets] */
     u64 reported_seq;  /* [bytes], of the losses reported so far */
-    __u32 host_rto_max_ms, rto_max_ms; /* largest RTO at the start and now; 0: the kernel has no such option */
+    struct bp_rto rto;
     struct bp_burst bursts[BP_BURSTS];
 };
 
@@ -45,34 +46,31 @@ BP_INLINE void bp_apply(struct sock *sk, const struct bp_socket *s)
         sk->sk_pacing_rate = bp_min(bp_max(bp_mul_div(rate / 8, tp->mss_cache, s->base.mss), 1), sk->sk_max_pacing_rate);
 }
 
-/* The kernel counts time-outs (tcp_retries2) until it gives up: of 1 s each, 15 s are enough. Lets it wait as long as with its own RTO, unless the program set
- * a time-out of its own. */
-BP_INLINE void bp_keep_alive(struct sock *sk)
-{
-    __u32 ms = 0;
-
-    if (bpf_getsockopt(sk, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)) || ms)
-        return;
-    ms = BP_USER_TIMEOUT_MS;
-    bpf_setsockopt(sk, SOL_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
-}
-
-/* Asks the controller for the largest RTO and sets it, within the host's. Before Linux 6.15 a socket has no such option, and keeps the kernel's 120 s. */
+/* Sets the largest RTO that the controller wants at a time-out. */
 BP_INLINE void bp_bound_rto(struct sock *sk, struct bp_socket *s)
 {
 #ifdef BP_BOUNDS_RTO
-    u64 wanted = CORE(_max_rto)(&s->core, bpf_ktime_get_ns());
-    __u32 most = s->hooks.host_rto_max_ms, ms = most;
+    bp_lower_rto(sk, &s->hooks.rto, CORE(_max_rto)(&s->core, bp_now(sk)));
+#endif
+}
 
-    if (!most)
+/* Takes it back once the controller wants it no more, or nothing is on its way: a socket without data has the host's. */
+BP_INLINE void bp_release_rto(struct sock *sk, struct bp_socket *s)
+{
+#ifdef BP_BOUNDS_RTO
+    if (!s->hooks.rto.lowered_ms)
         return;
-    if (wanted != BP_NONE)
-        ms = bp_min(bp_max(wanted / BP_NS_PER_MS, BP_LEAST_RTO_MAX_MS), most);
-    if (ms == s->hooks.rto_max_ms)
-        return;
-    s->hooks.rto_max_ms = ms;
-    bpf_setsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms));
-    bp_keep_alive(sk);
+    if (!tcp_of(sk)->packets_out || !tcp_of(sk)->snd_wnd || CORE(_max_rto)(&s->core, bp_now(sk)) == BP_NONE)
+        bp_restore_rto(sk, &s->hooks.rto);
+#endif
+}
+
+/* Takes it back before the last packet of a socket that its program closes: no hook follows. */
+BP_INLINE void bp_close_rto(struct sock *sk, struct bp_socket *s)
+{
+#ifdef BP_BOUNDS_RTO
+    if (!bp_is_open(sk))
+        bp_restore_rto(sk, &s->hooks.rto);
 #endif
 }
 
@@ -80,7 +78,6 @@ SEC("struct_ops")
 void BPF_PROG(bp_init, struct sock *sk)
 {
     struct bp_socket *s;
-    __u32 most = 0;
 
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
@@ -89,8 +86,6 @@ void BPF_PROG(bp_init, struct sock *sk)
     if (!s)
         return;
     s->hooks.reported_lost = s->base.lost;
-    if (!bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &most, sizeof(most)))
-        s->hooks.host_rto_max_ms = s->hooks.rto_max_ms = most;
     CORE(_established)(&s->core, bpf_ktime_get_ns(), bp_srtt(sk) ? bp_srtt(sk) : BP_NONE);
     bp_apply(sk, s);
 }
@@ -114,6 +109,8 @@ __u32 BPF_PROG(bp_min_tso_segs, struct sock *sk)
         }
         burst->in_flight = bp_min(in_flight + 1, 0xffff); /* at least: the burst's size is not known yet */
     }
+    if (s)
+        bp_close_rto(sk, s);
     return sk->sk_pacing_rate < BP_MIN_TSO_RATE ? 1 : 2;
 }
 
@@ -227,7 +224,7 @@ int bp_cong_control(unsigned long long *ctx)
     bp_report_losses(sk, s, burst);
     CORE(_ack)(&s->core, &s->base.ack);
     bp_apply(sk, s);
-    bp_bound_rto(sk, s);
+    bp_release_rto(sk, s);
     bp_show(sk, &s->base, CORE(_phase)(&s->core));
     return 0;
 }
@@ -262,7 +259,7 @@ void BPF_PROG(bp_set_state, struct sock *sk, __u8 new_state)
         bp_event(sk, s, kind);
     if (is_timeout) {
         bp_apply(sk, s);
-        bp_bound_rto(sk, s); /* before the kernel doubles the RTO */
+        bp_bound_rto(sk, s);
     }
 }
 
