@@ -5,11 +5,15 @@
 #define BP_NAME "bbr3_leo"
 #define BP_BOUNDS_RTO /* the controller says what the socket's largest RTO is */
 #define BP_MONITOR(core) (&(core)->monitor)
-#define BP_PHASE_SLOT BP_BBR3_NO_PHASE /* the model of the slot sets the window */
+
+/* After the phases of BBR: the model of the slot sets the window, or the one before an outage is resumed. */
+enum { BP_PHASE_SLOT = BP_BBR3_NO_PHASE, BP_PHASE_RESUME };
 
 BP_INLINE u64 bp_bbr3_leo_phase(const struct bp_bbr3_leo *b)
 {
-    return b->inflight_limit != BP_NONE ? BP_PHASE_SLOT : b->bbr.phase;
+    if (b->inflight_limit == BP_NONE)
+        return b->bbr.phase;
+    return b->outage.is_on ? BP_PHASE_RESUME : BP_PHASE_SLOT;
 }
 
 #include "rate_hooks.h"

@@ -34,11 +34,6 @@ _SUM_FACTOR = 0x9E3779B97F4A7C15
 """Factor of the sum over options (`BP_SUM_FACTOR` in bpf/core/options.h)."""
 
 
-DEFAULTS: Mapping[str, Mapping[str, float]] = {"bbr3-leo": {"max_rto_ms": 0.0}}
-"""Defaults that are not the simulator's. A largest RTO of 1 s shortens the kernel's other time-outs, too
-(docs/guides/kernel.md, "Outages"), so in a kernel it is an operator's choice."""
-
-
 @dataclass(frozen=True)
 class Loaded:
     """A controller in the kernel.
@@ -117,7 +112,7 @@ _BBR = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill
 PHASES: Mapping[str, tuple[str, ...]] = {
     "bbr2": _BBR,
     "bbr3": _BBR,
-    "bbr3-leo": (*_BBR, "slot"),
+    "bbr3-leo": (*_BBR, "slot", "resume"),
     "leocc": ("startup", "drain", "probe_bw", "probe_rtt"),
 }
 """Names of the phases, by their numbers; the others have those of a window."""
@@ -193,7 +188,7 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
 
 
 def option_words(name: str, options: Mapping[str, float | str]) -> bytes:
-    """Return a controller's options as its program reads them: those given, and the kernel's defaults of the others.
+    """Return a controller's options as its program reads them: those given, and the defaults of the others.
 
     Raises:
         UserError: An unknown option, or one out of range.
@@ -201,9 +196,9 @@ def option_words(name: str, options: Mapping[str, float | str]) -> bytes:
     Example:
         >>> from bentpipe.kernel.controllers import option_words
         >>> option_words("bbr3-leo", {}) == option_words("bbr3-leo", {"max_rto_ms": 0})
-        True
+        False
     """
-    return _native.option_words(name, json.dumps({**DEFAULTS.get(name, {}), **options}))
+    return _native.option_words(name, json.dumps(dict(options)))
 
 
 def _stored_options(generation: int, words: bytes) -> bytes:
@@ -312,7 +307,7 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
 
 
 def has_default_options(name: str) -> bool:
-    """Return whether a loaded controller's sockets have the kernel's default options.
+    """Return whether a loaded controller's sockets have the default options.
 
     Raises:
         UserError: It is not loaded.
