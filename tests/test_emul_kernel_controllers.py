@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -120,6 +123,11 @@ def test_the_command_line_loads_shows_and_unloads():
         shown = json.loads(run("status", "--json"))["connections"]
         assert "hybla" in {each["controller"] for each in shown}
         assert "hybla" in run("status")
+    watching = [sys.executable, "-P", "-m", "bentpipe", "kernel", "status", "--watch", "--json"]
+    with subprocess.Popen(watching, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        assert [set(json.loads(watch.stdout.readline())) for _ in range(2)] == [{"clocks", "connections"}] * 2
+        watch.send_signal(signal.SIGINT)
+        assert (watch.wait(10), watch.stderr.read()) == (0, "")
     run("set", "hybla", "rtt0_ms=30")
     assert "hybla is unloaded" in run("unload", "hybla")
     for wrong in ("hibla", "hybla+bbr3", "hybla:ecn=on", "cubic"):

@@ -151,22 +151,26 @@ def status(
     Example:
         sudo bentpipe kernel status --watch
     """
+    import contextlib
     import time
 
     from bentpipe.cli.console import print_json
     from bentpipe.kernel import controllers
     from bentpipe.kernel.clock.record import shown_clocks
 
-    while True:
+    def show() -> None:
         connections, clocks = list(controllers.controller_sockets(name)), shown_clocks(name)
         if as_json:
             print_json({"clocks": clocks, "connections": [each.to_dict() for each in connections]})
         else:
             _print_clocks(clocks)
             _print_status(connections)
-        if not watch:
-            return
-        time.sleep(1.0)
+
+    show()
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        while watch:
+            time.sleep(1.0)
+            show()
 
 
 def _print_clocks(clocks: dict[str, dict[str, float | None]]) -> None:
