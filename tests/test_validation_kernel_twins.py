@@ -10,6 +10,30 @@ def twins(path, goodput, window, why_invalid=None):
     return Twins("bbr3", path, (goodput, [100.0] * len(goodput)), (window, [50.0] * len(window)), why_invalid)
 
 
+def test_the_whole_takes_at_most_forty_minutes(monkeypatch):
+    monkeypatch.setattr(kernel_twins.controllers, "available", lambda: ["one"] * 7)
+    assert kernel_twins.real_time_s(quick=False) < 40 * 60
+
+
+def test_all_is_simulated_before_the_first_run_in_real_time_and_the_order_is_that_of_the_cells(monkeypatch, tmp_path):
+    calls, shares = [], []
+    monkeypatch.setattr(kernel_twins, "kernel_host", dict)
+    monkeypatch.setattr(kernel_twins, "simulate", lambda cell, *_: calls.append(("simulated", cell.flows)))
+    monkeypatch.setattr(kernel_twins, "_compare", lambda worlds: worlds)
+
+    def run_cell(cell, path, effort, out, on_progress):
+        calls.append(("kernel", cell.flows))
+        return path.name, cell.flows, out.relative_to(tmp_path).as_posix()
+
+    monkeypatch.setattr(kernel_twins, "run_cell", run_cell)
+    every, names = paths.make_paths(1.0, quick=True), ["bbr3", "hybla"]
+    twins = kernel_twins._run(every, names, kernel_twins.SHORT, tmp_path, shares.append)
+    assert twins == [(path.name, name, f"{path.name}/{name}") for path in every for name in names]
+    assert [world for world, _ in calls] == ["simulated"] * 4 + ["kernel"] * 4
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
 def test_there_are_ten_paths():
     every = paths.make_paths(1.0, quick=False)
     assert len({path.name for path in every}) == kernel_twins.PATHS
