@@ -1,49 +1,18 @@
 /* Largest RTO of a socket in an outage (TCP_RTO_MAX_MS, Linux 6.15): set at a time-out, taken back at the first ACK without need of it.
  *
- * The kernel gives up when the silence is as long as `tcp_retries2` retransmissions would take from an RTO of 200 ms to the largest one
- * (retransmits_timed_out): with 1 s that is 14.4 s in place of 15 minutes. So the largest RTO grows with the silence, to about a tenth of it, until it is
- * the host's: the connection lives as long as without this. The kernel shortens other times of a socket by it, too: those of one that is closed with data left
- * (tcp_orphan_retries), and of one whose receiver has no window (tcp_rtx_probe0_timed_out). Neither has a lowered one.
+ * It grows with the silence, so that the kernel does not give up sooner (patience.h). The kernel shortens other times of a socket by it, too: those of one that
+ * is closed with data left (tcp_orphan_retries), and of one whose receiver has no window (tcp_rtx_probe0_timed_out). Neither has a lowered one.
  */
 #ifndef BENTPIPE_RTO_H
 #define BENTPIPE_RTO_H
 
+#include "patience.h"
 #include "socket.h"
 
-#define BP_LEAST_RTO_MS 200         /* TCP_RTO_MIN, from which the kernel computes when it gives up */
-#define BP_LEAST_RTO_MAX_MS 1000    /* that TCP_RTO_MAX_MS takes */
-#define BP_RTO_STEPS 24             /* of a quarter each, from the least to the kernel's 120 s */
-#define BP_RTO_DOUBLINGS 10         /* from 200 ms beyond 120 s */
-#define BP_TIMER_LATE_MS 100        /* most that a timer is late beside an eighth of its time; chosen here: the kernel's wheel has steps of an eighth */
-
 struct bp_rto {
-    __u32 hosts_ms; /* before it was lowered */
+    __u32 hosts_ms;   /* before it was lowered */
     __u32 lowered_ms; /* now; 0: it is not */
 };
-
-/* Returns how long the kernel waits for an ACK with this largest RTO (tcp_model_timeout): the sum of RTOs that double [ms]. */
-BP_FUNC u64 bp_patience_ms(u64 retries, u64 most_ms)
-{
-    u64 sum = 0, rto = BP_LEAST_RTO_MS;
-    u32 n;
-
-    for (n = 0; n < BP_RTO_DOUBLINGS && n <= retries && rto <= most_ms; n++) {
-        sum += rto;
-        rto *= 2;
-    }
-    return n > retries ? sum : sum + (retries + 1 - n) * most_ms;
-}
-
-/* Returns the least largest RTO, from `wanted_ms` on, with which the next time-out comes before the kernel gives up [ms]. */
-BP_FUNC u64 bp_patient_rto_ms(u64 wanted_ms, u64 silent_ms, u64 retries)
-{
-    u64 ms = bp_max(wanted_ms, BP_LEAST_RTO_MAX_MS);
-    u32 n;
-
-    for (n = 0; n < BP_RTO_STEPS && bp_patience_ms(retries, ms) <= silent_ms + ms + ms / 8 + BP_TIMER_LATE_MS; n++)
-        ms += ms / 4;
-    return n < BP_RTO_STEPS ? ms : BP_MAX;
-}
 
 /* Returns how long ago the first retransmission was that no ACK has followed [ms]. */
 BP_INLINE u64 bp_silent_ms(struct sock *sk)

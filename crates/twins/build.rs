@@ -8,6 +8,7 @@ fn main() {
             format!("{user}/logarithm.c"),
             format!("{user}/monitor.c"),
             format!("{user}/options.c"),
+            format!("{user}/patience.c"),
             format!("{user}/twins.c"),
         ])
         .include(core)

@@ -12,6 +12,8 @@ mod logarithm;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod patience;
+#[cfg(test)]
 mod shared_clock;
 mod twin;
 
