@@ -80,9 +80,9 @@ def hint(message: str) -> None:
     _line("hint", message)
 
 
-def print_json(value: Any) -> None:  # noqa: ANN401 - JSON is anything
-    """Print `value` as JSON on stdout. The encoder refuses NaN."""
-    say(_as_json(value, 2))
+def print_json(value: Any, *, on_one_line: bool = False) -> None:  # noqa: ANN401 - JSON is anything
+    """Print `value` as JSON on stdout, indented or as a line of its own. The encoder refuses NaN."""
+    say(_as_json(value, None if on_one_line else 2))
 
 
 def _as_json(value: Any, indent: int | None) -> str:  # noqa: ANN401 - JSON is anything

@@ -161,7 +161,8 @@ def status(
     def show() -> None:
         connections, clocks = list(controllers.controller_sockets(name)), shown_clocks(name)
         if as_json:
-            print_json({"clocks": clocks, "connections": [each.to_dict() for each in connections]})
+            state = {"clocks": clocks, "connections": [each.to_dict() for each in connections]}
+            print_json(state, on_one_line=watch)
         else:
             _print_clocks(clocks)
             _print_status(connections)
