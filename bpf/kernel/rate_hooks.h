@@ -54,7 +54,7 @@ BP_INLINE void bp_bound_rto(struct sock *sk, struct bp_socket *s)
 #endif
 }
 
-/* Takes it back once the controller wants it no more, or nothing is on its way: a socket without data has the host's. */
+/* Takes it back once the controller wants it no more, or nothing is in flight: a socket without data has the host's. */
 BP_INLINE void bp_release_rto(struct sock *sk, struct bp_socket *s)
 {
 #ifdef BP_BOUNDS_RTO
