@@ -14,6 +14,7 @@ from bentpipe._native import Profile
 from bentpipe.execution.waits import wait_p95_ms
 from bentpipe.experiments.schemes import deployable_controllers, known_controllers, parse_scheme
 from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
+from bentpipe.profiles.path import PathView, held
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.studies import ceiling, field
 from bentpipe.studies.bound import bound_bps
@@ -193,6 +194,29 @@ def test_knowledge_that_a_static_path_does_not_have_changes_nothing(tmp_path: Pa
     schemes = ["bbr3-leo:hints=none", *pieces.schemes()]
     scores = field.race_field(Request(tmp_path), [path], schemes, (6.0, 2.0))
     assert len({scores[path.name, scheme][0] for scheme in schemes}) == 1
+
+
+def test_the_weights_of_a_forecast_follow_from_its_error_and_from_that_of_the_measurement() -> None:
+    measured, held_over = [], []
+    for path in field.make_paths(LeoField.load().design[:4], 60.0):  # all eleven: 0.141 and 0.126
+        capacity = PathView(path.profile).capacity("down")
+        bps = np.nan_to_num(held(capacity.t_s, capacity.value, np.arange(0.0, 60.0, 1e-3)))
+        rtt_ms = 2 * int(np.nanmedian(path.profile.delay_ms("down", np.arange(0.0, 60.0, 0.05))))
+        rounds = bps[: len(bps) // rtt_ms * rtt_ms].reshape(-1, rtt_ms).mean(axis=1)
+        last, following = np.maximum(rounds[:-2], rounds[1:-1]), rounds[2:]
+        known = (last > 0) & (following > 0)
+        measured.append(np.log(following[known] / last[known]).std())
+        seconds = bps.reshape(60, 1000).mean(axis=1)
+        held_over.append(np.abs(np.diff(seconds)).mean() / seconds.mean())
+    assert np.mean(measured) == pytest.approx(0.14, abs=0.01)
+    assert np.mean(held_over) == pytest.approx(0.126, abs=0.01)
+    # Inverse squares; an error of 13 % is a standard deviation of 0.16 in the logarithm.
+    weighted = [scheme for name, scheme in Ceiling.load().knowledge.items() if "by their errors" in name]
+    for scheme in weighted:
+        given = dict(each.split("=") for each in scheme.partition(":")[2].split(","))
+        sigma, weight = float(given.get("forecast_error", 0.4)), float(given.get("known_weight", 0.12))
+        assert weight == pytest.approx(0.14**2 / (0.14**2 + sigma**2), abs=0.02)
+    assert len(weighted) == 2
 
 
 def test_the_file_names_known_schemes_and_paths_of_its_own() -> None:

@@ -193,7 +193,7 @@ STUDY = Study(
     name="cc-ceiling",
     title="Every controller's distance to a sender that knows the path, and the value of each piece of knowledge",
     source="bentpipe's own question; docs/design/023-ceiling.md",
-    takes="four minutes on two cores; --quick: under one",
+    takes="six minutes on two cores; --quick: under one",
     run=_run,
     sweeps=True,
 )
