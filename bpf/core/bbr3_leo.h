@@ -21,6 +21,7 @@ enum bp_bbr3_leo_option {
 #define BP_BBR3_LEO_REFILLED_RTTS 2
 #define BP_BBR3_LEO_RESUMED_RTTS 3
 #define BP_BBR3_LEO_OUTAGE_AFTER (100 * BP_NS_PER_MS)
+#define BP_BBR3_LEO_LEAST_OUTAGE (500 * BP_NS_PER_MS)
 #define BP_BBR3_LEO_PROBE_AFTER (350 * BP_NS_PER_MS)
 #define BP_BBR3_LEO_MAX_OUTAGE BP_MONITOR_MAX_PAUSED
 #define BP_BBR3_LEO_MAX_FAILURES 4
@@ -110,6 +111,8 @@ BP_FUNC int bp_bbr3_leo_note_outage(struct bp_bbr3_leo *c, u64 now)
 
     BP_REQUIRE(c, 0);
     o = &c->outage;
+    if (o->is_on && o->since != BP_NONE && c->restarted > o->since)
+        o->is_on = 0; /* all arrived, and the flow was idle since */
     if (o->is_on) {
         if (o->since != BP_NONE) {
             o->since = BP_NONE;
@@ -158,7 +161,13 @@ BP_FUNC int bp_bbr3_leo_end_outage(struct bp_bbr3_leo *c, const struct bp_ack *a
     if (!o->is_on)
         return 0;
     if (o->since == BP_NONE) {
-        if (!o->packets || bp_sub_sat(ack->now, o->began) > BP_BBR3_LEO_MAX_OUTAGE) {
+        u64 silence = bp_sub_sat(ack->now, o->began);
+
+        if (!o->failures && silence <= o->rtt + BP_BBR3_LEO_LEAST_OUTAGE) {
+            o->is_on = 0;
+            return 0;
+        }
+        if (!o->packets || silence > BP_BBR3_LEO_MAX_OUTAGE) {
             o->is_on = 0;
         } else {
             o->since = ack->now;

@@ -82,6 +82,9 @@ void BPF_PROG(bp_init, struct sock *sk)
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
     tcp_of(sk)->snd_ssthresh = BP_NO_SSTHRESH; /* it is no part of the window, and the kernel remembers it for the next connection */
+#ifdef BP_BOUNDS_RTO
+    bp_restore_former_rto(sk);
+#endif
     s = bp_begin(sk);
     if (!s)
         return;

@@ -33,6 +33,15 @@ BP_INLINE int bp_is_open(struct sock *sk)
     return state == BP_TCP_ESTABLISHED || state == BP_TCP_CLOSE_WAIT;
 }
 
+/* What a socket had, while its largest RTO is lowered. It outlives the controller, which cannot set an option of a socket that it is taken from. */
+#define BP_RTOS BP_JOIN(bpr_, BP_ID, )
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct bp_rto);
+} BP_RTOS SEC(".maps");
+
 BP_INLINE void bp_set_rto_max(struct sock *sk, struct bp_rto *r, __u32 ms)
 {
     bpf_setsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms));
@@ -50,11 +59,25 @@ BP_INLINE void bp_restore_rto(struct sock *sk, struct bp_rto *r)
     if (!bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms)) && ms == r->lowered_ms)
         bp_set_rto_max(sk, r, r->hosts_ms);
     r->lowered_ms = 0;
+    bpf_sk_storage_delete(&BP_RTOS, sk);
+}
+
+/* For a socket that comes back to this controller. */
+BP_INLINE void bp_restore_former_rto(struct sock *sk)
+{
+    struct bp_rto *kept = bpf_sk_storage_get(&BP_RTOS, sk, 0, 0);
+    struct bp_rto r;
+
+    if (!kept)
+        return;
+    r = *kept;
+    bp_restore_rto(sk, &r);
 }
 
 /* Sets the largest RTO at a time-out, before the kernel doubles the RTO. `wanted` [ns]; BP_NONE: the host's. Before Linux 6.15 a socket has none. */
 BP_INLINE void bp_lower_rto(struct sock *sk, struct bp_rto *r, u64 wanted)
 {
+    struct bp_rto *kept;
     __u32 now_ms = 0;
     u64 ms;
 
@@ -66,10 +89,14 @@ BP_INLINE void bp_lower_rto(struct sock *sk, struct bp_rto *r, u64 wanted)
         return;
     if (now_ms != r->lowered_ms)
         r->hosts_ms = now_ms;
+    kept = bpf_sk_storage_get(&BP_RTOS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    if (!kept)
+        return;
     ms = bp_patient_rto_ms(wanted / BP_NS_PER_MS, bp_silent_ms(sk), sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2);
     ms = bp_min(ms, r->hosts_ms);
     if (ms != now_ms)
         bp_set_rto_max(sk, r, ms);
+    *kept = *r;
 }
 
 #endif

@@ -118,9 +118,11 @@ impl Stale {
 
 /// RTTs, with the target queue, until the model has seen the resumed rate: one until the packets arrive, one of samples, one for losses among them. Chosen here.
 const RESUMED_RTTS: u64 = 3;
-/// A time-out after a silence of this much more than an RTT is an outage's; otherwise ACKs arrived, and a retransmission was lost. Chosen here: half of the least
+/// A time-out after a silence of this much more than an RTT may be an outage's; otherwise ACKs arrived, and a retransmission was lost. Chosen here: half of the least
 /// RTO above an RTT (`TCP_RTO_MIN`).
 const OUTAGE_AFTER: Nanos = Nanos::from_millis(100);
+/// A shorter silence is no outage: after a flight lost to a full queue, the answer to the first retransmission comes sooner. Chosen here: from two time-outs on.
+const LEAST_OUTAGE: Nanos = Nanos::from_millis(500);
 /// Time after an expected reconfiguration at which a time-out is due. Chosen here: an interruption at a slot's edge is shorter as a rule (access model), and the
 /// learned clock is off by less; a time-out that comes too early costs a second.
 const PROBE_AFTER: Nanos = Nanos::from_millis(350);
@@ -163,6 +165,9 @@ impl Bbr3Leo {
 
     /// Remembers window and rate if the time-out at `now` is due to an outage. After an idle period nothing shows that the path is what it was.
     fn note_outage(&mut self, now: Time) {
+        if self.outage.is_some_and(|outage| outage.since.is_some_and(|since| self.restarted > since)) {
+            self.outage = None; // all arrived, and the flow was idle since
+        }
         if let Some(outage) = &mut self.outage {
             if outage.since.take().is_some() {
                 outage.failures += 1;
@@ -187,7 +192,12 @@ impl Bbr3Leo {
         self.stale.on_ack(ack, self.mss);
         let Some(outage) = &mut self.outage else { return };
         if outage.since.is_none() {
-            if outage.packets == 0 || ack.now.since(outage.began) > MAX_OUTAGE {
+            let silence = ack.now.since(outage.began);
+            if outage.failures == 0 && silence <= outage.rtt + LEAST_OUTAGE {
+                self.outage = None;
+                return;
+            }
+            if outage.packets == 0 || silence > MAX_OUTAGE {
                 self.outage = None;
             } else {
                 outage.since = Some(ack.now);
@@ -434,7 +444,11 @@ mod tests {
             }
             let controller = &mut driver.controller;
             if idle {
-                controller.on_congestion(Time(83_000_000_000), Congestion::Restart(Nanos::from_millis(500)), Bytes::ZERO);
+                // The same holds after an outage.
+                controller.on_congestion(Time(83_500_000_000), Congestion::Timeout, Bytes::ZERO);
+                controller.on_ack(&ack_at(Time(83_600_000_000)));
+                assert!(controller.max_rto(Time(83_600_000_000)).is_some());
+                controller.on_congestion(Time(83_700_000_000), Congestion::Restart(Nanos::from_millis(500)), Bytes::ZERO);
             }
             let at = Time(84_000_000_000);
             controller.on_congestion(at, Congestion::Timeout, Bytes::ZERO);
