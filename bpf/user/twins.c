@@ -26,7 +26,7 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
 #define NAME(option) #option,
 
 /* Wraps the functions of a controller, whose state has its own type, and makes its entry. */
-#define TWIN(id, shown, options_of, max_rto_of, set_clock_of) \
+#define TWIN(id, shown, options_of, max_rto_of, set_clock_of, uses_clock_of) \
     static void id##_init(void *s, const struct bp_config *c, const struct bp_options *o) { bp_##id##_init(s, c, o); } \
     static void id##_call(void *s, u64 kind, const void *arguments) \
     { \
@@ -53,31 +53,37 @@ u64 bp_random_below(u64 n) { return random_below ? random_below(random_context, 
     static const char *const id##_options[] = {options_of(NAME) NULL}; \
     static const struct bp_twin id##_twin = { \
         .name = shown, .options = id##_options, .state_bytes = sizeof(struct bp_##id), .init = id##_init, .call = id##_call, .get = id##_get, .max_rto = max_rto_of, \
-        .set_clock = set_clock_of, \
+        .set_clock = set_clock_of, .uses_clock = uses_clock_of, \
     };
 
 static uint64_t bbr3_leo_max_rto(const void *s, uint64_t now) { return bp_bbr3_leo_max_rto(s, now); }
 
-/* Makes the function that gives a controller with a monitor the host's clock, as bpf/kernel/host_clock.h does. */
-#define SET_CLOCK(id) \
+/* Makes two functions of a controller with a monitor: one gives it the host's clock, as bpf/kernel/host_clock.h does; the other returns whether it uses it. */
+#define HOST_CLOCK(id) \
     static void id##_set_clock(void *s, uint64_t period, uint64_t at, uint64_t until) \
     { \
         struct bp_##id *c = s; \
         bp_monitor_set_clock(&c->monitor, period, at, until); \
+    } \
+    static int id##_uses_clock(const void *s, uint64_t now) \
+    { \
+        const struct bp_##id *c = s; \
+        const struct bp_monitor *m = &c->monitor; \
+        return m->source == BP_MONITOR_LEARNED && bp_monitor_is_leo(m, now) && bp_monitor_timing(m, now) == &m->shared; \
     }
 
-SET_CLOCK(bbr3_leo)
-SET_CLOCK(cubic_leo)
+HOST_CLOCK(bbr3_leo)
+HOST_CLOCK(cubic_leo)
 
-TWIN(bbr2, "bbr2", BP_BBR2_OPTIONS, NULL, NULL)
-TWIN(bbr3, "bbr3", BP_BBR3_OPTIONS, NULL, NULL)
-TWIN(bbr3_leo, "bbr3-leo", BP_BBR3_LEO_OPTIONS, bbr3_leo_max_rto, bbr3_leo_set_clock)
-TWIN(cubic, "cubic", BP_CUBIC_OPTIONS, NULL, NULL)
-TWIN(cubic_leo, "cubic-leo", BP_CUBIC_LEO_OPTIONS, NULL, cubic_leo_set_clock)
-TWIN(hybla, "hybla", BP_HYBLA_OPTIONS, NULL, NULL)
-TWIN(leocc, "leocc", BP_LEOCC_OPTIONS, NULL, NULL)
-TWIN(reno, "reno", BP_RENO_OPTIONS, NULL, NULL)
-TWIN(satcp, "satcp", BP_SATCP_OPTIONS, NULL, NULL)
+TWIN(bbr2, "bbr2", BP_BBR2_OPTIONS, NULL, NULL, NULL)
+TWIN(bbr3, "bbr3", BP_BBR3_OPTIONS, NULL, NULL, NULL)
+TWIN(bbr3_leo, "bbr3-leo", BP_BBR3_LEO_OPTIONS, bbr3_leo_max_rto, bbr3_leo_set_clock, bbr3_leo_uses_clock)
+TWIN(cubic, "cubic", BP_CUBIC_OPTIONS, NULL, NULL, NULL)
+TWIN(cubic_leo, "cubic-leo", BP_CUBIC_LEO_OPTIONS, NULL, cubic_leo_set_clock, cubic_leo_uses_clock)
+TWIN(hybla, "hybla", BP_HYBLA_OPTIONS, NULL, NULL, NULL)
+TWIN(leocc, "leocc", BP_LEOCC_OPTIONS, NULL, NULL, NULL)
+TWIN(reno, "reno", BP_RENO_OPTIONS, NULL, NULL, NULL)
+TWIN(satcp, "satcp", BP_SATCP_OPTIONS, NULL, NULL, NULL)
 
 static const struct bp_twin *const twins[] = {&bbr2_twin, &bbr3_twin, &bbr3_leo_twin, &cubic_twin, &cubic_leo_twin, &hybla_twin, &leocc_twin, &reno_twin, &satcp_twin};
 

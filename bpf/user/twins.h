@@ -13,6 +13,7 @@ struct bp_twin {
     void (*get)(const void *state, struct bp_state *out);
     uint64_t (*max_rto)(const void *state, uint64_t now); /* [ns]; BP_NONE: the host's; a null pointer: always */
     void (*set_clock)(void *state, uint64_t period, uint64_t at, uint64_t until); /* [ns], of the host; a null pointer: it reads none */
+    int (*uses_clock)(const void *state, uint64_t now); /* whether it takes the times of handovers from that clock; a null pointer: never */
 };
 
 /* Returns entry n; a null pointer after the last one. */

@@ -43,6 +43,7 @@ struct Methods {
     get: unsafe extern "C" fn(*const c_void, *mut CState),
     max_rto: Option<unsafe extern "C" fn(*const c_void, u64) -> u64>,
     set_clock: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64)>,
+    uses_clock: Option<unsafe extern "C" fn(*const c_void, u64) -> i32>,
 }
 
 // SAFETY: the table is constant.
@@ -109,8 +110,14 @@ pub fn build_with_clock(
     let model = registry::build(name, config, given)?;
     let methods = methods(name).unwrap_or_else(|| panic!("{name} has no twin"));
     let words = usize::try_from(methods.state_bytes.div_ceil(8)).unwrap_or(0);
-    let mut twin =
-        Twin { methods, state: vec![0; words], random: config.streams.stream("bbr/cycle"), model, clock: ClockReader::new(clock) };
+    let mut twin = Twin {
+        methods,
+        state: vec![0; words],
+        random: config.streams.stream("bbr/cycle"),
+        model,
+        clock: ClockReader::new(clock),
+        now: Time(0),
+    };
     let c_config = CConfig { mss: u64::from(config.mss), initial_cwnd: config.initial_cwnd.0, paced: u64::from(config.paced) };
     // SAFETY: the state has the size that the table states, and the alignment of its widest member.
     twin.with_random(|methods, state| unsafe { (methods.init)(state, &raw const c_config, &raw const options) });
@@ -123,6 +130,8 @@ struct Twin {
     random: Stream,
     model: Box<dyn Controller>,
     clock: ClockReader,
+    /// Time of its last call.
+    now: Time,
 }
 
 impl Twin {
@@ -142,7 +151,10 @@ impl Twin {
     }
 
     fn call(&mut self, call: &Call) {
-        call.at().into_iter().for_each(|now| self.read_clock(now));
+        if let Some(now) = call.at() {
+            self.read_clock(now);
+            self.now = now;
+        }
         let (kind, bytes) = call.record();
         let words: Vec<u64> = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
         // SAFETY: the words are the struct that `hook_trace.h` declares for this kind.
@@ -187,7 +199,13 @@ impl Controller for Twin {
         rto.filter(|rto| *rto != u64::MAX).map(Nanos)
     }
 
-    fn observe(&self, _probe: &mut dyn Probe) {}
+    /// Records whether it takes the times of handovers from the host's clock.
+    fn observe(&self, probe: &mut dyn Probe) {
+        let Some(uses_clock) = self.methods.uses_clock else { return };
+        // SAFETY: as in `build_with_clock`.
+        let is_used = unsafe { uses_clock(self.state.as_ptr().cast(), self.now.0) } != 0;
+        probe.state(if is_used { "host_clock" } else { "no_host_clock" });
+    }
 }
 
 #[cfg(test)]
