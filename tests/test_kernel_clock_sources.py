@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
 from bentpipe.kernel.clock.dish import PATIENCE_S, TerminalState, reading_of
-from bentpipe.kernel.clock.emulations import Emulations
+from bentpipe.kernel.clock.emulations import Emulations, emulating
 from bentpipe.kernel.clock.profile import Emulated, NoClockError, regular_clock
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
@@ -117,9 +117,34 @@ def test_the_end_of_the_last_run_of_a_profile_is_noticed(tmp_path):
     assert not emulations.have_ended()
     shutil.rmtree(proc / "10")
     assert emulations.have_ended()
-    process("11", tmp_path.parent, "bentpipe", "race", str(tmp_path / "P.parquet"))
+    process("11", tmp_path.parent, "bentpipe", "race", str(tmp_path / "P.parquet"), "--on-kernel")
     assert not emulations.have_ended()
     assert not Emulations(tmp_path / "P.parquet").have_ended()  # this machine's
+
+
+@pytest.mark.parametrize(
+    ("line", "is_emulation"),
+    [
+        ("bentpipe run P --", True),
+        ("python -m bentpipe --debug run P", True),
+        ("bentpipe shell P", True),
+        ("bentpipe race P --cc bbr --on-kernel", True),
+        ("bentpipe race P --cc bbr", False),
+        ("bentpipe call P --browser", True),
+        ("bentpipe call P", False),
+        ("bentpipe web load page.har P --browser", True),
+        ("bentpipe video race P --browser", True),
+        ("bentpipe video race P", False),
+        ("bentpipe profile show P", False),
+        ("bentpipe clock --profile P", False),
+        ("bentpipe run Q -- bentpipe profile show P", False),
+        ("python run P", False),
+        ("bentpipe", False),
+        ("", False),
+    ],
+)
+def test_only_subcommands_that_emulate_count(line, is_emulation):
+    assert ("P" in emulating(line.split(" "))) == is_emulation
 
 
 def test_after_the_end_of_its_emulation_a_start_gives_no_clock(monkeypatch):
