@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from bentpipe.errors import UserError
 from bentpipe.kernel.clock.dish import PATIENCE_S, TerminalState, reading_of
 from bentpipe.kernel.clock.emulations import Emulations, emulating
+from bentpipe.kernel.clock.learning import Learned, Watch
 from bentpipe.kernel.clock.profile import Emulated, NoClockError, regular_clock
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
@@ -173,6 +176,21 @@ def test_a_time_of_day_that_is_not_synchronized_is_one_line_and_a_learned_phase_
     other = Reading(Hint(21 * S, 0), 0.99, "1 socket watched")
     assert reading_of(state, now, other, TimeOfDay(True)).hint.at_ns == pytest.approx(published, abs=S / 100)
     assert not reading_of(TerminalState(), now, learned).is_sure
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="socket statistics of Linux")
+def test_a_learner_has_no_published_phase_while_the_time_of_day_is_in_doubt():
+    times, is_trusted = [], True
+    watch = Watch()
+    watch.set_time_of_day = times.append
+    learned = Learned(watch, lambda: is_trusted)
+    learned.wait(time.monotonic_ns() + S // 100)
+    is_trusted, learned._search_ns = False, 0
+    learned.wait(time.monotonic_ns() + S // 100)
+    learned.close()
+    assert times[0] == pytest.approx(wall_clock_ns(), abs=S)
+    assert times[1:] == [None]
+    Watch().set_time_of_day(None)
 
 
 @given(st.binary(max_size=300))

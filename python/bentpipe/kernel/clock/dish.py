@@ -4,7 +4,7 @@ A terminal does not tell when it is reconfigured. Its latency has one value a se
 too coarse for the phase. It tells the period, though, so a latency that changes with another one withdraws the clock.
 Its own time may be cut to whole seconds: it shows that this host's time is wrong by more. Below that, the kernel says
 whether NTP or PTP keep it right. A phase learned from this host's own sockets is compared with the published one, and
-has precedence: it is measured, and does not depend on the time of day.
+has precedence: it is measured. While the time of day is in doubt, the published phase is no evidence for it.
 """
 
 from __future__ import annotations
@@ -91,14 +91,26 @@ def reading_of(
         off_s = ((learned.hint.at_ns - at_ns + SLOT_NS // 2) % SLOT_NS - SLOT_NS // 2) / 1e9
         agrees = "as" if abs(off_s) <= AGREES_S else f"{off_s:+.1f} s from"
         return replace(learned, evidence=f"{learned.evidence}, {agrees} the published slots on this host's time")
-    if state.ahead_ns is not None and abs(state.ahead_ns) > MOST_AHEAD_NS:
-        return Reading(doubt=f"its time is {state.ahead_ns / 1e9:+.1f} s from this host's; one of the two is wrong")
-    if host is not None and host.trouble:
-        return Reading(doubt=host.trouble)
+    if doubt := time_doubt(state, host or TimeOfDay()):
+        return Reading(doubt=doubt)
     agrees = "" if state.ahead_ns is None else f", {abs(state.ahead_ns) / 1e9:.1f} s from the terminal's"
     confirmed = "" if state.period_s is None else "; its latency changes with their period"
     confidence = CONFIDENCE if state.period_s is None else CONFIRMED
     return Reading(Hint(SLOT_NS, at_ns), confidence, f"published slots on this host's time{agrees}{confirmed}")
+
+
+def time_doubt(state: TerminalState, host: TimeOfDay) -> str:
+    """Return why this host's time of day does not tell the published phase; empty if it does.
+
+    Example:
+        >>> from bentpipe.kernel.clock.dish import TerminalState, time_doubt
+        >>> from bentpipe.kernel.clock.time_of_day import TimeOfDay
+        >>> time_doubt(TerminalState(ahead_ns=3 * 10**9), TimeOfDay(True))
+        "its time is +3.0 s from this host's; one of the two is wrong"
+    """
+    if state.ahead_ns is not None and abs(state.ahead_ns) > MOST_AHEAD_NS:
+        return f"its time is {state.ahead_ns / 1e9:+.1f} s from this host's; one of the two is wrong"
+    return host.trouble
 
 
 class Terminal:
@@ -118,7 +130,7 @@ class Terminal:
         self._client, self._state = DishClient(host), TerminalState()
         self._learned: Learned | None = None
         with contextlib.suppress(UserError):  # no statistics of sockets
-            self._learned = Learned()
+            self._learned = Learned(trusts_time=lambda: not time_doubt(self._state, time_of_day()))
         self._stop, self._history_due_s, self._analysis_due_s = threading.Event(), 0.0, 0.0
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()

@@ -17,6 +17,8 @@ from bentpipe.kernel.clock.sockets import SocketTable
 from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bentpipe.kernel.clock.sockets import SocketId, TcpSample
 
 POLL_NS = 10_000_000
@@ -48,12 +50,12 @@ class Watch:
         self._delivered: dict[int, int] = {}
         self._quiet: dict[SocketId, int] = {}
 
-    def set_time_of_day(self, wall_ns: int) -> None:
-        """Set the wall-clock time when the monotonic clock is zero [ns since 1970].
+    def set_time_of_day(self, wall_ns: int | None) -> None:
+        """Set the wall-clock time when the monotonic clock is zero [ns since 1970]; None: it is not known.
 
         The published phase of the slots needs less evidence than another one. Without a time of day all are equal.
         """
-        self._clock.set_published((SLOT_PHASE_NS - wall_ns) % SLOT_NS)
+        self._clock.set_published(None if wall_ns is None else (SLOT_PHASE_NS - wall_ns) % SLOT_NS)
 
     @property
     def sockets(self) -> list[SocketId]:
@@ -122,6 +124,7 @@ class Learned:
 
     Args:
         watch: What takes the polls; None: one of its own.
+        trusts_time: Whether the host's time of day tells the published phase now; default: always.
 
     Raises:
         UserError: This system has no socket statistics.
@@ -129,15 +132,16 @@ class Learned:
 
     uses_time_of_day = False
 
-    def __init__(self, watch: Watch | None = None) -> None:
+    def __init__(self, watch: Watch | None = None, trusts_time: Callable[[], bool] = lambda: True) -> None:
         """Open the table of sockets."""
         self._table, self._watch, self._search_ns = SocketTable(), watch or Watch(), 0
+        self._trusts_time = trusts_time
 
     def wait(self, until_ns: int) -> None:
         """Poll; see `Source`."""
         while (now_ns := time.monotonic_ns()) < until_ns:
             if now_ns >= self._search_ns:
-                self._watch.set_time_of_day(wall_clock_ns())
+                self._watch.set_time_of_day(wall_clock_ns() if self._trusts_time() else None)
                 self._watch.choose(list(self._table.established()))
                 self._search_ns = now_ns + SEARCH_NS
             ids = self._watch.sockets
