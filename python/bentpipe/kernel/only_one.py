@@ -5,24 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.errors import UserError, printable
-from bentpipe.kernel import libbpf
+from bentpipe.kernel import libbpf, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PREFIX = "bpl_"
 """Begin of the names of the maps that are held; the task follows."""
+PROC = Path("/proc")
 _HOLDER_BYTES = 128
+_FIRST_PIDS = "pid:[4026531836]"
+"""The kernel's first PID namespace (`PROC_PID_INIT_INO`): all processes are visible in it."""
 
 
 @contextlib.contextmanager
 def only_one(task: str, text: str) -> Iterator[None]:
     """Hold a task of this kernel: an array without a pin, which ends with its descriptor, also in a killed process.
 
-    Of two that begin at once, the one with the older map has it.
+    Of two that begin at once, the one with the older map has it. A map counts if it has this type and these sizes, and
+    a live process with CAP_SYS_ADMIN has it open: a user without rights may create maps on some kernels, and pin them.
+    In a container the processes outside are not visible: there a map without a visible process counts.
 
     Args:
         task: Name of the task, at most 11 letters.
@@ -44,15 +50,58 @@ def only_one(task: str, text: str) -> Iterator[None]:
     try:
         holder = f"{os.getpid()} on {socket.gethostname()}".encode()[:_HOLDER_BYTES]
         libbpf.set_value(file, libbpf.FIRST_KEY, holder.ljust(_HOLDER_BYTES, b"\0"))
-        first = next((info for info in libbpf.maps(name) if info.name == name), None)
-        if first is not None and first.id != libbpf.info_of(file).id:
-            raise UserError(
-                f"process {printable(_holder(first))} {text} already",
-                hint="end that one; in a container, on its host or within it",
-            )
+        own = libbpf.info_of(file).id
+        for info in libbpf.maps(name):
+            if info.id == own:  # the maps after it are newer
+                break
+            if is_lock(info, name) and is_held(info.id):
+                raise UserError(
+                    f"process {printable(_holder(info))} {text} already",
+                    hint="end that one; in a container, on its host or within it",
+                )
         yield
     finally:
         os.close(file)
+
+
+def is_lock(info: libbpf.MapInfo, name: str) -> bool:
+    """Whether a map has the name, type and sizes of those that `only_one` makes."""
+    kind = (libbpf.ARRAY, len(libbpf.FIRST_KEY), _HOLDER_BYTES)
+    return info.name == name and (info.type, info.key_bytes, info.value_bytes) == kind
+
+
+def is_held(number: int) -> bool:
+    """Whether a process with rights has the map of this number open, or may have it where not all are visible."""
+    processes = [each for each in PROC.iterdir() if each.name.isdecimal() and _has_open(each, number)]
+    if processes:
+        return any(_has_rights(each) for each in processes)
+    return not _sees_all()
+
+
+def _has_open(process: Path, number: int) -> bool:
+    with contextlib.suppress(OSError):  # it has ended
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if file.readlink().name == "anon_inode:bpf-map":
+                    lines = (process / "fdinfo" / file.name).read_text(encoding="ascii", errors="replace").splitlines()
+                    if ["map_id:", str(number)] in (line.split() for line in lines):
+                        return True
+    return False
+
+
+def _has_rights(process: Path) -> bool:
+    """Whether a process has CAP_SYS_ADMIN in this process's user namespace."""
+    with contextlib.suppress(OSError):
+        own = (PROC / "self/ns/user").readlink()
+        rights = requirements.capabilities(process / "status")
+        return (process / "ns/user").readlink() == own and bool(rights & 1 << requirements.CAP_SYS_ADMIN)
+    return False
+
+
+def _sees_all() -> bool:
+    with contextlib.suppress(OSError):
+        return str((PROC / "self/ns/pid").readlink()) == _FIRST_PIDS
+    return False
 
 
 def _holder(info: libbpf.MapInfo) -> str:

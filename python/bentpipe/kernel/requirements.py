@@ -21,7 +21,7 @@ def check() -> None:
     Raises:
         UserError: What is missing, and what to do.
     """
-    own = _capabilities()
+    own = capabilities()
     if not own & 1 << CAP_SYS_ADMIN or not own & 1 << CAP_NET_ADMIN or not _is_first_user_namespace():
         raise UserError(
             "this process may not load programs into the kernel, or look at those that are",
@@ -103,8 +103,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _capabilities() -> int:
-    lines = _text(STATUS).splitlines()
+def capabilities(status: Path | None = None) -> int:
+    """Return the effective capabilities in a process's ``status`` file as bits, by default those of this one."""
+    lines = _text(status or STATUS).splitlines()
     return next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
 
 

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.errors import UserError
 from bentpipe.execution.program import run_program
 from bentpipe.kernel.controllers import kernel_name
+from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.runs.estimates import paired_ratio
 from bentpipe.runs.made_on import made_on
 from bentpipe.runs.text import interval
 from bentpipe.validation import Outcome, Row
 from bentpipe.validation.kernel_life.lives import may_load
-from bentpipe.validation.kernel_safety import LEAST, clocks, simulated
+from bentpipe.validation.kernel_safety import clocks, simulated
+from bentpipe.validation.kernel_safety.rows import LEAST
 from bentpipe.validation.kernel_safety.writers import Killed, Writer, stored
 from bentpipe.validation.kernel_twins import loaded
 from bentpipe.validation.measured import measured
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe._native import Profile
+    from bentpipe.runs.estimates import Estimate
     from bentpipe.validation import OnProgress
     from bentpipe.validation.kernel_safety.clocks import Clock
 
@@ -63,7 +66,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     folder = out or (OUT.with_name(f"{OUT.name}-quick") if quick else OUT)
     duration_s = QUICK_DURATION_S if quick else DURATION_S
     texts = simulated.PATHS[: QUICK_PATHS if quick else PATHS]
-    commit, runs = made_on()["commit"], []
+    commit, runs = made_on()["commit"], list[dict[str, Any]]()
     try:
         with loaded([SCHEME, PARENT]):
             for text in texts:
@@ -76,10 +79,15 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
                         "commit": commit,
                     }
                     file = folder / f"{path.name}-{scheme}-{clocks.EVERY.index(clock)}.json"
-                    runs += measured(file, settings, partial(emulated, path, scheme, clock, duration_s))
+                    rows = measured(file, settings, partial(attempt, path, scheme, clock, duration_s))
+                    if any(each["invalid"] for each in rows):
+                        file.unlink()  # the same command tries it again
+                    runs += rows
                     on_progress(len(runs) / (len(texts) * len(CASES)))
     except UserError as error:
         return Outcome(CLAIM, skipped=str(error))
+    if not _valid(runs):
+        return Outcome(CLAIM, skipped=f"no Run is valid; the first: {runs[0]['invalid']}", cells=runs)
     loads = [load for each in runs for load in each["load"]]
     notes = [
         f"{len(texts)} paths, {duration_s:g} s each without the first {WARMUP_S:g} s, one Run of each case on each; "
@@ -94,74 +102,88 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     return Outcome(CLAIM, rows_of(runs), notes, cells=runs)
 
 
+def attempt(path: Profile, scheme: str, clock: Clock, duration_s: float) -> list[dict[str, Any]]:
+    """Emulate a download as `emulated`; an error makes this Run invalid, and no other."""
+    try:
+        return emulated(path, scheme, clock, duration_s)
+    except (UserError, KernelRefusedError) as error:
+        load = round(os.getloadavg()[0], 2)
+        return [_row(path, scheme, clock, 0.0, None, str(error), [load, load])]
+
+
 def emulated(path: Profile, scheme: str, clock: Clock, duration_s: float) -> list[dict[str, Any]]:
     """Emulate a download in real time from the path's start, beside a clock; return its goodput."""
     writers: list[Writer | Killed] = []
     load, module = os.getloadavg()[0], [sys.executable, "-P", "-m", "bentpipe.validation.kernel_safety.flow"]
+    name = kernel_name(scheme)
     with tempfile.TemporaryDirectory() as folder, stored(path, Path(folder)) as file:
         out = Path(folder, "out.json")
 
         def begin(begin_unix_ns: int) -> None:
             if clock.is_killed:
-                writers.append(Killed(file, begin_unix_ns, duration_s / 2))
+                writers.append(Killed(file, name, begin_unix_ns, duration_s / 2))
             else:
                 writes = clock.writes(simulated.edge_s(path), duration_s, path.seed or 0)
-                writers.append(Writer(writes, begin_unix_ns))
+                writers.append(Writer(writes, name, begin_unix_ns))
             writers[-1].start()
 
         try:
             done = run_program(
                 path,
                 [*module, "receive", str(duration_s), str(WARMUP_S), str(out)],
-                server="exec " + shlex.join([*module, "send", kernel_name(scheme), str(duration_s + SETUP_S)]),
+                server="exec " + shlex.join([*module, "send", name, str(duration_s + SETUP_S)]),
                 offset_s=0.0,
                 on_start=begin,
             )
         finally:
             for writer in writers:
                 writer.stop()
-        result = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"bytes": 0, "seconds": 1.0}
-    invalid = done.emulated.why_invalid
+        result = json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
+    whys = [done.emulated.why_invalid, *(writer.why_invalid() for writer in writers)]
+    whys += [None if writers else "the path did not begin", None if result else "the client stored no result"]
+    goodput_bps = result["bytes"] * 8 / result["seconds"] if result else 0.0
     valid_s = next((each.valid_s for each in writers if isinstance(each, Killed)), None)
-    if clock.is_killed and valid_s is None:
-        invalid = invalid or "the killed program had written no clock"
-    return [
-        {
-            "path": path.name,
-            "scheme": scheme,
-            "clock": clock.name,
-            "goodput_bps": result["bytes"] * 8 / result["seconds"],
-            "valid_after_kill_s": valid_s,
-            "invalid": invalid,
-            "load": [round(load, 2), round(os.getloadavg()[0], 2)],
-        }
-    ]
+    loads = [round(load, 2), round(os.getloadavg()[0], 2)]
+    return [_row(path, scheme, clock, goodput_bps, valid_s, next(filter(None, whys), None), loads)]
+
+
+def _row(
+    path: Profile,
+    scheme: str,
+    clock: Clock,
+    goodput_bps: float,
+    valid_s: float | None,
+    invalid: str | None,
+    load: list[float],
+) -> dict[str, Any]:
+    return {
+        "path": path.name,
+        "scheme": scheme,
+        "clock": clock.name,
+        "goodput_bps": goodput_bps,
+        "valid_after_kill_s": valid_s,
+        "invalid": invalid,
+        "load": load,
+    }
 
 
 def rows_of(runs: Sequence[dict[str, Any]]) -> list[Row]:
-    """Return the rows: goodput over that of the kernel's bbr3, and how long the clock of a killed program is valid."""
-    goodput = {(each["path"], each["scheme"], each["clock"]): each["goodput_bps"] for each in _valid(runs)}
-    paths = dict.fromkeys(each["path"] for each in runs)
+    """Return the rows: goodput over that of the kernel's bbr3 and over its own, and the clock of a killed program.
+
+    A row with fewer than `PATHS` valid pairs of Runs is undecided.
+    """
     rows = []
     for scheme, clock in CASES[1:]:
-        both = [
-            (ours, theirs)
-            for path in paths
-            if (ours := goodput.get((path, scheme, clock.name))) is not None
-            and (theirs := goodput.get((path, PARENT, clocks.NONE.name))) is not None
-        ]
-        ratio = paired_ratio([ours for ours, _ in both], [theirs for _, theirs in both])
-        ours = f"{ratio.mean:.3f} ({interval(ratio)}), n = {ratio.n}" if ratio else "not known"
-        rows.append(
-            Row(
-                f"{scheme}, {clock.name}: goodput ÷ {PARENT}",
-                ours,
-                f"worst: {ratio.smallest:.3f}" if ratio else "",
-                f"≥ {LEAST:g} in the mean" if clock.is_judged else "reported, no limit",
-                (ratio is not None and ratio.mean >= LEAST) if clock.is_judged else None,
-            )
-        )
-    valid_s = [each["valid_after_kill_s"] for each in runs if each["valid_after_kill_s"] is not None]
+        title = f"{scheme}, {clock.name}: goodput ÷"
+        parent = _ratio(runs, (scheme, clock.name), (PARENT, clocks.NONE.name))
+        limit = f"≥ {LEAST:g} in the mean, n = {PATHS}"
+        is_safe = parent.mean >= LEAST if clock.is_judged and parent and parent.n >= PATHS else None
+        rows.append(_ratio_row(f"{title} {PARENT}", parent, limit if clock.is_judged else "reported", is_safe))
+        if clock != clocks.NONE:
+            own = _ratio(runs, (scheme, clock.name), (scheme, clocks.NONE.name))
+            limit = f"interval above {LEAST:g} (below: fails), n = {PATHS}"
+            rows.append(_ratio_row(f"{title} its own without a clock", own, limit, _verdict(own)))
+    valid_s = [each["valid_after_kill_s"] for each in _valid(runs) if each["valid_after_kill_s"] is not None]
     if valid_s:
         most_s = clocks.VALID_S + LATEST_S
         rows.append(
@@ -169,11 +191,35 @@ def rows_of(runs: Sequence[dict[str, Any]]) -> list[Row]:
                 "clock of a killed program: valid for",
                 f"{min(valid_s):.1f} to {max(valid_s):.1f} s, n = {len(valid_s)}",
                 f"{clocks.VALID_S:g} s",
-                f"{most_s:g} s",
-                max(valid_s) <= most_s,
+                f"{most_s:g} s, n = {PATHS}",
+                None if len(valid_s) < PATHS and max(valid_s) <= most_s else max(valid_s) <= most_s,
             )
         )
+    count = len(_valid(runs))
+    rows.append(Row("valid Runs", f"{count}", f"{len(runs)}", "all: else rows are undecided", count == len(runs)))
     return rows
+
+
+def _ratio(runs: Sequence[dict[str, Any]], ours: tuple[str, str], theirs: tuple[str, str]) -> Estimate | None:
+    """Return the ratio of two cases' goodputs over the paths on which both Runs are valid."""
+    goodput = {(each["path"], each["scheme"], each["clock"]): each["goodput_bps"] for each in _valid(runs)}
+    paths = [
+        path for path in dict.fromkeys(each["path"] for each in runs) if {(path, *ours), (path, *theirs)} <= {*goodput}
+    ]
+    return paired_ratio([goodput[path, *ours] for path in paths], [goodput[path, *theirs] for path in paths])
+
+
+def _verdict(ratio: Estimate | None) -> bool | None:
+    """Whether a ratio is above the limit with its interval, or below it; None: neither, or too few Runs."""
+    if ratio is None or ratio.n < PATHS or ratio.low is None or ratio.high is None:
+        return None
+    return True if ratio.low >= LEAST else False if ratio.high < LEAST else None
+
+
+def _ratio_row(quantity: str, ratio: Estimate | None, limit: str, within: bool | None) -> Row:
+    ours = f"{ratio.mean:.3f} ({interval(ratio)}), n = {ratio.n}" if ratio else "not known"
+    worst = f"worst: {ratio.smallest:.3f}" if ratio else ""
+    return Row(quantity, ours, worst, limit, within)
 
 
 def _valid(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

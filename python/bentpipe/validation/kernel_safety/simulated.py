@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from bentpipe.execution.host_clock import simulate_with_clock
 from bentpipe.execution.waits import delays, lone_ms, wait_ms
@@ -21,7 +23,11 @@ from bentpipe.validation.kernel_safety import clocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from bentpipe._native import Profile
+    from bentpipe.execution.job import Outcome
     from bentpipe.validation import OnProgress
     from bentpipe.validation.kernel_safety.clocks import Clock
 
@@ -29,8 +35,14 @@ PARENTS = {"bbr3-leo": "bbr3", "cubic-leo": "cubic"}
 """Controllers that read the clock, and those that they must not be worse than."""
 DURATION_S, QUICK_DURATION_S = 120.0, 40.0
 """Duration of a Run [s]: eight slots."""
+FIRST_S = 40.0
+"""Duration of a shorter flow [s]: the first part of a Run, before most flows have a clock of their own."""
 WARMUP_S = 10.0
 """Not counted [s]."""
+USED = "host_clock"
+"""State of a controller that uses the host's clock (`crates/twins`)."""
+_TICK_S = 1e-6
+"""Far below the step of a Run's samples [s]."""
 _SPARE_S = 5.0
 """Length of a Profile beyond its Run, for late replies [s]."""
 _BUFFER_BYTES = 64_000_000
@@ -73,24 +85,39 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """Figures of a Run, or of its first part, after its warm-up.
+
+    Attributes:
+        goodput_bps: Goodput [bit/s].
+        queue_ms: Mean queueing delay of its packets [ms]; None: none passed.
+        used_s: How long its controller used the host's clock, also in the warm-up [s]; equal figures may differ in it.
+    """
+
+    goodput_bps: float
+    queue_ms: float | None
+    used_s: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
 class Score:
-    """A Run after its warm-up.
+    """A Run.
 
     Attributes:
         path: Name of its path.
         is_leo: Whether that is one of `PATHS`, not of `STILL`.
         scheme: Its controller.
         clock: Name of the host's clock.
-        goodput_bps: Goodput [bit/s].
-        queue_ms: Mean queueing delay of its packets [ms]; None: none passed.
+        whole: Its figures.
+        first: Those of its first `FIRST_S`.
     """
 
     path: str
     is_leo: bool
     scheme: str
     clock: str
-    goodput_bps: float
-    queue_ms: float | None
+    whole: Figures
+    first: Figures
 
 
 def scores(on_progress: OnProgress, *, quick: bool) -> list[Score]:
@@ -149,9 +176,30 @@ def run(path: Path, scheme: str, clock: Clock, duration_s: float) -> Score:
     profile = path.profile
     writes = clock.writes(edge_s(profile), duration_s, profile.seed or 0)
     outcome = simulate_with_clock(experiment(path, scheme, duration_s), profile, writes)
-    (flow,) = outcome.summary["flows"]
-    queue_ms = wait_ms(delays(outcome, 0), lone_ms(profile, "down"), WARMUP_S)
-    return Score(profile.name, path.is_leo, scheme, clock.name, float(flow["goodput_bps"] or 0.0), queue_ms)
+    lone = lone_ms(profile, "down")
+    whole, first = (figures(outcome, lone, end_s) for end_s in (duration_s, min(FIRST_S, duration_s)))
+    return Score(profile.name, path.is_leo, scheme, clock.name, whole, first)
+
+
+def figures(outcome: Outcome, lone: NDArray[np.float64], end_s: float) -> Figures:
+    """Return the figures of a Run's only flow from its warm-up to a whole second, with a lone packet's delays."""
+    seconds = outcome.seconds().filter(pl.col("t_s") <= end_s + _TICK_S)
+    received = seconds["goodput_bytes"].to_list()
+    goodput_bps = (received[-1] - received[0]) * 8 / (len(received) - 1) if len(received) > 1 else 0.0
+    measured = delays(outcome, 0)
+    count = sum(t_s <= end_s + _TICK_S for t_s in measured["t_s"])
+    until_end = {name: values[:count] for name, values in measured.items()}
+    return Figures(goodput_bps, wait_ms(until_end, lone, WARMUP_S), used_s(outcome, end_s))
+
+
+def used_s(outcome: Outcome, end_s: float) -> float:
+    """Return how long before `end_s` a Run's only flow used the host's clock [s]."""
+    states = outcome.events().filter((pl.col("kind") == "state") & (pl.col("flow") == 0))
+    times_s = [min(t_s, end_s) for t_s in states["t_s"].to_list()]
+    spans_s = [later - t_s for t_s, later in zip(times_s, [*times_s[1:], end_s], strict=True)]
+    return float(
+        sum(span_s for span_s, state in zip(spans_s, states["detail"].to_list(), strict=True) if state == USED)
+    )
 
 
 def experiment(path: Path, scheme: str, duration_s: float) -> Experiment:
