@@ -47,7 +47,8 @@ class TimeOfDay:
         if self.is_synchronized is False:
             return "this host's time of day is not synchronized; try `timedatectl set-ntp true`"
         if self.is_synchronized and self.max_error_s > LARGEST_ERROR_S:
-            return f"this host's time of day may be wrong by {self.max_error_s:.1f} s; expected {LARGEST_ERROR_S:g} s"
+            error = f"{self.max_error_s:.1f} s; expected {LARGEST_ERROR_S:g} s or less"
+            return f"this host's time of day may be wrong by {error}"
         return ""
 
 
