@@ -33,7 +33,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False) ->
         f"{leo} LEO paths and {still} others, one seed, {duration_s:g} s each without the first "
         f"{simulated.WARMUP_S:g} s; intervals are bootstraps of 95 % over paths, paired by path",
         "a clock's value is that of the same controller without one: what is below 1 there is the clock's doing",
-        f"a shorter flow is the first {simulated.FIRST_S:g} s of the same Run: later the flow's own clock replaces the "
-        "host's",
+        f"a shorter flow is the first {simulated.FIRST_S:g} s of the same Run: later the flow's own clock may replace "
+        "the host's",
     ]
     return Outcome(CLAIM, rows, notes, cells=[asdict(each) for each in done])
