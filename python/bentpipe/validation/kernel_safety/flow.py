@@ -42,7 +42,7 @@ def receive(seconds: float, warmup_s: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Be one of the ends."""
+    """Run one end."""
     if sys.argv[1] == "send":
         send(sys.argv[2], float(sys.argv[3]))
     else:
