@@ -20,7 +20,6 @@ def cc(
     """List the congestion controllers `bentpipe race --cc` takes, and the tunables `--cc-opt` sets.
 
     Example:
-        bentpipe cc
         bentpipe cc bbr2
     """
     from bentpipe import controllers

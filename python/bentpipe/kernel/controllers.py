@@ -262,9 +262,8 @@ def _in_use(name: str) -> Loaded:
     registration = _find(name)
     if registration is None or registration.state != STATES[1]:
         known = ", ".join(each.name for each in loaded_controllers() if each.state == STATES[1])
-        raise UserError(
-            f"{name} is not loaded", expected=known or "no controller is", hint=f"bentpipe kernel load {name}"
-        )
+        state = f"{name} is not loaded" if registration is None else f"{name} is unloaded; its connections keep it"
+        raise UserError(state, expected=f"a loaded one: {known}" if known else "", hint=f"bentpipe kernel load {name}")
     return registration
 
 
