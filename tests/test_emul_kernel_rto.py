@@ -22,9 +22,9 @@ from bentpipe.profiles.build import Points, Provenance, Side, single_hop_profile
 from bentpipe.profiles.outage import with_outage
 
 HOSTS_MS = 120_000
-RETRIES = 4
-"""`tcp_retries2` of the sender: the kernel gives up 6.2 s after the first retransmission, with RTOs of 1 s 3.4 s."""
-BEGINS_S, LASTS_S, SENDS_S = 3.5, 4.5, 12.0
+RETRIES = 8
+"""`tcp_retries2` of the sender: the kernel gives up 102.2 s after the first retransmission, with RTOs of 1 s 7.4 s."""
+BEGINS_S, LASTS_S, SENDS_S = 3.5, 8.0, 15.5
 
 SENDER = f"""
 import json, socket, sys, threading, time
