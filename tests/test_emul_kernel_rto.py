@@ -30,13 +30,13 @@ SENDER = f"""
 import json, socket, sys, threading, time
 open("/proc/sys/net/ipv4/tcp_retries2", "w").write("{RETRIES}")
 server = socket.create_server(("", 5201))
-stays, closes = [server.accept()[0] for _ in range(2)]
-for each in (stays, closes):
+stays, closes, changes = [server.accept()[0] for _ in range(3)]
+for each in (stays, closes, changes):
     each.setsockopt(6, socket.TCP_CONGESTION, b"bbr3_leo")
     each.setblocking(False)
-begin, sent, polls, error = time.monotonic(), [0, 0], [], None
+begin, sent, polls, error, changed = time.monotonic(), [0, 0, 0], [], None, []
 while (now := time.monotonic() - begin) < {SENDS_S}:
-    for n, each in enumerate((stays, closes)):
+    for n, each in enumerate((stays, closes, changes)):
         try:
             sent[n] += each.send(bytes(20000)) if each else 0
         except BlockingIOError:
@@ -46,26 +46,32 @@ while (now := time.monotonic() - begin) < {SENDS_S}:
     if error:
         break
     polls.append([now, stays.getsockopt(6, 44), stays.getsockopt(6, socket.TCP_INFO, 104)[2]])
+    if not changed and changes.getsockopt(6, 44) < {HOSTS_MS}:
+        for name in (b"cubic", b"bbr3_leo"):
+            changes.setsockopt(6, socket.TCP_CONGESTION, name)
+            changed.append(changes.getsockopt(6, 44))
     if closes and closes.getsockopt(6, 44) < {HOSTS_MS} and closes.getsockopt(6, socket.TCP_INFO, 104)[2] >= 3:
         closes.close()
         closes = None
     time.sleep(0.005)
 stays.setsockopt(6, socket.TCP_CONGESTION, b"cubic")
-result = {{"sent": sent, "polls": polls, "error": error, "closed": closes is None, "last": stays.getsockopt(6, 44)}}
+result = {{"sent": sent, "polls": polls, "error": error, "closed": closes is None, "changed": changed}}
+result["last"] = stays.getsockopt(6, 44)
 json.dump(result, open(sys.argv[1], "w"))
 stays.close()
+changes.close()
 """
 
 RECEIVER = """
 import json, socket, sys, threading
-counts = [0, 0]
+counts = [0, 0, 0]
 def read(n, connection):
     try:
         while part := connection.recv(1 << 18):
             counts[n] += len(part)
     except OSError as error:
         counts[n] = str(error)
-threads = [threading.Thread(target=read, args=(n, socket.create_connection(("server", 5201)))) for n in range(2)]
+threads = [threading.Thread(target=read, args=(n, socket.create_connection(("server", 5201)))) for n in range(3)]
 for each in threads:
     each.start()
 for each in threads:
@@ -153,4 +159,5 @@ def test_a_connection_lives_as_long_as_without_and_has_the_hosts_value_after_an_
     assert "bbr3-leo" not in {each.name for each in controllers.loaded_controllers() if each.state == "in use"}
     assert sent["last"] == HOSTS_MS  # under another controller
     assert sent["closed"]
+    assert sent["changed"] == [1000, HOSTS_MS]  # another controller keeps the lowered value; this one takes it back
     assert received == sent["sent"]  # a connection that was closed in the outage, too

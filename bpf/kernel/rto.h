@@ -1,12 +1,12 @@
 /* Largest RTO of a socket in an outage (TCP_RTO_MAX_MS, Linux 6.15): set at a time-out, taken back at the first ACK without need of it.
  *
- * It grows with the silence, so that the kernel does not give up sooner (patience.h). The kernel shortens other times of a socket by it, too: those of one that
+ * It grows with the silence, so that the kernel does not give up sooner (give_up.h). The kernel shortens other times of a socket by it, too: those of one that
  * is closed with data left (tcp_orphan_retries), and of one whose receiver has no window (tcp_rtx_probe0_timed_out). Neither has a lowered one.
  */
 #ifndef BENTPIPE_RTO_H
 #define BENTPIPE_RTO_H
 
-#include "patience.h"
+#include "give_up.h"
 #include "socket.h"
 
 struct bp_rto {
@@ -89,13 +89,17 @@ BP_INLINE void bp_lower_rto(struct sock *sk, struct bp_rto *r, u64 wanted)
         return;
     if (now_ms != r->lowered_ms)
         r->hosts_ms = now_ms;
+    ms = bp_rto_max_ms(wanted / BP_NS_PER_MS, bp_silent_ms(sk), sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2);
+    if (ms >= r->hosts_ms) {
+        bp_restore_rto(sk, r);
+        return;
+    }
+    if (ms == now_ms)
+        return;
     kept = bpf_sk_storage_get(&BP_RTOS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (!kept)
         return;
-    ms = bp_patient_rto_ms(wanted / BP_NS_PER_MS, bp_silent_ms(sk), sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2);
-    ms = bp_min(ms, r->hosts_ms);
-    if (ms != now_ms)
-        bp_set_rto_max(sk, r, ms);
+    bp_set_rto_max(sk, r, ms);
     *kept = *r;
 }
 

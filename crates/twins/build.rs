@@ -8,7 +8,7 @@ fn main() {
             format!("{user}/logarithm.c"),
             format!("{user}/monitor.c"),
             format!("{user}/options.c"),
-            format!("{user}/patience.c"),
+            format!("{user}/give_up.c"),
             format!("{user}/twins.c"),
         ])
         .include(core)

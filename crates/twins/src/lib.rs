@@ -6,13 +6,13 @@
 
 #[cfg(test)]
 mod fixed;
+#[cfg(test)]
+mod give_up;
 mod host_clock;
 #[cfg(test)]
 mod logarithm;
 #[cfg(test)]
 mod options;
-#[cfg(test)]
-mod patience;
 #[cfg(test)]
 mod shared_clock;
 mod twin;

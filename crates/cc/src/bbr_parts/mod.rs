@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`bw`] | a bandwidth in the kernel's fixed point |
+//! | [`measured`] | the greatest delivery rate of the last rounds |
 //! | [`rounds`] | RTTs counted by packets |
 //! | [`full_pipe`] | detection of a full pipe |
 //! | [`aggregation`] | ACK aggregation |
@@ -12,6 +13,7 @@
 pub mod aggregation;
 pub mod bw;
 pub mod full_pipe;
+pub mod measured;
 pub mod min_rtt;
 pub mod params;
 pub mod probe_rtt;

@@ -2,8 +2,8 @@
 
 use crate::AckSample;
 use crate::bbr_parts::bw::Bw;
+use crate::bbr_parts::measured::MeasuredBw;
 use crate::bbr_parts::rounds::Rounds;
-use crate::filter::Windowed;
 use crate::knowledge::Capacity;
 use bentpipe_profile::tunables::number;
 use bentpipe_profile::{Bytes, Nanos, Rate, Streams, Time};
@@ -81,12 +81,12 @@ pub(super) struct Expectation {
     streams: Streams,
     capacity: Capacity,
     rounds: Rounds,
-    measured: Option<Windowed<Bw>>,
+    measured: MeasuredBw,
 }
 
 impl Expectation {
     pub fn new(options: Options, mss: u32, streams: Streams) -> Self {
-        Self { options, mss, streams, capacity: Capacity::default(), rounds: Rounds::new(), measured: None }
+        Self { options, mss, streams, capacity: Capacity::default(), rounds: Rounds::new(), measured: MeasuredBw::new(BW_ROUNDS) }
     }
 
     /// Stores the known part of the capacity to come.
@@ -103,32 +103,19 @@ impl Expectation {
         if self.capacity.is_empty() {
             return None;
         }
-        self.measure(ack);
+        self.rounds.advance(ack.delivery.as_ref(), ack.delivered_total);
+        self.measured.update(ack.delivery, self.rounds.count(), self.mss);
         let rate = match self.options.capacity {
             KnownCapacity::Exact => self.capacity.mean(ack.now, ack.now + ack.srtt),
             KnownCapacity::Nothing | KnownCapacity::Forecast => self.capacity.at(ack.now),
         };
         let known = Bw::of(Bytes(rate.max(LEAST).0 / 8), Nanos::from_secs(1), self.mss)?;
-        let Some(measured) = self.measured.map(|filter| filter.get()) else { return Some(known) };
+        let Some(measured) = self.measured.get() else { return Some(known) };
         Some(match self.options.combination {
             Combination::Replaces => known,
             Combination::Lower => known.min(measured),
             Combination::Weighted => between(measured, known, self.options.weight),
         })
-    }
-
-    fn measure(&mut self, ack: &AckSample) {
-        self.rounds.advance(ack.delivery.as_ref(), ack.delivered_total);
-        let Some(sample) = ack.delivery else { return };
-        let Some(bw) = Bw::of(sample.delivered, sample.interval, self.mss) else { return };
-        let at = self.rounds.count();
-        match &mut self.measured {
-            Some(filter) if !sample.app_limited || bw >= filter.get() => {
-                filter.update(at, bw);
-            }
-            Some(_) => {}
-            None => self.measured = Some(Windowed::new(BW_ROUNDS, at, bw)),
-        }
     }
 
     /// Returns a forecast for each second: the mean of the capacity, with an error.

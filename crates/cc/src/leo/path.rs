@@ -9,9 +9,9 @@
 //! - **Losses** are a sign of congestion only where there is a queue, or where they do not end.
 
 use crate::bbr_parts::bw::Bw;
+use crate::bbr_parts::measured::MeasuredBw;
 use crate::bbr_parts::params::{GAIN_SHIFT, MIN_CWND_PACKETS, UNIT};
 use crate::bbr_parts::rounds::Rounds;
-use crate::filter::Windowed;
 use crate::{AckSample, RecoveryState};
 use bentpipe_profile::{Bytes, Nanos, Time};
 
@@ -104,10 +104,9 @@ pub struct SlotPath {
     target: Target,
     jitter: Jitter,
     rounds: Rounds,
-    bw: Option<Windowed<Bw>>,
+    bw: MeasuredBw,
     /// Bandwidth that is known from elsewhere.
     expected_bw: Option<Bw>,
-    bw_rounds: u64,
     /// Recent peak of the bandwidth, which decays.
     peak: Bw,
     peak_at: Time,
@@ -142,9 +141,8 @@ impl SlotPath {
             target,
             jitter: Jitter::new(),
             rounds: Rounds::new(),
-            bw: None,
+            bw: MeasuredBw::new(bw_rounds),
             expected_bw: None,
-            bw_rounds,
             peak: Bw(0),
             peak_at: Time::ZERO,
             slot_start: Time::ZERO,
@@ -185,18 +183,7 @@ impl SlotPath {
             self.jitter.on_rtt(ack.now, rtt);
         }
         let round = self.rounds.advance(ack.delivery.as_ref(), ack.delivered_total);
-        if let Some(sample) = ack.delivery
-            && let Some(bw) = Bw::of(sample.delivered, sample.interval, self.mss)
-        {
-            let at = self.rounds.count();
-            match &mut self.bw {
-                Some(filter) if !sample.app_limited || bw >= filter.get() => {
-                    filter.update(at, bw);
-                }
-                Some(_) => {}
-                None => self.bw = Some(Windowed::new(self.bw_rounds, at, bw)),
-            }
-        }
+        self.bw.update(ack.delivery, self.rounds.count(), self.mss);
         if ack.now.since(self.peak_at) >= JITTER_SPAN {
             self.peak = Bw(self.peak.0 - (self.peak.0 >> PEAK_SHIFT)).max(self.bw().unwrap_or_default());
             self.peak_at = ack.now;
@@ -321,7 +308,7 @@ impl SlotPath {
     /// Returns the bandwidth.
     #[must_use]
     pub fn bw(&self) -> Option<Bw> {
-        self.expected_bw.or_else(|| self.bw.as_ref().map(Windowed::get))
+        self.expected_bw.or_else(|| self.bw.get())
     }
 
     /// Returns the packets that may be in flight.

@@ -12,6 +12,7 @@ from bentpipe.errors import UserError
 from bentpipe.kernel.clock.emulations import Emulations
 from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
+from bentpipe.measurements.dish.slots import SLOT_NS
 from bentpipe.profiles.path import PathView
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe._native import Profile
 
-MINUTE_NS, SLOT_NS = 60 * 10**9, 15 * 10**9
+MINUTE_NS = 60 * 10**9
 LONG_NS = 2 * MINUTE_NS
 """From this duration on the emulator keeps to the second of the minute, below to that of the slot [ns]."""
 TOLERANCE_S = 0.2

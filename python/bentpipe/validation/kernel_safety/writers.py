@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ NS_PER_S = 10**9
 COMMAND = (sys.executable, "-P", "-m", "bentpipe", "clock")
 
 
-class ClockThread(threading.Thread):
+class ClockThread(threading.Thread, ABC):
     """Keeps a clock of one controller while a download lasts.
 
     Attributes:
@@ -40,9 +41,9 @@ class ClockThread(threading.Thread):
         self.error: Exception | None = None
         self._ended = threading.Event()
 
+    @abstractmethod
     def keep(self) -> None:
         """Do its work until `stop`."""
-        raise NotImplementedError
 
     def run(self) -> None:
         """Do its work; store the error that ends it."""

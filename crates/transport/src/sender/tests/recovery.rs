@@ -210,6 +210,25 @@ fn a_delay_spike_beyond_the_rto_is_undone_by_f_rto_or_timestamps() {
     assert!(stats.retransmits <= 4, "the rest of the flight is not retransmitted: {}", stats.retransmits);
 }
 
+/// An outage takes the ACKs of packets that have arrived, and all that is sent in it. The first ACK after it has SACKs of those packets.
+#[test]
+fn after_an_outage_f_rto_undoes_a_time_out_and_a_host_without_it_does_not() {
+    let undone = |frto| {
+        let config = SenderConfig { frto, ..SenderConfig::default() };
+        let mut pipe = Pipe::with(config, ReceiverConfig::default(), FixedWindow::new(200))
+            .data(|s, _| {
+                let is_hole = s.seq / MSS % 50 == 7 && (ms(400).0..ms(500).0).contains(&s.tsval.0);
+                if is_hole || (ms(500).0..ms(2500).0).contains(&s.tsval.0) { Fate::Drop } else { Fate::Deliver }
+            })
+            .acks(|a, _| if (ms(430).0..ms(2500).0).contains(&a.tsval.0) { Fate::Drop } else { Fate::Deliver })
+            .transfer(4000 * MSS);
+        pipe.finish();
+        kinds(&mut pipe).iter().filter(|event| **event == FlowEvent::Undo(UndoCause::Frto)).count()
+    };
+    assert!(undone(true) > 0);
+    assert_eq!(undone(false), 0);
+}
+
 #[test]
 fn an_ecn_echo_reduces_the_window_once_per_rtt() {
     for mode in [EcnMode::Classic, EcnMode::Accurate] {

@@ -1,16 +1,16 @@
-//! How long a kernel retransmits before it gives up (`bpf/core/patience.h`).
+//! How long a kernel retransmits before it gives up (`bpf/core/give_up.h`).
 
 #![allow(unsafe_code)] // calls of pure functions
 
 unsafe extern "C" {
-    safe fn bp_user_patience_ms(retries: u64, most_ms: u64) -> u64;
-    safe fn bp_user_patient_rto_ms(wanted_ms: u64, silent_ms: u64, retries: u64) -> u64;
+    safe fn bp_user_give_up_ms(retries: u64, most_ms: u64) -> u64;
+    safe fn bp_user_rto_max_ms(wanted_ms: u64, silent_ms: u64, retries: u64) -> u64;
 }
 
 #[test]
-fn a_kernel_is_patient_for_the_sum_of_its_rtos() {
+fn a_kernel_gives_up_after_the_sum_of_its_rtos() {
     // 924.6 s: ip-sysctl.rst. With 1 and 2 s Linux 6.18 gave up at the first time-out after this (docs/guides/kernel.md).
-    for (retries, most_ms, patience_ms) in [
+    for (retries, most_ms, give_up_ms) in [
         (15, 120_000, 924_600),
         (15, 1000, 14_400),
         (15, 2000, 27_000),
@@ -21,7 +21,7 @@ fn a_kernel_is_patient_for_the_sum_of_its_rtos() {
         (0, 120_000, 200),
         (255, 1000, 254_400),
     ] {
-        assert_eq!(bp_user_patience_ms(retries, most_ms), patience_ms, "{retries} retransmissions, at most {most_ms} ms apart");
+        assert_eq!(bp_user_give_up_ms(retries, most_ms), give_up_ms, "{retries} retransmissions, at most {most_ms} ms apart");
     }
 }
 
@@ -29,11 +29,11 @@ fn a_kernel_is_patient_for_the_sum_of_its_rtos() {
 fn silences(wanted_ms: u64, hosts_ms: u64, retries: u64, late_ms: u64) -> (Vec<u64>, u64) {
     let (mut silent_ms, mut rto_ms, mut most_ms, mut times) = (0, 200, hosts_ms, Vec::new());
     loop {
-        if silent_ms >= bp_user_patience_ms(retries, most_ms) {
+        if silent_ms >= bp_user_give_up_ms(retries, most_ms) {
             return (times, silent_ms);
         }
         times.push(silent_ms);
-        most_ms = bp_user_patient_rto_ms(wanted_ms, silent_ms, retries).min(hosts_ms);
+        most_ms = bp_user_rto_max_ms(wanted_ms, silent_ms, retries).min(hosts_ms);
         rto_ms = most_ms.min(2 * rto_ms);
         silent_ms += rto_ms + rto_ms / 8 + late_ms;
     }
@@ -47,7 +47,7 @@ fn a_connection_lives_as_long_as_with_the_hosts_largest_rto() {
                 for late_ms in [0, 1000, 4000] {
                     let (times, end_ms) = silences(wanted_ms, hosts_ms, retries, late_ms);
                     assert!(
-                        end_ms >= bp_user_patience_ms(retries, hosts_ms),
+                        end_ms >= bp_user_give_up_ms(retries, hosts_ms),
                         "{retries}, {hosts_ms} ms, {wanted_ms} ms, {late_ms} ms late: {end_ms} ms, {times:?}"
                     );
                 }

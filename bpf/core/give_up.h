@@ -4,8 +4,8 @@
  * (retransmits_timed_out): with 1 s that is 14.4 s in place of 15 minutes. A largest RTO that grows with the silence, to an eighth and later a fifth of it, and then is the
  * host's leaves a connection the time that it has with the host's alone.
  */
-#ifndef BENTPIPE_CORE_PATIENCE_H
-#define BENTPIPE_CORE_PATIENCE_H
+#ifndef BENTPIPE_CORE_GIVE_UP_H
+#define BENTPIPE_CORE_GIVE_UP_H
 
 #include "fixed.h"
 
@@ -16,7 +16,7 @@
 #define BP_SPARE_MS 5000         /* left after the next time-out, beside its time again. Chosen here: a paused virtual machine is late by seconds */
 
 /* Returns how long the kernel waits for an ACK with this largest RTO (tcp_model_timeout): the sum of RTOs that double [ms]. */
-BP_FUNC u64 bp_patience_ms(u64 retries, u64 most_ms)
+BP_FUNC u64 bp_give_up_ms(u64 retries, u64 most_ms)
 {
     u64 sum = 0, rto = BP_LEAST_RTO_MS;
     u32 n;
@@ -29,12 +29,12 @@ BP_FUNC u64 bp_patience_ms(u64 retries, u64 most_ms)
 }
 
 /* Returns the least largest RTO, from `wanted_ms` on, with which the next time-out comes before the kernel gives up [ms]; BP_MAX: none does. */
-BP_FUNC u64 bp_patient_rto_ms(u64 wanted_ms, u64 silent_ms, u64 retries)
+BP_FUNC u64 bp_rto_max_ms(u64 wanted_ms, u64 silent_ms, u64 retries)
 {
     u64 ms = bp_max(wanted_ms, BP_LEAST_RTO_MAX_MS);
     u32 n;
 
-    for (n = 0; n < BP_RTO_STEPS && bp_patience_ms(retries, ms) <= silent_ms + 2 * ms + BP_SPARE_MS; n++)
+    for (n = 0; n < BP_RTO_STEPS && bp_give_up_ms(retries, ms) <= silent_ms + 2 * ms + BP_SPARE_MS; n++)
         ms += ms / 4;
     return n < BP_RTO_STEPS ? ms : BP_MAX;
 }
