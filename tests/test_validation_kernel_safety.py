@@ -15,7 +15,7 @@ from bentpipe.execution.host_clock import ClockWrite, simulate_with_clock
 from bentpipe.kernel import libbpf
 from bentpipe.kernel.clock.record import HostClockRecord
 from bentpipe.validation.kernel_safety import clocks, emulated, simulated, writers
-from bentpipe.validation.kernel_safety.rows import UNDECIDED, rows_of
+from bentpipe.validation.kernel_safety.rows import UNDECIDED, UNKNOWN, rows_of
 from bentpipe.validation.kernel_safety.simulated import Figures, Score
 
 PATH = simulated.path_of(simulated.PATHS[1], 40.0)
@@ -128,6 +128,19 @@ def test_a_clock_that_changed_no_run_decides_nothing():
     assert (use.ours, use.reference) == ("0 of 5; used in 5", "for 25 s in the median, 25 s at most")
     assert rows(done([100.0] * 4 + [99.5]))["Runs that the host's clock changed"].ours.startswith("1 of 5")
     assert rows(done([90.0] * 5, own=[90.0] * 5))["goodput ÷ bbr3"].within is False  # undecided never hides a failure
+
+
+def test_a_path_whose_reference_had_no_goodput_is_left_out_and_counted():
+    own = "goodput ÷ its own without a clock"
+    row = rows(done([99.0, 98.0, 50.0], own=[100.0, 100.0, 0.0]))[own]
+    assert row.ours == "0.985 (0.980 to 0.990), n = 2; 1 left out: the reference had no goodput"
+    assert row.reference == "worst: 0.980, path-1"
+    assert rows(done([99.0, 98.0, 0.0], own=[100.0, 100.0, 0.0]))[own].ours == row.ours
+    # A controller without goodput where its reference had some is the worst path.
+    assert rows(done([99.0, 98.0, 0.0]))[own].reference == "worst: 0.000, path-2"
+    none = rows(done([99.0], own=[0.0]))[own]
+    assert (none.ours, none.within) == ("n = 0; 1 left out: the reference had no goodput", None)
+    assert none.tolerance.endswith(UNKNOWN)
 
 
 def test_a_shorter_flow_has_rows_of_its_own():

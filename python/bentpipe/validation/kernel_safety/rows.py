@@ -20,7 +20,9 @@ that of the same controller without a clock, of the interval."""
 MOST_QUEUE = 1.25
 """Most mean queueing delay over that of the same controller without a clock, of the interval and of each path. Chosen
 here: a quarter more is within what paths differ by."""
+NO_LIMIT = "reported, no limit"
 UNDECIDED = "; undecided: the clock changed no Run"
+UNKNOWN = "; undecided: no path has a ratio"
 
 Pairs = list[tuple[str, "Figures", "Figures"]]
 """Name of the path, a Run's figures, and those that they are compared with."""
@@ -47,7 +49,10 @@ def rows_of(done: Sequence[Score], scheme: str, clock: Clock, first_s: float | N
         pairs = [(ours.path, ours.whole, other.whole) for ours, other in zip(mine, own, strict=True)]
         has_acted = any(ours != other for _, ours, other in pairs)
         against = [(ours.path, ours.whole, other.whole) for ours, other in zip(mine, theirs, strict=True)]
-        rows += [_parent_row(title, against, parent, clock, has_acted=has_acted), _parent_queue(title, against, parent)]
+        goodput = _goodput_row(
+            f"{title}: goodput ÷ {parent}", against, is_judged=clock.is_judged, has_acted=has_acted, each_path=True
+        )
+        rows += [goodput, _parent_queue(title, against, parent)]
         if clock == clocks.NONE:
             continue
         rows += own_rows(title, pairs, is_judged=clock.is_judged)
@@ -65,16 +70,15 @@ def own_rows(title: str, pairs: Pairs, *, is_judged: bool) -> list[Row]:
         f"{title}: Runs that the host's clock changed",
         f"{changed} of {len(pairs)}; used in {sum(each > 0 for each in used_s)}",
         f"for {used_s[len(used_s) // 2]:.0f} s in the median, {used_s[-1]:.0f} s at most",
-        "reported, no limit",
+        NO_LIMIT,
         None,
     )
-    ratios = _goodput_ratios(pairs)
-    _, low, _ = bootstrap(ratios)
-    goodput = Row(
+    goodput = _goodput_row(
         f"{title}: goodput ÷ its own without a clock",
-        _interval_text(ratios),
-        _worst_text(min(ratios), ratios, pairs),
-        *_limit(f"interval ≥ {LEAST:g}", low >= LEAST, is_judged=is_judged, has_acted=changed > 0),
+        pairs,
+        is_judged=is_judged,
+        has_acted=changed > 0,
+        each_path=False,
     )
     both = [(path, ours, own) for path, ours, own in pairs if ours.queue_ms is not None and own.queue_ms]
     if not both:
@@ -93,16 +97,21 @@ def own_rows(title: str, pairs: Pairs, *, is_judged: bool) -> list[Row]:
     return [use, goodput, queue]
 
 
-def _parent_row(title: str, pairs: Pairs, parent: str, clock: Clock, *, has_acted: bool) -> Row:
-    ratios = _goodput_ratios(pairs)
-    _, low, _ = bootstrap(ratios)
-    is_safe = low >= LEAST and min(ratios) >= LEAST
-    text = f"≥ {LEAST:g}, interval and worst path"
+def _goodput_row(title: str, pairs: Pairs, *, is_judged: bool, has_acted: bool, each_path: bool) -> Row:
+    """Return the row of goodput over a reference. `each_path`: the limit is that of the worst path, too."""
+    known = [pair for pair in pairs if pair[2].goodput_bps > 0]
+    left_out = f"; {len(pairs) - len(known)} left out: the reference had no goodput" if len(known) < len(pairs) else ""
+    text = f"≥ {LEAST:g}, interval and worst path" if each_path else f"interval ≥ {LEAST:g}"
+    if not known:
+        return Row(title, f"n = 0{left_out}", "", text + UNKNOWN if is_judged else NO_LIMIT, None)
+    ratios = [ours.goodput_bps / other.goodput_bps for _, ours, other in known]
+    mean, low, high = bootstrap(ratios)
+    is_safe = low >= LEAST and (min(ratios) >= LEAST or not each_path)
     return Row(
-        f"{title}: goodput ÷ {parent}",
-        _interval_text(ratios),
-        _worst_text(min(ratios), ratios, pairs),
-        *_limit(text, is_safe, is_judged=clock.is_judged, has_acted=has_acted),
+        title,
+        f"{mean:.3f} ({low:.3f} to {high:.3f}), n = {len(known)}{left_out}",
+        _worst_text(min(ratios), ratios, known),
+        *_limit(text, is_safe, is_judged=is_judged, has_acted=has_acted),
     )
 
 
@@ -114,7 +123,7 @@ def _parent_queue(title: str, pairs: Pairs, parent: str) -> Row:
         f"{title}: mean queueing delay ÷ {parent}",
         f"{mean:.3f} ({low:.3f} to {high:.3f}), n = {len(known)}",
         "",
-        "reported, no limit",
+        NO_LIMIT,
         None,
     )
 
@@ -122,17 +131,8 @@ def _parent_queue(title: str, pairs: Pairs, parent: str) -> Row:
 def _limit(text: str, is_within: bool, *, is_judged: bool, has_acted: bool) -> tuple[str, bool | None]:
     """Return a row's limit and verdict: a clock that changed no Run shows no safety."""
     if not is_judged:
-        return "reported, no limit", None
+        return NO_LIMIT, None
     return (text, is_within) if has_acted else (text + UNDECIDED, None if is_within else False)
-
-
-def _goodput_ratios(pairs: Pairs) -> list[float]:
-    return [ours.goodput_bps / other.goodput_bps if other.goodput_bps else 1.0 for _, ours, other in pairs]
-
-
-def _interval_text(ratios: Sequence[float]) -> str:
-    mean, low, high = bootstrap(ratios)
-    return f"{mean:.3f} ({low:.3f} to {high:.3f}), n = {len(ratios)}"
 
 
 def _worst_text(worst: float, ratios: Sequence[float], pairs: Pairs) -> str:
