@@ -4,6 +4,8 @@ BIN    := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 unexport PYTHONPATH PYTHONHOME PIP_REQUIRE_VIRTUALENV CARGO_TARGET_DIR
+# Tests start many processes; without stored bytecode each of them compiles what it imports, up to a second.
+unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: help kernel demo testbed test check check-rust check-python fmt native docs wheel wheel-check bench fuzz validate proto lock clean
 .DEFAULT_GOAL := demo
