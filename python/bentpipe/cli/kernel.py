@@ -72,17 +72,23 @@ def load(scheme: Annotated[str, typer.Argument(help="Controller, with options: `
 
 
 def _controller(scheme: str) -> tuple[str, dict[str, float | str]]:
-    """Return the name and the options of one controller. Raises `UserError`."""
+    """Return the name and the options of one controller. Raises `UserError`, which names what was typed."""
     from bentpipe.errors import UserError, shown
     from bentpipe.experiments.schemes import ecn_of, flows_of, parse_scheme
+    from bentpipe.kernel.controllers import check_name
 
-    normal = parse_scheme(scheme)
-    flows = flows_of(normal)
-    if len(flows) != 1 or ecn_of(normal) != ["off"]:
-        raise UserError(
-            shown(scheme), where="controller", expected="one controller with its own options (ECN is a sysctl: tcp_ecn)"
-        )
-    return flows[0]
+    one = UserError(shown(scheme), expected="one controller with its own options (ECN is a sysctl: tcp_ecn)")
+    if "+" in scheme:
+        raise one
+    check_name(scheme.partition(":")[0].lower())
+    try:
+        normal = parse_scheme(scheme)
+    except UserError as error:
+        where = error.where.removeprefix("schemes").removeprefix(": ")
+        raise UserError(error.found, where=where, expected=error.expected, hint=error.hint) from None
+    if ecn_of(normal) != ["off"]:
+        raise one
+    return flows_of(normal)[0]
 
 
 @app.command()
@@ -157,6 +163,9 @@ def status(
     from bentpipe.cli.console import print_json
     from bentpipe.kernel import controllers
     from bentpipe.kernel.clock.record import shown_clocks
+
+    if name is not None:
+        controllers.check_name(name)
 
     def show() -> None:
         connections, clocks = list(controllers.controller_sockets(name)), shown_clocks(name)

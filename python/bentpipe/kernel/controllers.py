@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import struct
 import time
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, did_you_mean, shown
-from bentpipe.kernel import libbpf, owned, requirements
+from bentpipe.kernel import libbpf, owned, requirements, tunables
 from bentpipe.kernel.clock import record
 from bentpipe.kernel.libbpf import FIRST_KEY
 
@@ -30,8 +29,6 @@ STATES = ("being made", "in use", "ends with its last socket", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
 _SEEN = struct.Struct("<13Q")
 _ENDS = struct.Struct("<IIHH16s16s")
-_SUM_FACTOR = 0x9E3779B97F4A7C15
-"""Factor of the sum over options (`BP_SUM_FACTOR` in bpf/core/options.h)."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +139,28 @@ def available() -> list[str]:
     return [known[name] for name in names if name in known]
 
 
+def check_name(name: str) -> None:
+    """Refuse a name for which no program is compiled here, with the nearest one.
+
+    Raises:
+        UserError: There is none.
+
+    Example:
+        >>> from bentpipe.kernel.controllers import check_name
+        >>> check_name("hibla")
+        Traceback (most recent call last):
+        ...
+        bentpipe.errors.UserError: no program for 'hibla'...
+    """
+    names = available()
+    if name not in names:
+        raise UserError(
+            f"no program for {shown(name)}{did_you_mean(name, names)}",
+            expected=", ".join(names) or "none is compiled here",
+            hint="" if names else "make kernel (it needs clang)",
+        )
+
+
 def _names() -> dict[str, str]:
     return {kernel_name(entry["name"]): entry["name"] for entry in _native.controllers()}
 
@@ -164,13 +183,13 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
         'in use'
     """
     program = _program(name)
-    words = option_words(name, options or {})
+    words = tunables.option_words(name, options or {})
     requirements.check()
     rate_sample_at = requirements.rate_sample_argument()
     if (old := _find(name)) is not None and old.state == STATES[1]:
         raise UserError(f"{name} is loaded already", hint=f"bentpipe kernel unload {name}, or kernel set {name}")
     key = kernel_name(name)
-    first = {f"bpo_{key}": _stored_options(0, words), f"{record.PREFIX}{key}": record.first_record().to_bytes()}
+    first = {f"bpo_{key}": tunables.stored_words(0, words), f"{record.PREFIX}{key}": record.first_record().to_bytes()}
     try:
         libbpf.register(
             program, f"{owned.REGISTRATION}{key}", first, {".rodata.kernel": struct.pack("<I", rate_sample_at)}
@@ -187,37 +206,8 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
     return registration
 
 
-def option_words(name: str, options: Mapping[str, float | str]) -> bytes:
-    """Return a controller's options as its program reads them: those given, and the defaults of the others.
-
-    Raises:
-        UserError: An unknown option, or one out of range.
-
-    Example:
-        >>> from bentpipe.kernel.controllers import option_words
-        >>> option_words("bbr3-leo", {}) == option_words("bbr3-leo", {"max_rto_ms": 0})
-        False
-    """
-    return _native.option_words(name, json.dumps(dict(options)))
-
-
-def _stored_options(generation: int, words: bytes) -> bytes:
-    """Return the value of a map of options: the words with their generation, and the sum over all."""
-    whole = struct.pack("<Q", generation) + words[8:]
-    total = 0
-    for (word,) in struct.iter_unpack("<Q", whole):
-        total = (total + word) * _SUM_FACTOR & 2**64 - 1
-    return whole + struct.pack("<Q", total)
-
-
 def _program(name: str) -> bytes:
-    names = available()
-    if name not in names:
-        raise UserError(
-            f"no program for {shown(name)}{did_you_mean(name, names)}",
-            expected=", ".join(names) or "none is compiled here",
-            hint="" if names else "make kernel (it needs clang)",
-        )
+    check_name(name)
     file = f"{kernel_name(name)}.bpf.o"
     data, digests = OBJECTS.joinpath(file).read_bytes(), OBJECTS.joinpath(DIGESTS)
     words = digests.read_bytes().decode(errors="replace").split() if digests.is_file() else []
@@ -260,6 +250,8 @@ def _find(name: str) -> Loaded | None:
 
 def _in_use(name: str) -> Loaded:
     registration = _find(name)
+    if registration is None:
+        check_name(name)
     if registration is None or registration.state != STATES[1]:
         known = ", ".join(each.name for each in loaded_controllers() if each.state == STATES[1])
         state = f"{name} is not loaded" if registration is None else f"{name} is unloaded; its connections keep it"
@@ -299,10 +291,10 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
         >>> import bentpipe as bp
         >>> bp.set_controller_options("bbr3", {"loss_thresh": 0.05})  # doctest: +SKIP
     """
-    words = option_words(name, options)
+    words = tunables.option_words(name, options)
     with _options_map(name) as (file, _):
         # A generation that was never there: the sum tells a hook whether it met half of the change.
-        libbpf.set_value(file, FIRST_KEY, _stored_options(time.monotonic_ns(), words))
+        libbpf.set_value(file, FIRST_KEY, tunables.stored_words(time.monotonic_ns(), words))
 
 
 def has_default_options(name: str) -> bool:
@@ -319,13 +311,13 @@ def has_default_options(name: str) -> bool:
     with _options_map(name) as (file, value_bytes):
         stored = libbpf.value_of(file, FIRST_KEY, value_bytes)
     (generation,) = struct.unpack_from("<Q", stored)
-    return stored == _stored_options(generation, option_words(name, {}))
+    return stored == tunables.stored_words(generation, tunables.option_words(name, {}))
 
 
 @contextlib.contextmanager
 def _options_map(name: str) -> Iterator[tuple[int, int]]:
     """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
-    kind = (libbpf.ARRAY, len(FIRST_KEY), len(_stored_options(0, option_words(name, {}))))
+    kind = (libbpf.ARRAY, len(FIRST_KEY), len(tunables.stored_words(0, tunables.option_words(name, {}))))
     try:
         own = owned.maps_of(libbpf.map_info(_in_use(name).id), "bpo_", kind)
         if not own:
