@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
+
 from bentpipe.validation import kernel_twins
 from bentpipe.validation.kernel_twins import Twins, paths
+from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
+from bentpipe.validation.sim_vs_kernel.cells import Cell
 
 
 def twins(path, goodput, window, why_invalid=None):
-    return Twins("bbr3", path, (goodput, [100.0] * len(goodput)), (window, [50.0] * len(window)), why_invalid)
+    simulated = [[100.0]] * len(goodput), [[50.0]] * len(window)
+    return Twins("bbr3", path, (goodput, simulated[0]), (window, simulated[1]), why_invalid)
 
 
 def test_the_whole_takes_at_most_forty_minutes(monkeypatch):
@@ -19,7 +25,8 @@ def test_all_is_simulated_before_the_first_run_in_real_time_and_the_order_is_tha
     calls, shares = [], []
     monkeypatch.setattr(kernel_twins, "kernel_host", dict)
     monkeypatch.setattr(kernel_twins, "simulate", lambda cell, *_: calls.append(("simulated", cell.flows)))
-    monkeypatch.setattr(kernel_twins, "_compare", lambda worlds: worlds)
+    monkeypatch.setattr(kernel_twins, "simulate_again", lambda cell, *_: calls.append(("again", cell.flows)))
+    monkeypatch.setattr(kernel_twins, "_compare", lambda worlds, others: (worlds, others))
 
     def run_cell(cell, path, effort, out, on_progress):
         calls.append(("kernel", cell.flows))
@@ -27,9 +34,9 @@ def test_all_is_simulated_before_the_first_run_in_real_time_and_the_order_is_tha
 
     monkeypatch.setattr(kernel_twins, "run_cell", run_cell)
     every, names = paths.make_paths(1.0, quick=True), ["bbr3", "hybla"]
-    twins = kernel_twins._run(every, names, kernel_twins.SHORT, tmp_path, shares.append)
-    assert twins == [(path.name, name, f"{path.name}/{name}") for path in every for name in names]
-    assert [world for world, _ in calls] == ["simulated"] * 4 + ["kernel"] * 4
+    twins = kernel_twins._run(every, names, kernel_twins.SHORT, 3, tmp_path, shares.append)
+    assert twins == [((path.name, name, f"{path.name}/{name}"), [None]) for path in every for name in names]
+    assert [world for world, _ in calls] == ["simulated", "again"] * 4 + ["kernel"] * 4
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
@@ -44,7 +51,7 @@ def test_a_row_is_within_if_each_path_is():
     same = twins("fibre", [101.0, 99.0], [50.0, 51.0])
     goodput, window = kernel_twins._rows([same, twins("geo", [104.0, 102.0], [60.0, 58.0])])
     assert (goodput.within, window.within) == (True, False)
-    assert "1 of 2 paths within" in window.ours
+    assert "of 2 paths 1 within, 1 off" in window.ours
     assert window.reference == "worst: geo 1.180"
 
 
@@ -54,6 +61,33 @@ def test_a_path_whose_runs_stay_invalid_is_outside_and_in_no_mean():
         assert row.within is False
         assert row.ours.startswith("1.000")
         assert row.reference == "worst: geo not valid"
+
+
+def test_a_path_is_off_only_where_chance_does_not_explain_it():
+    """The same ratio of 1.2, beside Runs of the simulator that differ by a third and beside Runs that hardly differ."""
+    for spread, off in ((30.0, 0), (0.1, 1)):
+        one = Twins(
+            "bbr3", "geo", ([120.0, 120.0], [[100.0, 100.0 + spread, 100.0 - spread]] * 2), ([50.0], [[50.0]]), None
+        )
+        goodput, _ = kernel_twins._rows([one])
+        assert f"of 1 paths 0 within, {off} off" in goodput.ours
+        assert goodput.within is False
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    """Kernel and simulator draw from one distribution: about 95 % of the intervals contain 1."""
+    draw = random.Random(7)
+    run = partial(draw.lognormvariate, 3.0, 0.2)
+    ratios = [ratio_beside_chance([run(), run()], [[run() for _ in range(11)] for _ in range(2)]) for _ in range(2000)]
+    assert 0.935 < sum(ratio.low <= 1 <= ratio.high for ratio in ratios) / 2000 < 0.965
+
+
+def test_runs_from_the_same_phase_differ_by_their_losses_alone(tmp_path):
+    (path,) = (each for each in paths.make_paths(12.0, quick=False) if each.name == "lossy")
+    runs = simulate_again(Cell("lossy", "hybla"), path, 12.0, 1, 2, tmp_path, {})
+    assert len({run.record.experiment.offset_ns for run in runs}) == 1
+    assert len({run.record.content_hash for run in runs}) == 2
+    assert [run.seed for run in runs] == [1000, 1001]
 
 
 def test_a_flow_without_goodput_has_no_ratio():

@@ -5,6 +5,7 @@ README.md beside this file states the claim and its tests.
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from bentpipe.kernel import controllers
 from bentpipe.runs.estimates import paired_ratio
 from bentpipe.runs.text import interval
 from bentpipe.validation import Outcome, Row
+from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
 from bentpipe.validation.kernel_twins.paths import QUICK, make_paths
 from bentpipe.validation.sim_vs_kernel.cells import START_S, WARMUP_S, Cell, Effort
 from bentpipe.validation.sim_vs_kernel.worlds import (
@@ -48,6 +50,8 @@ FULL = Effort(alone_s=30.0, alone=(2,))
 SHORT = Effort(alone_s=15.0, alone=(1,), insist=False)
 """One seed, and five seconds after the warm-up: it shows that the comparison works, and no more."""
 PATHS = 10
+AGAIN = 10
+"""Further Runs of the simulator from the phase of each Run on the kernel. Chosen here: a minute of two processors."""
 TOGETHER = 2
 """Runs on the kernel at once, each with hosts and a path of its own."""
 SIMULATED_SHARE = 0.1
@@ -56,23 +60,24 @@ SIMULATED_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Twins:
-    """A controller on a path: kernel ÷ simulator, run by run with the same seed; None: there is no ratio.
+    """A controller on a path, in the kernel and in the simulator.
 
     Attributes:
-        goodput_bps: Goodput of each seed in the kernel and in the simulator [bit/s].
+        goodput_bps: Goodput of each seed in the kernel, and, for each, of the simulator's Runs from the same phase: the
+            first with the same seed and so over the same realised path, the others with other seeds [bit/s].
         window_bytes: Mean window of each [bytes].
         why_invalid: Why the kernel's Runs do not count; None: they do.
     """
 
     controller: str
     path: str
-    goodput_bps: tuple[list[float], list[float]]
-    window_bytes: tuple[list[float], list[float]]
+    goodput_bps: tuple[list[float], list[list[float]]]
+    window_bytes: tuple[list[float], list[list[float]]]
     why_invalid: str | None
 
     def ratio(self, figure: str) -> Estimate | None:
-        """Return the ratio of a figure, with its interval over seeds."""
-        return None if self.why_invalid else paired_ratio(*getattr(self, figure))
+        """Return kernel ÷ simulator of a figure, with the interval of chance; None: there is no ratio."""
+        return None if self.why_invalid else ratio_beside_chance(*getattr(self, figure))
 
 
 def real_time_s(*, quick: bool) -> float:
@@ -94,34 +99,42 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     if not names:
         return Outcome(CLAIM, skipped="no programs are compiled here (make kernel)")
     every = make_paths(effort.alone_s, quick=quick)
+    again = 0 if quick else AGAIN
     try:
         with loaded(names):
             _require_defaults(names)
-            twins = _run(every, names, effort, folder, on_progress)
+            twins = _run(every, names, effort, again, folder, on_progress)
     except UserError as error:
         return Outcome(CLAIM, skipped=str(error))
     rows = [row for name in names for row in _rows([each for each in twins if each.controller == name])]
     notes = [
-        f"{len(every)} paths, {effort.alone[0]} seeds, {effort.alone_s:g} s each without the first {WARMUP_S:g} s, "
-        f"{TOGETHER} Runs on the kernel at once; intervals are of 95 %, over paths and seeds"
+        f"{len(every)} paths, {effort.alone[0]} Runs on the kernel, {effort.alone_s:g} s each without the first "
+        f"{WARMUP_S:g} s, {TOGETHER} at once; {1 + again} of the simulator for each of them",
+        "within: the mean is; off: no value of its interval of 95 % is, which the simulator's scatter gives",
     ]
     notes += [f"{each.controller} on {each.path}: not valid: {each.why_invalid}" for each in twins if each.why_invalid]
     return Outcome(CLAIM, rows, notes, cells=[_cell(each) for each in twins])
 
 
 def _run(
-    every: Sequence[Profile], names: Sequence[str], effort: Effort, folder: Path, on_progress: OnProgress
+    every: Sequence[Profile], names: Sequence[str], effort: Effort, again: int, folder: Path, on_progress: OnProgress
 ) -> list[Twins]:
     """Simulate all cells, then run them on the kernel: no simulation takes a processor beside a Run in real time."""
     cells = [(path, name, folder / path.name / name) for path in every for name in names]
     host = kernel_host()
+    others: dict[Path, list[tuple[Run, ...]]] = {}
     for n, (path, name, out) in enumerate(cells, 1):
-        simulate(Cell(path.name, name), path, effort, effort.alone[0], out, host)
+        cell, seeds = Cell(path.name, name), effort.alone[0]
+        simulate(cell, path, effort, seeds, out, host)
+        others[out] = [
+            simulate_again(cell, path, effort.alone_s, seed, again, out / "again", host) if again else ()
+            for seed in range(seeds)
+        ]
         on_progress(SIMULATED_SHARE * n / len(cells))
     twins: list[Twins] = []
 
     def run(path: Profile, name: str, out: Path) -> Twins:
-        return _compare(run_cell(Cell(path.name, name), path, effort, out, lambda _: None))
+        return _compare(run_cell(Cell(path.name, name), path, effort, out, lambda _: None), others[out])
 
     with ThreadPoolExecutor(TOGETHER) as pool:
         waiting = [pool.submit(run, *cell) for cell in cells]
@@ -159,17 +172,19 @@ def _require_defaults(names: Sequence[str]) -> None:
             )
 
 
-def _compare(worlds: Worlds) -> Twins:
+def _compare(worlds: Worlds, others: Sequence[Sequence[Run]]) -> Twins:
     if not same_path(worlds):
         raise UserError(f"{worlds.cell.profile}: both worlds had different paths", hint="choose another folder with -o")
-    kernel, simulated = (side(runs) for runs in (worlds.kernel, worlds.simulated))
-    return Twins(
-        worlds.cell.flows,
-        worlds.cell.profile,
-        ([run.goodput_bps for run in kernel.runs], [run.goodput_bps for run in simulated.runs]),
-        ([_window_bytes(run) for run in worlds.kernel], [_window_bytes(run) for run in worlds.simulated]),
-        worlds.why_invalid,
+    simulated = [[same, *more] for same, more in zip(worlds.simulated, others, strict=True)]
+    goodput, window = (
+        ([figure(run) for run in worlds.kernel], [[figure(run) for run in runs] for runs in simulated])
+        for figure in (_goodput_bps, _window_bytes)
     )
+    return Twins(worlds.cell.flows, worlds.cell.profile, goodput, window, worlds.why_invalid)
+
+
+def _goodput_bps(run: Run) -> float:
+    return side([run]).runs[0].goodput_bps
 
 
 def _window_bytes(run: Run) -> float:
@@ -181,24 +196,36 @@ def _rows(twins: Sequence[Twins]) -> list[Row]:
     rows = []
     for figure, text in (("goodput_bps", "goodput"), ("window_bytes", "mean window")):
         ratios = {each.path: each.ratio(figure) for each in twins}
-        off = {path: abs(ratio.mean - 1) if ratio else float("inf") for path, ratio in ratios.items()}
+        off = {path: abs(ratio.mean - 1) if ratio else math.inf for path, ratio in ratios.items()}
         within = [path for path, by in off.items() if by <= TOLERANCE]
+        surely_off = [path for path, ratio in ratios.items() if ratio is None or _is_surely_off(ratio)]
         worst = max(off, key=lambda path: off[path])
-        ratio, valid = ratios[worst], [each for each in twins if not each.why_invalid]
-        both = [[one for each in valid for one in getattr(each, figure)[world]] for world in (0, 1)]
-        overall = paired_ratio(both[0], both[1])
+        means = [ratio.mean for ratio in ratios.values() if ratio]
+        overall = paired_ratio(means, [1.0] * len(means))
         ends = f" ({interval(overall)})" if overall and interval(overall) else ""
         mean = f"{overall.mean:.3f}{ends}" if overall else "–"
         rows.append(
             Row(
                 f"{twins[0].controller}: {text}, kernel ÷ simulator",
-                f"{mean}; {len(within)} of {len(twins)} paths within",
-                f"worst: {worst} {f'{ratio.mean:.3f}' if ratio else 'not valid'}",
+                f"{mean}; of {len(twins)} paths {len(within)} within, {len(surely_off)} off",
+                f"worst: {worst} {_with_ends(ratios[worst])}",
                 f"{TOLERANCE:.0%} on each path",
                 len(within) == len(twins),
             )
         )
     return rows
+
+
+def _is_surely_off(ratio: Estimate) -> bool:
+    """Return whether the ratio is outside and its interval, if it has one, too."""
+    low, high = (ratio.mean if end is None else end for end in (ratio.low, ratio.high))
+    return low > 1 + TOLERANCE or high < 1 - TOLERANCE
+
+
+def _with_ends(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return "not valid"
+    return f"{ratio.mean:.3f}" + (f" ({interval(ratio)})" if interval(ratio) else "")
 
 
 def _cell(each: Twins) -> dict[str, object]:
