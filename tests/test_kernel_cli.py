@@ -1,6 +1,17 @@
-"""`bentpipe kernel` without a kernel: errors name what was typed."""
+"""`bentpipe kernel` without a kernel: errors name what was typed, and what `status` draws."""
 
 from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 
 import pytest
 from typer.testing import CliRunner
@@ -33,3 +44,88 @@ def test_an_error_names_what_was_typed(line, says):
     assert result.stderr.startswith(f"error: {says}"), result.stderr
     assert result.stderr.count("\n") == 1
     assert "--" not in result.stderr
+
+
+#: Three readings of two connections, the last of which Ctrl-C interrupts.
+WATCH = """
+import sys
+from bentpipe.cli import kernel_status
+from bentpipe.kernel.controllers import SocketState
+
+kernel_status.EVERY_S = 0.01
+CLOCK = {"period_s": 15.0, "second_of_minute": 12.0, "next_s": 3.0, "valid_s": 5.0}
+readings = iter(range(3))
+
+def read():
+    number = next(readings, None)
+    if number is None:
+        raise KeyboardInterrupt
+    sent = [("bbr3-leo", "203.0.113.7:443", 0.05, "slot"), ("bbr3", "198.51.100.250:65535", 4.2, "probe_bw_cruise")]
+    connections = [
+        SocketState(name, 1, "198.51.100.2:44118", remote, silent_s, 512_000, 98_700_000, 41.2, 38.51,
+                    102_300_000 + number * 1_000_000, 400_000, phase, 1, 0, 0, 0, 0)
+        for name, remote, silent_s, phase in sent
+    ]
+    return kernel_status.Status({"bbr3-leo": CLOCK}, connections)
+
+kernel_status.watch_status(read, as_json=sys.argv[1] == "json")
+"""
+
+
+def on_a_terminal(columns, terminal="xterm"):
+    """Run `WATCH` on a pseudo-terminal; return what it wrote."""
+    main, worker = pty.openpty()
+    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    own = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen([sys.executable, "-c", WATCH, "table"], stdout=worker, env=own | {"TERM": terminal})
+    os.close(worker)
+    output = b""
+    with contextlib.suppress(OSError):  # Linux's report of a closed pseudo-terminal
+        while block := os.read(main, 65536):
+            output += block
+    os.close(main)
+    assert process.wait() == 0
+    return output.decode()
+
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def test_a_narrow_terminal_is_redrawn_in_place_without_broken_numbers():
+    output = on_a_terminal(80)
+    assert output.count("\x1b[1A") >= 8  # the cursor goes back up
+    drawn = [ESCAPES.sub("", line).rstrip() for line in output.replace("\r", "\n").split("\n")]
+    assert max(map(len, drawn)) <= 80
+    text = "\n".join(drawn)
+    assert all(each in text for each in ("102.3", "103.3", "104.3"))
+    assert all(each in text for each in ("198.51.100.2:44118", "198.51.100.250:65535", "handover clock", "lost"))
+    assert re.search(r"silent\s+for 4 s", text)
+
+
+def test_a_wide_terminal_has_a_line_for_each_connection():
+    drawn = [ESCAPES.sub("", line) for line in on_a_terminal(150).split("\n")]
+    assert any("probe_bw_cruise, silent for 4 s" in line and "bbr3" in line and "0.4" in line for line in drawn)
+    assert any(
+        line.split() == ["controller", "local", "remote", "phase", "[kB]", "[Mbit/s]", "[ms]", "[ms]", "[MB]", "[MB]"]
+        for line in drawn
+    )
+
+
+def test_a_terminal_without_cursor_gets_each_reading_once_below_the_other():
+    output = on_a_terminal(160, "dumb")
+    assert "\x1b" not in output
+    assert output.count("controller") == 3
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_pipe_gets_plain_lines(form):
+    done = subprocess.run([sys.executable, "-c", WATCH, form], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert "\x1b" not in done.stdout
+    if form == "table":
+        assert [line.split()[0] for line in lines] == ["bbr3-leo:", "controller", "bbr3-leo", "bbr3"] * 3
+        assert all("lost [MB]" in line for line in lines[1::4])
+        return
+    connections = [json.loads(line)["connections"] for line in lines]
+    assert len(connections) == 3
+    assert connections[0][1]["silent_s"] == 4.2

@@ -135,6 +135,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         console.print(layout)
 
 
+def laid_out(columns: Sequence[str], rows: Iterable[Sequence[object]], *, folded: Collection[int] = ()) -> Table:
+    """Lay out a table for a terminal, to be drawn by rich. Columns `folded` may be narrower than their texts."""
+    cells = [[printable(_cell(value)) for value in row] for row in rows]
+    return _layout("", [printable(column) for column in columns], cells, terminal=True, folded=folded)
+
+
 def _broken(heading: str) -> str:
     """Break a heading at blanks, and in the middle of a long word."""
     words = re.split(" (?!%)", heading)

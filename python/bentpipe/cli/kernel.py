@@ -8,7 +8,6 @@ import typer
 
 if TYPE_CHECKING:
     from bentpipe.execution.emulation.check import KernelReport
-    from bentpipe.kernel.controllers import SocketState
 
 app = typer.Typer(help="Check this machine's kernel for emulation, and load controllers into it.", no_args_is_help=True)
 
@@ -149,7 +148,7 @@ def set_options(
 @app.command()
 def status(
     name: Annotated[str | None, typer.Argument(help="Controller; default: all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Print anew every second until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew each second until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, one per line with --watch.")] = False,
 ) -> None:
     """Show the host's handover clock and the connections of loaded controllers: window, rate, RTT, losses, phase.
@@ -157,79 +156,17 @@ def status(
     Example:
         sudo bentpipe kernel status --watch
     """
-    import contextlib
-    import time
-
-    from bentpipe.cli.console import print_json
+    from bentpipe.cli.kernel_status import Status, watch_status
     from bentpipe.kernel import controllers
     from bentpipe.kernel.clock.record import shown_clocks
 
     if name is not None:
         controllers.check_name(name)
 
-    def show() -> None:
-        connections, clocks = list(controllers.controller_sockets(name)), shown_clocks(name)
-        if as_json:
-            state = {"clocks": clocks, "connections": [each.to_dict() for each in connections]}
-            print_json(state, on_one_line=watch)
-        else:
-            _print_clocks(clocks)
-            _print_status(connections)
+    def read() -> Status:
+        return Status(shown_clocks(name), list(controllers.controller_sockets(name)))
 
-    show()
-    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-        while watch:
-            time.sleep(1.0)
-            show()
-
-
-def _print_clocks(clocks: dict[str, dict[str, float | None]]) -> None:
-    from bentpipe.cli.console import say
-
-    lines: dict[str, list[str]] = {}
-    for controller, clock in clocks.items():
-        line = "no handover clock (`bentpipe clock` keeps one)"
-        if clock["period_s"] is not None:
-            line = (
-                f"handover clock: every {clock['period_s']:.3f} s, second {clock['second_of_minute']:.2f} of the "
-                f"minute, next in {clock['next_s']:.1f} s, valid for {clock['valid_s']:.1f} s"
-            )
-        lines.setdefault(line, []).append(controller)
-    for line, names in lines.items():
-        say(f"{', '.join(names)}: {line}")
-
-
-def _print_status(connections: list[SocketState]) -> None:
-    from bentpipe.cli.console import say, table
-
-    if not connections:
-        say("No connection uses a loaded controller.")
-        return
-    head = [
-        "controller",
-        "local",
-        "remote",
-        "phase",
-        "cwnd [kB]",
-        "rate [Mbit/s]",
-        "RTT [ms]",
-        "min",
-        "delivered [MB]",
-        "lost",
-    ]
-    rows = [
-        [
-            each.controller,
-            each.local,
-            each.remote,
-            each.phase if each.age_s < 1 else f"{each.phase}, silent for {each.age_s:.0f} s",
-            f"{each.cwnd_bytes / 1e3:.0f}",
-            f"{each.pacing_bps / 1e6:.1f}",
-            f"{each.rtt_smoothed_ms:.2f}",
-            f"{each.rtt_min_ms:.2f}",
-            f"{each.delivered_bytes / 1e6:.1f}",
-            f"{each.lost_bytes / 1e6:.1f}",
-        ]
-        for each in connections
-    ]
-    table("", head, rows)
+    if watch:
+        watch_status(read, as_json=as_json)
+    else:
+        read().print(as_json=as_json)

@@ -66,7 +66,7 @@ class SocketState:
         network: Inode number of its network namespace, as of ``/proc/PID/ns/net``.
         local: Address and port of this end.
         remote: Of the other.
-        age_s: How long ago it was seen; a socket is seen ten times a second while ACKs come.
+        silent_s: Time since the last ACK, or up to 0.1 s longer: ACKs are shown ten times a second.
         cwnd_bytes: Congestion window.
         pacing_bps: Pacing rate.
         rtt_smoothed_ms: Smoothed RTT.
@@ -85,7 +85,7 @@ class SocketState:
     network: int
     local: str
     remote: str
-    age_s: float
+    silent_s: float
     cwnd_bytes: int
     pacing_bps: int
     rtt_smoothed_ms: float
@@ -365,7 +365,7 @@ def _socket(controller: str, key: bytes, value: bytes, now_ns: int) -> SocketSta
         network=network,
         local=_shown(local[:size], local_port),
         remote=_shown(remote[:size], remote_port),
-        age_s=max(now_ns - at_ns, 0) / 1e9,
+        silent_s=max(now_ns - at_ns, 0) / 1e9,
         cwnd_bytes=cwnd,
         pacing_bps=rate,
         rtt_smoothed_ms=srtt / 1e6,
