@@ -325,6 +325,9 @@ def holding(folder: Path, busy: str) -> Iterator[None]:
     try:
         yield
     finally:
+        # Closing is not enough: a process that another thread is starting has this descriptor until it executes its
+        # program.
+        fcntl.flock(lock, fcntl.LOCK_UN)
         os.close(lock)
 
 
