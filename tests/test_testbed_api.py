@@ -1,6 +1,7 @@
 """The interface for users: every route with every role, errors in one form, requests that may be repeated."""
 
 import asyncio
+import functools
 import json
 
 import httpx
@@ -36,10 +37,16 @@ from bentpipe.testbed.orchestrator.services.uploads import Uploads
 pytestmark = pytest.mark.anyio
 
 
+@functools.lru_cache(maxsize=1)
+def app_of(testbed):
+    """The application of a testbed: one, as in service, since to make it takes longer than many requests."""
+    return users_app(testbed, Telemetry(testbed), "127.0.0.1")
+
+
 def client_of(testbed, token=None):
     """A client that calls the application without a socket."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    transport = httpx.ASGITransport(users_app(testbed, Telemetry(testbed), "127.0.0.1"), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app_of(testbed), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8791", headers=headers)
 
 
