@@ -88,7 +88,7 @@ native: .venv/deps.stamp
 
 # Offsets come from the running kernel (CO-RE), so one object fits all kernels and architectures of this byte order.
 KERNEL := $(patsubst bpf/kernel/%.bpf.c,python/bentpipe/kernel/objects/%.bpf.o,$(wildcard bpf/kernel/*.bpf.c))
-kernel: python/bentpipe/kernel/objects/SHA256SUMS ## the controllers for a stock kernel (needs clang and libbpf-dev)
+kernel: python/bentpipe/kernel/objects/SHA256SUMS ## the controllers for a stock kernel (needs clang, llvm and libbpf-dev)
 
 python/bentpipe/kernel/objects/%.bpf.o: bpf/kernel/%.bpf.c $(wildcard bpf/core/*.h bpf/kernel/*.h) crates/cc/hook_trace.h
 	@mkdir -p $(@D)

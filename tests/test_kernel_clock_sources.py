@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.errors import UserError
-from bentpipe.kernel.clock.dish import PATIENCE_S, TerminalState, reading_of
+from bentpipe.kernel.clock.dish import MAX_SILENCE_S, TerminalState, reading_of
 from bentpipe.kernel.clock.emulations import Emulations, emulating
 from bentpipe.kernel.clock.learning import Learned, Watch
 from bentpipe.kernel.clock.profile import Emulated, NoClockError, regular_clock
@@ -208,5 +208,5 @@ def test_a_terminal_has_the_published_slots_while_it_is_connected():
     assert reading_of(replace(state, period_s=15.1), now).confidence > reading.confidence
     assert "its time is +3.0 s from" in reading_of(replace(state, ahead_ns=3 * S), now).doubt
     assert "every 21.0 s" in reading_of(replace(state, period_s=21.0), now).doubt
-    late = reading_of(replace(state, trouble="no answer within 3 s"), now + round((PATIENCE_S + 1) * S))
+    late = reading_of(replace(state, trouble="no answer within 3 s"), now + round((MAX_SILENCE_S + 1) * S))
     assert (late.is_sure, late.doubt) == (False, "no answer within 3 s")

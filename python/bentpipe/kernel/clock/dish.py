@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STATUS_S, HISTORY_S, ANALYSIS_S = 1.0, 15.0, 300.0
 """Time between two status requests, two histories and two analyses of the latency [s]. Chosen here."""
-PATIENCE_S = 3.0 * SLOT_S
+MAX_SILENCE_S = 3.0 * SLOT_S
 """Longest time without an answer or a connection [s]. Chosen here: as many periods as the learned clock waits."""
 MOST_UNSURE_NS = 200_000_000
 """Longest time of a request that tells the terminal's time [ns]. Chosen here: half of it is the error."""
@@ -82,7 +82,7 @@ def reading_of(
         >>> reading_of(TerminalState(10**12, 10**12, "", 0), 10**12).hint.period_ns
         15000000000
     """
-    if not state.connected_ns or now_ns - state.connected_ns > PATIENCE_S * 1e9:
+    if not state.connected_ns or now_ns - state.connected_ns > MAX_SILENCE_S * 1e9:
         return Reading(doubt=state.trouble or "no answer")
     if state.period_s is not None and abs(state.period_s - SLOT_S) > SLOT_S * 0.02:
         return Reading(doubt=f"its latency changes every {state.period_s:.1f} s, not every {SLOT_S} s")
