@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from functools import partial
 
+import pytest
+
+from bentpipe.errors import UserError
+from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.validation import kernel_twins
 from bentpipe.validation.kernel_twins import Twins, paths
 from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
@@ -39,6 +44,31 @@ def test_all_is_simulated_before_the_first_run_in_real_time_and_the_order_is_tha
     assert [world for world, _ in calls] == ["simulated", "again"] * 4 + ["kernel"] * 4
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+def test_each_controller_is_unloaded_and_the_first_error_is_raised(monkeypatch):
+    unloaded = []
+
+    def unload(name):
+        unloaded.append(name)
+        if name == "hybla":
+            raise UserError("hybla is the default")
+        if name == "bbr3":
+            raise KernelRefusedError(errno.EPERM)
+
+    monkeypatch.setattr(kernel_twins.controllers, "loaded_controllers", list)
+    monkeypatch.setattr(kernel_twins.controllers, "load_controller", lambda _: None)
+    monkeypatch.setattr(kernel_twins.controllers, "unload_controller", unload)
+    names = ["hybla", "bbr3", "satcp"]
+    run_error = KeyError("a Run")
+    with pytest.raises(KeyError) as caught, kernel_twins.loaded(names):
+        raise run_error
+    assert caught.value is run_error
+    assert caught.value.__notes__ == ["hybla is the default", "Operation not permitted"]
+    with pytest.raises(UserError, match="hybla is the default") as caught, kernel_twins.loaded(names):
+        pass
+    assert caught.value.__notes__ == ["Operation not permitted"]
+    assert unloaded == names * 2
 
 
 def test_there_are_ten_paths():

@@ -16,6 +16,7 @@ import polars as pl
 
 from bentpipe.errors import UserError
 from bentpipe.kernel import controllers
+from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.runs.estimates import paired_ratio
 from bentpipe.runs.text import interval
 from bentpipe.validation import Outcome, Row
@@ -149,18 +150,30 @@ def _run(
 
 @contextmanager
 def loaded(names: Sequence[str]) -> Iterator[None]:
-    """Load those controllers that are not loaded, and unload them again. Raises `UserError`."""
+    """Load those controllers that are not loaded, and unload each of them again, whatever fails.
+
+    Raises:
+        UserError: The first error, of the block, too; later errors of unloading are its notes.
+    """
     there = {each.name for each in controllers.loaded_controllers() if each.state == controllers.STATES[1]}
-    mine = []
+    mine, errors = list[str](), list[BaseException]()
     try:
         for name in names:
             if name not in there:
                 controllers.load_controller(name)
                 mine.append(name)
         yield
-    finally:
-        for name in mine:
+    except BaseException as error:  # noqa: BLE001 - raised below, after unloading
+        errors.append(error)
+    for name in mine:
+        try:
             controllers.unload_controller(name)
+        except (UserError, KernelRefusedError) as error:
+            errors.append(error)
+    for later in errors[1:]:
+        errors[0].add_note(str(later))
+    if errors:
+        raise errors[0]
 
 
 def _require_defaults(names: Sequence[str]) -> None:
