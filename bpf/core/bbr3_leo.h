@@ -52,6 +52,7 @@ struct bp_bbr3_leo {
     struct bp_outage outage;
     struct bp_stale stale;
     u64 restarted; /* when the application last had data again after the flow was idle */
+    u64 is_repairing; /* lost packets are outstanding: what is sent with none in flight ends no idle time */
     u64 rate;
     u64 was_leo; /* at the last ACK */
     u64 max_rto; /* option [ns]; 0: the host's */
@@ -80,7 +81,7 @@ BP_INLINE void bp_bbr3_leo_init(struct bp_bbr3_leo *c, const struct bp_config *c
     c->refill_since = BP_NONE;
     c->outage.is_on = 0;
     c->stale.packets = c->stale.since = c->stale.lost_total = 0;
-    c->restarted = 0;
+    c->restarted = c->is_repairing = 0;
     c->rate = 0;
     c->was_leo = 0;
     bp_bbr3_leo_set_options(c, options);
@@ -255,6 +256,7 @@ BP_INLINE void bp_bbr3_leo_ack(struct bp_bbr3_leo *c, const struct bp_ack *ack)
     bp_bbr3_leo_update(c, ack);
     bp_bbr3_ack(&c->bbr, ack);
     bp_bbr3_leo_decide(c, ack);
+    c->is_repairing = ack->recovery == BP_RECOVERY || ack->recovery == BP_LOSS;
 }
 
 BP_INLINE void bp_bbr3_leo_lost(struct bp_bbr3_leo *c, const struct bp_lost *lost)
@@ -271,6 +273,7 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
     case BP_EVENT_TIMEOUT:
     case BP_EVENT_TIMEOUT_AGAIN:
         bp_bbr3_leo_note_outage(c, event->now);
+        c->is_repairing = 1;
         c->inflight_limit = BP_NONE;
         c->stale.packets = 0; /* they are marked lost now */
         bp_bbr3_leo_set_refilling(c, 1);
@@ -280,7 +283,10 @@ BP_INLINE void bp_bbr3_leo_congestion(struct bp_bbr3_leo *c, const struct bp_con
             bp_bbr3_leo_set_refilling(c, 0);
         break;
     case BP_EVENT_UNDO: bp_bbr3_leo_set_refilling(c, 0); break;
-    case BP_EVENT_RESTART: c->restarted = event->now; break;
+    case BP_EVENT_RESTART:
+        if (!c->is_repairing)
+            c->restarted = event->now;
+        break;
     default: break;
     }
     bp_bbr3_congestion(&c->bbr, event);

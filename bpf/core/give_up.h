@@ -1,7 +1,7 @@
 /* How long a kernel retransmits before it gives up, and the largest RTO with which it goes on.
  *
  * It gives up when no ACK has come for as long as `tcp_retries2` retransmissions would take from an RTO of 200 ms to the largest one
- * (retransmits_timed_out): with 1 s that is 14.4 s in place of 15 minutes. A largest RTO that grows with the silence, to an eighth and later a fifth of it, and then is the
+ * (retransmits_timed_out): with 1 s that is 14.4 s in place of 15 minutes. A largest RTO that grows with the silence, to an eighth and after ten minutes between a fifth and a sixth of it, and then is the
  * host's leaves a connection the time that it has with the host's alone.
  */
 #ifndef BENTPIPE_CORE_GIVE_UP_H

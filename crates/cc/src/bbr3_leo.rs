@@ -22,7 +22,7 @@ use super::leo::monitor::{self, Hints, Monitor};
 use super::leo::path::{SlotPath, Target};
 use super::registry::{Config, Entry};
 use super::window::packets;
-use super::{AckSample, Congestion, Controller, LostPacket, Probe};
+use super::{AckSample, Congestion, Controller, LostPacket, Probe, RecoveryState};
 use bentpipe_profile::options::OptionValues;
 use bentpipe_profile::tunables::{OptionSet, count, millis, number};
 use bentpipe_profile::{Bytes, Nanos, Rate, Time};
@@ -71,6 +71,8 @@ pub struct Bbr3Leo {
     outage: Option<Outage>,
     /// Time at which the application last had data again after the flow was idle.
     restarted: Time,
+    /// Whether lost packets are outstanding. With none in flight, what is sent then is a retransmission, or new data beside it, and no end of an idle time.
+    is_repairing: bool,
     stale: Stale,
     rate: Rate,
     /// Whether the path was a LEO path at the last ACK.
@@ -81,7 +83,6 @@ pub struct Bbr3Leo {
 
 /// An outage, and the slot model's window, rate and RTT before it. They apply again from the first ACK after it for [`RESUMED_RTTS`]; by then the model has samples from packets that were sent at
 /// this rate. Each time-out during that time halves them; after [`MAX_FAILURES`] the path is not what it was.
-///
 #[derive(Clone, Copy, Debug)]
 struct Outage {
     /// Time of the last ACK before it.
@@ -156,6 +157,7 @@ impl Bbr3Leo {
             refill: None,
             outage: None,
             restarted: Time::ZERO,
+            is_repairing: false,
             stale: Stale::default(),
             rate: Rate(0),
             was_leo: false,
@@ -285,6 +287,7 @@ impl Controller for Bbr3Leo {
         self.bbr.on_ack(ack);
         self.decide(ack);
         self.was_leo = is_leo;
+        self.is_repairing = matches!(ack.recovery, RecoveryState::Recovery | RecoveryState::Loss);
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
@@ -297,6 +300,7 @@ impl Controller for Bbr3Leo {
         match event {
             Congestion::Timeout | Congestion::TimeoutAgain => {
                 self.note_outage(now);
+                self.is_repairing = true;
                 self.inflight_limit = None;
                 self.stale.packets = 0; // they are marked lost now
                 self.refill = Some(Refill::default());
@@ -306,6 +310,7 @@ impl Controller for Bbr3Leo {
             // The time-out was spurious.
             Congestion::Undo => self.refill = None,
             Congestion::Loss | Congestion::Ecn | Congestion::TailLoss | Congestion::RecoveryEnd => {}
+            Congestion::Restart(_) if self.is_repairing => {}
             Congestion::Restart(_) => self.restarted = now,
         }
         self.bbr.on_congestion(now, event, in_flight);
@@ -341,7 +346,6 @@ impl Controller for Bbr3Leo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::RecoveryState;
     use super::super::testing::{Driver, ack_at, controller, in_bytes, state_of};
     use super::*;
 
@@ -385,11 +389,7 @@ mod tests {
     /// No ACK arrives for 14 s: the window is whole from the first one on, and time-outs are a second apart but for the last before the slot's edge.
     #[test]
     fn after_an_outage_the_earlier_window_is_resumed_and_an_edge_is_probed() {
-        let mut driver = Driver::new(controller("bbr3-leo"), RTT, 100, 400);
-        for ms in 0..82_500 {
-            driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
-            driver.run(Time(ms * 1_000_000));
-        }
+        let mut driver = interrupted("bbr3-leo", 82_500).0;
         let (before, controller) = (driver.cwnd(), &mut driver.controller);
         assert_eq!(state_of(controller.as_ref()), "slot");
         let at = |ms: u64| Time(ms * 1_000_000);
@@ -437,11 +437,7 @@ mod tests {
     #[test]
     fn a_time_out_after_an_idle_period_is_no_outage() {
         for idle in [false, true] {
-            let mut driver = Driver::new(controller("bbr3-leo"), RTT, 100, 400);
-            for ms in 0..82_500 {
-                driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
-                driver.run(Time(ms * 1_000_000));
-            }
+            let mut driver = interrupted("bbr3-leo", 82_500).0;
             let controller = &mut driver.controller;
             if idle {
                 // The same holds after an outage.
@@ -456,11 +452,32 @@ mod tests {
         }
     }
 
-    /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns the largest window after 30 s, and the states.
-    fn interrupted(name: &str, seconds: u64) -> (u64, Vec<&'static str>) {
+    /// Nothing is in flight after a time-out, and then a retransmission is sent: no idle time ends there. An outage whose first time-out came soon after the last ACK
+    /// is seen at the next one, and one whose first resumed flight is lost goes on with half of it.
+    #[test]
+    fn a_retransmission_does_not_end_an_idle_time() {
+        let (restart, at) = (Congestion::Restart(Nanos::from_millis(100)), |ms: u64| Time(ms * 1_000_000));
+        for begin in [82_560, 83_000] {
+            let controller = &mut interrupted("bbr3-leo", 82_500).0.controller;
+            for (ms, event) in [(begin, Congestion::Timeout), (begin, restart), (84_000, Congestion::TimeoutAgain), (84_000, restart)] {
+                controller.on_congestion(at(ms), event, Bytes::ZERO);
+            }
+            assert!(controller.max_rto(at(84_000)).is_some(), "{begin}");
+            controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(90_000)) });
+            let resumed = controller.cwnd().0 / in_bytes(1).0;
+            controller.on_congestion(at(90_001), restart, Bytes::ZERO);
+            controller.on_congestion(at(90_300), Congestion::TimeoutAgain, Bytes::ZERO);
+            controller.on_ack(&AckSample { recovery: RecoveryState::Loss, ..ack_at(at(91_000)) });
+            let is_resumed = (state_of(controller.as_ref()), controller.cwnd()) == ("resume", in_bytes(resumed / 2));
+            assert_eq!(is_resumed, begin == 83_000, "else the window of before the first time-out is not known");
+        }
+    }
+
+    /// Runs a flow over a bottleneck that pauses for 80 ms every 15 s, so that ACKs are as late; returns it, the largest window after 30 s, and the states.
+    fn interrupted(name: &str, end_ms: u64) -> (Driver, u64, Vec<&'static str>) {
         let mut driver = Driver::new(controller(name), RTT, 100, 400);
         let (mut max_cwnd, mut states) = (0, Vec::new());
-        for ms in 0..seconds * 1000 {
+        for ms in 0..end_ms {
             driver.ack_batch = (ms % 15_000 >= 7_000 && ms % 15_000 < 7_080).then_some(Nanos::from_millis(80));
             driver.run(Time(ms * 1_000_000));
             if ms > 30_000 {
@@ -471,12 +488,12 @@ mod tests {
                 states.push(state);
             }
         }
-        (max_cwnd, states)
+        (driver, max_cwnd, states)
     }
 
     #[test]
     fn on_a_reconfigured_path_its_window_is_smaller_than_bbr3s() {
-        let ((parent, _), (leo, states)) = (interrupted("bbr3", 60), interrupted("bbr3-leo", 60));
+        let ((_, parent, _), (_, leo, states)) = (interrupted("bbr3", 60_000), interrupted("bbr3-leo", 60_000));
         assert!(states.contains(&"slot"), "{states:?}");
         assert!(leo < parent, "{leo} {parent}");
     }

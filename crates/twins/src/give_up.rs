@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // calls of pure functions
 
+use bentpipe_transport::give_up;
+
 unsafe extern "C" {
     safe fn bp_user_give_up_ms(retries: u64, most_ms: u64) -> u64;
     safe fn bp_user_rto_max_ms(wanted_ms: u64, silent_ms: u64, retries: u64) -> u64;
@@ -22,6 +24,21 @@ fn a_kernel_gives_up_after_the_sum_of_its_rtos() {
         (255, 1000, 254_400),
     ] {
         assert_eq!(bp_user_give_up_ms(retries, most_ms), give_up_ms, "{retries} retransmissions, at most {most_ms} ms apart");
+    }
+}
+
+#[test]
+fn the_simulator_has_the_same_largest_rto() {
+    for retries in 0..=30 {
+        for most_ms in (1000..130_000).step_by(997) {
+            assert_eq!(give_up::give_up_ms(retries, most_ms), bp_user_give_up_ms(retries, most_ms), "{retries}, {most_ms} ms");
+        }
+        for wanted_ms in [0, 1000, 1311, 7000, 100_000] {
+            for silent_ms in (0..1_000_000).step_by(1999) {
+                let simulated_ms = give_up::rto_max_ms(wanted_ms, silent_ms, retries).unwrap_or(u64::MAX);
+                assert_eq!(simulated_ms, bp_user_rto_max_ms(wanted_ms, silent_ms, retries), "{retries}, {wanted_ms} ms, silent for {silent_ms} ms");
+            }
+        }
     }
 }
 
