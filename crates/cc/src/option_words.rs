@@ -2,8 +2,11 @@
 
 use bentpipe_profile::tunables::{Allowed, Declared, OptionSpec, Value, Values};
 
-/// Greatest number of options (`BP_MAX_OPTIONS`).
+/// Number of words (`BP_MAX_OPTIONS`).
 pub const MAX_OPTIONS: usize = 64;
+/// Word that tells one set of options from another: names, units and choices, in their order. Programs do not read it; the loader does, before it writes to a
+/// program that another version has loaded.
+pub const LAYOUT_WORD: usize = MAX_OPTIONS - 1;
 /// Numbers without a time's unit are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
@@ -15,14 +18,14 @@ pub struct OptionWords {
     pub generation: u64,
     /// Bit n: the user set option n.
     pub is_set: u64,
-    /// One word for each option, in the order in which the controller declares them.
+    /// One word for each option, in the order in which the controller declares them; the last is [`LAYOUT_WORD`].
     pub words: [u64; MAX_OPTIONS],
 }
 
 /// Returns the options of a controller as words: a time in nanoseconds, a count, a switch or the number of a choice as it is, another number in 2^-32.
 ///
 /// # Panics
-/// If a controller declares more than 64: a mistake that the test of all twins finds.
+/// If a controller declares more than 63: a mistake that the test of all twins finds.
 #[must_use]
 pub fn option_words(declared: &Declared, values: &Values) -> OptionWords {
     let mut options = OptionWords { generation: 0, is_set: 0, words: [0; MAX_OPTIONS] };
@@ -31,7 +34,18 @@ pub fn option_words(declared: &Declared, values: &Values) -> OptionWords {
         options.words[n] = word(spec, value);
         options.is_set |= u64::from(is_set) << n;
     }
+    options.words[LAYOUT_WORD] = layout(declared.options);
     options
+}
+
+/// Returns a hash of the options' names, units and choices (FNV-1a).
+fn layout(options: &[OptionSpec]) -> u64 {
+    let texts = options.iter().flat_map(|spec| {
+        let choices: &[&str] = if let Allowed::Choice(names) = spec.allowed { names } else { &[] };
+        [spec.name, spec.unit].into_iter().chain(choices.iter().copied())
+    });
+    let bytes = texts.flat_map(|text| text.bytes().chain([0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// Returns a checked value as a word. Negative numbers are in two's complement.
@@ -62,5 +76,16 @@ mod tests {
         let options = option_words(&declared, &declared.check(&given(&[("loss_thresh", 0.5.into())])).expect("in range"));
         let n = declared.options.iter().position(|spec| spec.name == "loss_thresh").expect("declared");
         assert_eq!((options.words[n], options.is_set), (1 << 31, 1 << n));
+    }
+
+    #[test]
+    fn the_layout_changes_with_names_and_order_and_not_with_values() {
+        let declared = find("hybla").expect("known").declared();
+        let specs = declared.options;
+        let swapped: Vec<_> = specs.iter().rev().copied().collect();
+        assert_ne!(layout(specs), layout(&swapped));
+        assert_ne!(layout(specs), layout(&specs[1..]));
+        let given = option_words(&declared, &declared.check(&given(&[("counts", "packets".into())])).expect("in range"));
+        assert_eq!(given.words[LAYOUT_WORD], layout(specs));
     }
 }

@@ -36,7 +36,11 @@ fn the_simulator_has_the_same_largest_rto() {
         for wanted_ms in [0, 1000, 1311, 7000, 100_000] {
             for silent_ms in (0..1_000_000).step_by(1999) {
                 let simulated_ms = give_up::rto_max_ms(wanted_ms, silent_ms, retries).unwrap_or(u64::MAX);
-                assert_eq!(simulated_ms, bp_user_rto_max_ms(wanted_ms, silent_ms, retries), "{retries}, {wanted_ms} ms, silent for {silent_ms} ms");
+                assert_eq!(
+                    simulated_ms,
+                    bp_user_rto_max_ms(wanted_ms, silent_ms, retries),
+                    "{retries}, {wanted_ms} ms, silent for {silent_ms} ms"
+                );
             }
         }
     }

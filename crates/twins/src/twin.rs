@@ -216,7 +216,7 @@ mod tests {
     fn each_twin_lists_the_options_of_its_controller_in_their_order() {
         for name in NAMES {
             let declared = registry::find(name).expect("registered").declared();
-            assert!(declared.options.len() <= bentpipe_cc::option_words::MAX_OPTIONS);
+            assert!(declared.options.len() <= bentpipe_cc::option_words::LAYOUT_WORD);
             let expected: Vec<&str> = declared.options.iter().map(|spec| spec.name).collect();
             assert_eq!(option_names(methods(name).expect("has a twin")), expected, "{name}");
         }
