@@ -33,7 +33,7 @@ def result(request, monkeypatch, goodput_mbps):
 
 
 @pytest.mark.parametrize(("kernels", "holds"), [(130.0, True), (100.0, False)])
-def test_an_advantage_that_the_kernel_lacks_is_refuted(tmp_path, monkeypatch, kernels, holds):
+def test_a_ratio_that_the_kernel_does_not_reach_is_refuted(tmp_path, monkeypatch, kernels, holds):
     def goodput_mbps(world, scheme, number):
         ours = {"kernel": kernels, "simulator": 130.0}[world] if scheme == "bbr3-leo" else 100.0
         return ours * (1 + 0.1 * number)

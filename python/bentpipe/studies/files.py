@@ -288,7 +288,7 @@ class LeoKernel(StudyFile):
     others: Items[Name]
     """Those that they are compared with."""
     kept: Annotated[float, Field(gt=0, le=1)]
-    """Part of the simulator's advantage that the kernel has at least."""
+    """Least ratio of goodputs in the kernel over that in the simulator."""
 
 
 class SatGuard(PublishedFile):

@@ -1,4 +1,4 @@
-"""Our controllers in a stock kernel on emulated LEO paths: is their advantage there that of the simulator?"""
+"""Our controllers in a stock kernel on emulated LEO paths: are their ratios of goodputs those of the simulator?"""
 
 from __future__ import annotations
 
