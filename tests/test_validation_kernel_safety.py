@@ -183,8 +183,8 @@ def test_rows_of_the_kernel_need_three_valid_runs():
     runs += [run(path, "bbr3-leo", clocks.KILLED, 98.0, None, 4.8) for path in "abc"]
     judged = kernel_rows(runs)
     late = f"bbr3-leo, {clocks.LATE.name}: goodput ÷"
-    assert judged[f"{late} bbr3"].within is True
-    assert judged[f"{late} its own without a clock"].within is None  # 0.95 to 1.03
+    for reference in ("bbr3", "its own without a clock"):
+        assert judged[f"{late} {reference}"].within is None  # 0.95 to 1.03
     jumping = judged[f"bbr3-leo, {clocks.JUMPING.name}: goodput ÷ bbr3"]
     assert (jumping.within, jumping.ours.endswith("n = 1")) == (None, True)
     assert judged[f"bbr3-leo, {clocks.NONE.name}: goodput ÷ bbr3"].within is None
@@ -192,12 +192,21 @@ def test_rows_of_the_kernel_need_three_valid_runs():
     assert (judged["valid Runs"].within, judged["valid Runs"].ours) == (False, "13")
 
 
-def test_the_kernels_controller_is_judged_against_itself_without_a_clock():
+def test_the_kernels_controller_is_judged_against_its_parent_and_itself_by_the_interval():
     runs = [run(path, scheme, clocks.NONE, 100.0) for path in "abc" for scheme in ("bbr3", "bbr3-leo")]
-    own = f"bbr3-leo, {clocks.LATE.name}: goodput ÷ its own without a clock"
+    late_over = f"bbr3-leo, {clocks.LATE.name}: goodput ÷"
     for values, within in (((99.0, 99.1, 98.9), True), ((90.0, 90.1, 89.9), False)):
         late = [run(path, "bbr3-leo", clocks.LATE, value) for path, value in zip("abc", values, strict=True)]
-        assert kernel_rows([*runs, *late])[own].within is within
+        judged = kernel_rows([*runs, *late])
+        for reference in ("bbr3", "its own without a clock"):
+            assert judged[f"{late_over} {reference}"].within is within
+
+
+def test_a_mean_above_its_parents_shows_no_safety_if_the_paths_scatter():
+    runs = [run(path, "bbr3", clocks.NONE, 100.0) for path in "abc"]
+    runs += [run(path, "bbr3-leo", clocks.LATE, value) for path, value in zip("abc", (80.0, 85.0, 230.0), strict=True)]
+    row = kernel_rows(runs)[f"bbr3-leo, {clocks.LATE.name}: goodput ÷ bbr3"]
+    assert (row.ours, row.within) == ("1.161 (0.27–5.06), n = 3", None)
 
 
 def test_a_killed_programs_clock_that_stays_valid_fails():

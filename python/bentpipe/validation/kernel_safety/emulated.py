@@ -170,19 +170,16 @@ def _row(
 def rows_of(runs: Sequence[dict[str, Any]]) -> list[Row]:
     """Return the rows: goodput over that of the kernel's bbr3 and over its own, and the clock of a killed program.
 
-    A row with fewer than `PATHS` valid pairs of Runs is undecided.
+    A row is undecided if its interval has the limit within, or with fewer than `PATHS` valid pairs of Runs.
     """
-    rows = []
+    rows, limit = [], f"interval above {LEAST:g} (below: fails), n = {PATHS}"
     for scheme, clock in CASES[1:]:
         title = f"{scheme}, {clock.name}: goodput ÷"
-        parent = _ratio(runs, (scheme, clock.name), (PARENT, clocks.NONE.name))
-        limit = f"≥ {LEAST:g} in the mean, n = {PATHS}"
-        is_safe = parent.mean >= LEAST if clock.is_judged and parent and parent.n >= PATHS else None
-        rows.append(_ratio_row(f"{title} {PARENT}", parent, limit if clock.is_judged else "reported", is_safe))
-        if clock != clocks.NONE:
-            own = _ratio(runs, (scheme, clock.name), (scheme, clocks.NONE.name))
-            limit = f"interval above {LEAST:g} (below: fails), n = {PATHS}"
-            rows.append(_ratio_row(f"{title} its own without a clock", own, limit, _verdict(own)))
+        for name, reference in ((PARENT, PARENT), (scheme, "its own without a clock")):
+            if (name, clock) != (scheme, clocks.NONE):
+                ratio = _ratio(runs, (scheme, clock.name), (name, clocks.NONE.name))
+                text, within = (limit, _verdict(ratio)) if clock.is_judged else ("reported", None)
+                rows.append(_ratio_row(f"{title} {reference}", ratio, text, within))
     valid_s = [each["valid_after_kill_s"] for each in _valid(runs) if each["valid_after_kill_s"] is not None]
     if valid_s:
         most_s = clocks.VALID_S + LATEST_S
