@@ -81,7 +81,7 @@ def test_a_row_is_within_if_each_path_is():
     same = twins("fibre", [101.0, 99.0], [50.0, 51.0])
     goodput, window = kernel_twins._rows([same, twins("geo", [104.0, 102.0], [60.0, 58.0])])
     assert (goodput.within, window.within) == (True, False)
-    assert "of 2 paths 1 within, 1 off" in window.ours
+    assert "of 2 paths 1 within, 1 off, 1 by the mean" in window.ours
     assert window.reference == "worst: geo 1.180"
 
 
@@ -95,13 +95,13 @@ def test_a_path_whose_runs_stay_invalid_is_outside_and_in_no_mean():
 
 def test_a_path_is_off_only_where_chance_does_not_explain_it():
     """The same ratio of 1.2, beside Runs of the simulator that differ by a third and beside Runs that hardly differ."""
-    for spread, off in ((30.0, 0), (0.1, 1)):
+    for spread, off, holds in ((30.0, 0, None), (0.1, 1, False)):
         one = Twins(
             "bbr3", "geo", ([120.0, 120.0], [[100.0, 100.0 + spread, 100.0 - spread]] * 2), ([50.0], [[50.0]]), None
         )
         goodput, _ = kernel_twins._rows([one])
-        assert f"of 1 paths 0 within, {off} off" in goodput.ours
-        assert goodput.within is False
+        assert f"of 1 paths 0 within, {off} off, 0 by the mean" in goodput.ours
+        assert goodput.within is holds
 
 
 def test_the_interval_covers_as_often_as_it_says():

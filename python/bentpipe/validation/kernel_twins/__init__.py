@@ -111,7 +111,7 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     notes = [
         f"{len(every)} paths, {effort.alone[0]} Runs on the kernel, {effort.alone_s:g} s each without the first "
         f"{WARMUP_S:g} s, {TOGETHER} at once; {1 + again} of the simulator for each of them",
-        "within: the mean is; off: no value of its interval of 95 % is, which the simulator's scatter gives",
+        "within, off: all values, no value of a path's interval of 95 % (from the simulator's scatter); else undecided",
     ]
     notes += [f"{each.controller} on {each.path}: not valid: {each.why_invalid}" for each in twins if each.why_invalid]
     return Outcome(CLAIM, rows, notes, cells=[_cell(each) for each in twins])
@@ -210,8 +210,9 @@ def _rows(twins: Sequence[Twins]) -> list[Row]:
     for figure, text in (("goodput_bps", "goodput"), ("window_bytes", "mean window")):
         ratios = {each.path: each.ratio(figure) for each in twins}
         off = {path: abs(ratio.mean - 1) if ratio else math.inf for path, ratio in ratios.items()}
-        within = [path for path, by in off.items() if by <= TOLERANCE]
-        surely_off = [path for path, ratio in ratios.items() if ratio is None or _is_surely_off(ratio)]
+        near = [path for path, by in off.items() if by <= TOLERANCE]
+        within = [path for path, ratio in ratios.items() if _is_within(ratio)]
+        surely_off = [path for path, ratio in ratios.items() if _is_off(ratio)]
         worst = max(off, key=lambda path: off[path])
         means = [ratio.mean for ratio in ratios.values() if ratio]
         overall = paired_ratio(means, [1.0] * len(means))
@@ -220,18 +221,29 @@ def _rows(twins: Sequence[Twins]) -> list[Row]:
         rows.append(
             Row(
                 f"{twins[0].controller}: {text}, kernel ÷ simulator",
-                f"{mean}; of {len(twins)} paths {len(within)} within, {len(surely_off)} off",
+                f"{mean}; of {len(twins)} paths {len(within)} within, {len(surely_off)} off, {len(near)} by the mean",
                 f"worst: {worst} {_with_ends(ratios[worst])}",
                 f"{TOLERANCE:.0%} on each path",
-                len(within) == len(twins),
+                False if surely_off else len(within) == len(twins) or None,
             )
         )
     return rows
 
 
-def _is_surely_off(ratio: Estimate) -> bool:
-    """Return whether the ratio is outside and its interval, if it has one, too."""
+def _ends(ratio: Estimate) -> tuple[float, float]:
+    """Return the ends of its interval; if it has none, its mean."""
     low, high = (ratio.mean if end is None else end for end in (ratio.low, ratio.high))
+    return low, high
+
+
+def _is_within(ratio: Estimate | None) -> bool:
+    return ratio is not None and all(abs(end - 1) <= TOLERANCE for end in _ends(ratio))
+
+
+def _is_off(ratio: Estimate | None) -> bool:
+    if ratio is None:
+        return True
+    low, high = _ends(ratio)
     return low > 1 + TOLERANCE or high < 1 - TOLERANCE
 
 
