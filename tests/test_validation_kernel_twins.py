@@ -13,7 +13,8 @@ from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.validation import kernel_twins
 from bentpipe.validation.kernel_twins import Twins, paths
 from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
-from bentpipe.validation.sim_vs_kernel.cells import Cell
+from bentpipe.validation.sim_vs_kernel.cells import Cell, Effort
+from bentpipe.validation.sim_vs_kernel.worlds import simulate
 
 
 def twins(path, goodput, window, why_invalid=None):
@@ -112,12 +113,15 @@ def test_the_interval_covers_as_often_as_it_says():
     assert 0.935 < sum(ratio.low <= 1 <= ratio.high for ratio in ratios) / 2000 < 0.965
 
 
-def test_runs_from_the_same_phase_differ_by_their_losses_alone(tmp_path):
-    (path,) = (each for each in paths.make_paths(12.0, quick=False) if each.name == "lossy")
-    runs = simulate_again(Cell("lossy", "hybla"), path, 12.0, 1, 2, tmp_path, {})
-    assert len({run.record.experiment.offset_ns for run in runs}) == 1
-    assert len({run.record.content_hash for run in runs}) == 2
-    assert [run.seed for run in runs] == [1000, 1001]
+def test_further_runs_are_over_the_same_realised_path(tmp_path):
+    (path,) = (each for each in paths.make_paths(12.0, quick=True) if each.name == "melbourne-sydney")
+    cell, effort = Cell(path.name, "bbr3"), Effort(alone_s=12.0)
+    seed_1 = simulate(cell, path, effort, 2, tmp_path / "first", {})[1]
+    again = simulate_again(cell, path, 12.0, 1, 2, tmp_path / "again", {})
+    drawn = {(run.record.profiles[0].hash, run.record.experiment.offset_ns) for run in (seed_1, *again)}
+    assert len(drawn) == 1
+    assert len({run.record.content_hash for run in (seed_1, *again)}) == 3
+    assert [run.seed for run in again] == [1000, 1001]
 
 
 def test_a_flow_without_goodput_has_no_ratio():

@@ -52,7 +52,7 @@ SHORT = Effort(alone_s=15.0, alone=(1,), insist=False)
 """One seed, and five seconds after the warm-up: it shows that the comparison works, and no more."""
 PATHS = 10
 AGAIN = 10
-"""Further Runs of the simulator from the phase of each Run on the kernel. Chosen here: a minute of two processors."""
+"""Further Runs of the simulator over the path of each Run on the kernel. Chosen here: minutes of two processors."""
 TOGETHER = 2
 """Runs on the kernel at once, each with hosts and a path of its own."""
 SIMULATED_SHARE = 0.1
@@ -64,8 +64,8 @@ class Twins:
     """A controller on a path, in the kernel and in the simulator.
 
     Attributes:
-        goodput_bps: Goodput of each seed in the kernel, and, for each, of the simulator's Runs from the same phase: the
-            first with the same seed and so over the same realised path, the others with other seeds [bit/s].
+        goodput_bps: Goodput of each seed in the kernel, and, for each, of the simulator's Runs over the same realised
+            path: the first with the same seed, the others with other seeds [bit/s].
         window_bytes: Mean window of each [bytes].
         why_invalid: Why the kernel's Runs do not count; None: they do.
     """

@@ -1,9 +1,11 @@
-"""What chance alone does to a Run of the simulator: Runs from the same phase of a path, with other seeds."""
+"""What chance alone does to a Run of the simulator: Runs over the same realised path with other seeds."""
 
 from __future__ import annotations
 
 import math
+import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -30,17 +32,23 @@ FIRST_SEED = 1000
 def simulate_again(
     cell: Cell, path: Profile, duration_s: float, seed: int, many: int, out: Path, host: Mapping[str, int]
 ) -> tuple[Run, ...]:
-    """Simulate a cell `many` times from the phase of a seed, with other seeds: losses and hosts' time are drawn anew.
+    """Simulate a cell `many` times over the path that a seed draws, from its phase: all else is drawn by other seeds.
 
     Runs that the folder `out` has are not repeated. Raises `UserError` if they are of another experiment.
     """
-    experiment = experiment_of(cell, path, duration_s, seed)
-    hosts = {HOST: experiment.hosts[HOST].replace(**host)}
-    file = ExperimentFile(experiment.replace(seed=FIRST_SEED, hosts=hosts), {ROLE: Path(cell.profile)})
-    with warnings.catch_warnings():
+
+    def run(other: int) -> Run:
+        # A Run draws its path with the Profile's own seed plus its own.
+        drawn = path if path.seed is None else path.reseed((path.seed + seed - other) % 2**64)
+        experiment = experiment_of(cell, drawn, duration_s, seed)
+        hosts = {HOST: experiment.hosts[HOST].replace(**host)}
+        file = ExperimentFile(experiment.replace(seed=other, hosts=hosts), {ROLE: Path(cell.profile)})
+        return run_experiment(file, [drawn], out=out / f"seed{seed}-{other}", jobs=1, careful=False).runs[0]
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         warnings.simplefilter("ignore")  # as the Run that it is compared with
         try:
-            return tuple(run_experiment(file, [path], out=out / f"seed{seed}", seeds=many, careful=False).runs)
+            return tuple(pool.map(run, range(FIRST_SEED, FIRST_SEED + many)))
         except OtherRunError as error:
             raise UserError(f"{error.problem}; choose another folder with -o, or remove {out}") from error
 
@@ -48,7 +56,7 @@ def simulate_again(
 def ratio_beside_chance(ours: Sequence[float], theirs: Sequence[Sequence[float]]) -> Estimate | None:
     """Return the geometric mean of `ours` over the means of `theirs`, with an interval from the scatter of `theirs`.
 
-    Each of ours is one Run, from the phase of all Runs in its sequence of `theirs`. One Run says nothing about its own
+    Each of ours is one Run, over the path of all Runs in its sequence of `theirs`. One Run says nothing about its own
     scatter; the interval of 95 % is that of a Run that scatters as theirs do (in logarithms, all phases pooled).
     None: a Run has no value above 0, or there is nothing to compare.
 
