@@ -185,7 +185,7 @@ def test_a_learner_has_no_published_phase_while_the_time_of_day_is_in_doubt():
     watch.set_time_of_day = times.append
     learned = Learned(watch, lambda: is_trusted)
     learned.wait(time.monotonic_ns() + S // 100)
-    is_trusted, learned._search_ns = False, 0
+    is_trusted, learned._time_ns = False, 0
     learned.wait(time.monotonic_ns() + S // 100)
     learned.close()
     assert times[0] == pytest.approx(wall_clock_ns(), abs=S)

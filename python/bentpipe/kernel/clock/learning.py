@@ -7,6 +7,7 @@ module has the detector and the clock that the controllers themselves have (`cra
 
 from __future__ import annotations
 
+import heapq
 import time
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,18 @@ from bentpipe.kernel.clock.sockets import SocketTable
 from bentpipe.measurements.dish.slots import SLOT_NS, SLOT_PHASE_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from bentpipe.kernel.clock.sockets import SocketId, TcpSample
 
 POLL_NS = 10_000_000
 """Time between two polls [ns]. Chosen here: a silence of 35 ms is the shortest that counts."""
 SEARCH_NS = 1_000_000_000
-"""Time between two searches for sockets that send [ns]. Chosen here."""
+"""Least time between the starts of two searches for sockets that send [ns]. Chosen here."""
+SEARCH_SHARE = 0.01
+"""Largest part of a processor that searches take: with many sockets there are fewer. Chosen here."""
+TIME_OF_DAY_NS = 1_000_000_000
+"""Time between two looks at the time of day [ns]. Chosen here."""
 MOST_SOCKETS = 8
 """Most sockets that are polled: those that deliver most. Chosen here: more add cost, and no evidence."""
 LEAST_RTT_NS = 5_000_000
@@ -48,6 +53,9 @@ class Watch:
         self._clock = _native.HostClock()
         self._acks: dict[int, tuple[int, int, int]] = {}
         self._delivered: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
+        self._grown: dict[SocketId, int] = {}
+        self._others: dict[SocketId, int] = {}
         self._quiet: dict[SocketId, int] = {}
 
     def set_time_of_day(self, wall_ns: int | None) -> None:
@@ -62,14 +70,22 @@ class Watch:
         """Sockets to poll."""
         return list(self._quiet)
 
-    def choose(self, samples: list[TcpSample]) -> None:
-        """Choose the sockets to poll from all established ones: those that delivered most since the last choice."""
-        grown = {}
+    def consider(self, samples: list[TcpSample]) -> None:
+        """Take a part of the established sockets for the next choice."""
         for sample in samples:
-            before = self._delivered.get(sample.id.number)
-            if before is not None and sample.delivered != before and _is_far(sample):
-                grown[sample.id] = (sample.delivered - before) % 2**32
-        self._delivered = {sample.id.number: sample.delivered for sample in samples}
+            number, delivered = sample.id.number, sample.delivered
+            self._seen[number] = delivered
+            before = self._delivered.get(number)
+            if before is not None and delivered != before and _is_far(sample):
+                grown = self._grown if sample.id in self._quiet else self._others
+                grown[sample.id] = (delivered - before) % 2**32
+        most = heapq.nlargest(MOST_SOCKETS, self._others, key=self._others.__getitem__)
+        self._others = {each: self._others[each] for each in most}
+
+    def choose(self) -> None:
+        """Choose the sockets to poll from all considered ones: those that delivered most since the last choice."""
+        grown, self._grown, self._others = self._grown | self._others, {}, {}
+        self._delivered, self._seen = self._seen, {}
         kept = {each: 0 if each in grown else quiet + 1 for each, quiet in self._quiet.items()}
         kept = {
             each: quiet for each, quiet in kept.items() if quiet < QUIET_SEARCHES and each.number in self._delivered
@@ -112,6 +128,9 @@ class Watch:
         self._clock.reset()
         self._acks.clear()
         self._delivered.clear()
+        self._seen.clear()
+        self._grown.clear()
+        self._others.clear()
         self._quiet.clear()
 
 
@@ -134,21 +153,39 @@ class Learned:
 
     def __init__(self, watch: Watch | None = None, trusts_time: Callable[[], bool] = lambda: True) -> None:
         """Open the table of sockets."""
-        self._table, self._watch, self._search_ns = SocketTable(), watch or Watch(), 0
+        self._polled, self._searched, self._watch = SocketTable(), SocketTable(), watch or Watch()
+        self._search: Iterator[list[TcpSample]] | None = None
+        self._search_ns = self._begun_ns = self._took_ns = self._time_ns = 0
         self._trusts_time = trusts_time
 
     def wait(self, until_ns: int) -> None:
         """Poll; see `Source`."""
         while (now_ns := time.monotonic_ns()) < until_ns:
-            if now_ns >= self._search_ns:
+            if now_ns >= self._time_ns:
                 self._watch.set_time_of_day(wall_clock_ns() if self._trusts_time() else None)
-                self._watch.choose(list(self._table.established()))
-                self._search_ns = now_ns + SEARCH_NS
-            ids = self._watch.sockets
-            samples = self._table.poll(ids)
+                self._time_ns = now_ns + TIME_OF_DAY_NS
+            samples = self._polled.poll(self._watch.sockets)
             self._watch.take(time.monotonic_ns(), samples)
-            due_ns = min(until_ns, now_ns + POLL_NS if ids else self._search_ns)
+            self._go_on_searching(now_ns)
+            is_busy = self._watch.sockets or self._search
+            due_ns = min(until_ns, now_ns + POLL_NS if is_busy else min(self._search_ns, self._time_ns))
             time.sleep(max(due_ns - time.monotonic_ns(), 0) / 1e9)
+
+    def _go_on_searching(self, now_ns: int) -> None:
+        """Begin a search if it is time, and consider one datagram: a search of many sockets must not delay polls."""
+        if self._search is None:
+            if now_ns < self._search_ns:
+                return
+            self._search, self._begun_ns, self._took_ns = self._searched.established(), now_ns, 0
+        before_ns = time.thread_time_ns()
+        samples = next(self._search, None)
+        if samples is None:
+            self._watch.choose()
+            self._search = None
+        else:
+            self._watch.consider(samples)
+        self._took_ns += time.thread_time_ns() - before_ns
+        self._search_ns = self._begun_ns + max(SEARCH_NS, round(self._took_ns / SEARCH_SHARE))
 
     def read(self, now_ns: int) -> Reading:
         """Return the clock; see `Source`."""
@@ -159,5 +196,6 @@ class Learned:
         self._watch.restart()
 
     def close(self) -> None:
-        """Close the table."""
-        self._table.close()
+        """Close the tables."""
+        self._polled.close()
+        self._searched.close()

@@ -97,7 +97,8 @@ def readings_of(
     for now_ns in range(POLL_NS, round(until_s * 1e9), POLL_NS):
         samples = by_poll.get(now_ns, [])
         if now_ns % SEARCH_NS == 0:
-            watch.choose(samples)
+            watch.consider(samples)
+            watch.choose()
             readings.append((now_ns / 1e9, watch.read(now_ns)))
         chosen: Any = set(watch.sockets)
         watch.take(now_ns, [sample for sample in samples if sample.id in chosen])
