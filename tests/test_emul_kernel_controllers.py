@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from loaded_controllers import connection, port_of, seen, send, turn
+from loaded_controllers import connection, network, port_of, seen, send, turn, until
+from loaded_controllers import run as run_in
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
@@ -110,6 +111,39 @@ def test_a_hundred_loads_under_traffic_leave_nothing():
     )
 
 
+def loaded(name):
+    (own,) = (each for each in controllers.loaded_controllers() if each.name == name and each.state == "in use")
+    return own
+
+
+def test_connections_and_other_references_are_counted_apart():
+    controllers.load_controller("hybla")
+    with network() as own:
+        with connection("hybla", own) as near, socket.socket() as idle:
+            send(near, 1_000_000)
+            assert (loaded("hybla").connections, loaded("hybla").other_references) == (1, 0)
+            idle.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"hybla")
+            assert (loaded("hybla").connections, loaded("hybla").other_references) == (1, 1)
+        until(lambda: not loaded("hybla").references)
+        run_in(own, "sysctl -w net.ipv4.tcp_congestion_control=hybla")
+        assert (loaded("hybla").connections, loaded("hybla").other_references) == (0, 1)
+        left = controllers.unload_controller("hybla")
+        assert (left.connections, left.other_references) == (0, 1)
+        result = CliRunner().invoke(app, ["kernel", "list"])
+        assert "Other references: sockets that listen" in result.output
+    until(lambda: left.id not in {each.id for each in controllers.loaded_controllers()})
+
+
+@pytest.mark.parametrize("name", controllers.available())
+def test_a_controller_that_is_the_default_of_a_namespace_ends_with_it(name):
+    own = controllers.load_controller(name)
+    with network() as inside:
+        # The kernel leaks a reference where it refuses this, as to a program without TCP_CONG_NON_RESTRICTED.
+        run_in(inside, f"sysctl -w net.ipv4.tcp_congestion_control={controllers.kernel_name(name)}")
+    controllers.unload_controller(name)
+    until(lambda: own.id not in {each.id for each in controllers.loaded_controllers()})
+
+
 def test_the_command_line_loads_shows_and_unloads():
     def run(*line):
         result = CliRunner().invoke(app, ["kernel", *line])
@@ -117,7 +151,7 @@ def test_the_command_line_loads_shows_and_unloads():
         return result.output
 
     assert "hybla is loaded" in run("load", "hybla:rtt0_ms=20")
-    assert "in use" in run("list")
+    assert "rtt0_ms=20" in run("list")
     with connection("hybla") as near:
         send(near, 1_000_000)
         shown = json.loads(run("status", "--json"))["connections"]
@@ -129,6 +163,10 @@ def test_the_command_line_loads_shows_and_unloads():
         watch.send_signal(signal.SIGINT)
         assert (watch.wait(10), watch.stderr.read()) == (0, "")
     run("set", "hybla", "rtt0_ms=30")
+    (own,) = (each for each in json.loads(run("list", "--json"))["loaded"] if each["state"] == "in use")
+    assert own["tunables"] == {"rtt0_ms": 30.0, "counts": "acks"}
+    run("set", "hybla", "rtt0_ms=25")
+    assert "defaults" in run("list")
     assert "hybla is unloaded" in run("unload", "hybla")
     for wrong in ("hibla", "hybla+bbr3", "hybla:ecn=on", "cubic"):
         assert CliRunner().invoke(app, ["kernel", "load", wrong]).exit_code == 2, wrong

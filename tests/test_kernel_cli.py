@@ -50,7 +50,7 @@ def test_an_error_names_what_was_typed(line, says):
 WATCH = """
 import sys
 from bentpipe.cli import kernel_status
-from bentpipe.kernel.controllers import SocketState
+from bentpipe.kernel.connections import SocketState
 
 kernel_status.EVERY_S = 0.01
 CLOCK = {"period_s": 15.0, "second_of_minute": 12.0, "next_s": 3.0, "valid_s": 5.0}

@@ -8,7 +8,7 @@
 //! | `leo` | parts of LEO-aware controllers |
 //! | [`hints`] | path information that controllers receive ahead of time, and its errors |
 //! | [`knowledge`] | information about the path that only a simulator has |
-//! | [`option_words`] | options as the kernel's controllers read them |
+//! | [`option_words`] | options as the kernel's controllers read them, and back |
 //! | [`hook_trace`] | every call of a controller recorded, and replayed without a network |
 //! | `delegate` | forwarding of methods to an inner controller |
 //! | `bbr_parts`, [`window`], [`hystart`], [`hystart_pp`], [`filter`], [`fixed`] | parts that controllers share |

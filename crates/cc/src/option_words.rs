@@ -61,6 +61,36 @@ fn word(spec: &OptionSpec, value: Value) -> u64 {
     }
 }
 
+/// Returns the value of each option from its word, in the order in which the controller declares them; `None`: the words have another layout, or one is no
+/// value of its option.
+#[must_use]
+pub fn option_values(declared: &Declared, words: &[u64; MAX_OPTIONS]) -> Option<Vec<(&'static str, Value)>> {
+    if words[LAYOUT_WORD] != layout(declared.options) {
+        return None;
+    }
+    declared.options.iter().zip(words).map(|(spec, word)| Some((spec.name, value(spec, *word)?))).collect()
+}
+
+#[allow(clippy::cast_precision_loss)] // within the range of an option
+fn value(spec: &OptionSpec, bits: u64) -> Option<Value> {
+    if word(spec, spec.default) == bits {
+        return Some(spec.default);
+    }
+    let number = bits.cast_signed() as f64;
+    let number = match (spec.allowed, spec.unit) {
+        (Allowed::Choice(names), _) => return names.get(usize::try_from(bits).ok()?).map(|name| Value::Choice(name)),
+        (Allowed::Range(..), "ms") => number / 1e6,
+        (Allowed::Range(..), "s") => number / 1e9,
+        (Allowed::Range(..), _) => number / ONE,
+        (Allowed::Switch | Allowed::Count(..), _) => number,
+    };
+    // A fraction that 2^-32 does not divide was rounded: the shortest decimal number with this word is what the user wrote.
+    let scales = std::iter::successors(Some(1.0), |scale| Some(scale * 10.0)).take(11);
+    let rounded = scales.map(|scale: f64| (number * scale).round() / scale);
+    let written = rounded.map(Value::Number).find(|each| word(spec, *each) == bits);
+    Some(written.unwrap_or(Value::Number(number)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +117,26 @@ mod tests {
         assert_ne!(layout(specs), layout(&specs[1..]));
         let given = option_words(&declared, &declared.check(&given(&[("counts", "packets".into())])).expect("in range"));
         assert_eq!(given.words[LAYOUT_WORD], layout(specs));
+    }
+
+    #[test]
+    fn the_words_of_every_controller_have_its_values() {
+        for entry in crate::registry::CONTROLLERS {
+            let declared = entry.declared();
+            let words = option_words(&declared, &declared.check(&given(&[])).expect("defaults")).words;
+            let defaults: Vec<_> = declared.options.iter().map(|spec| (spec.name, spec.default)).collect();
+            assert_eq!(option_values(&declared, &words), Some(defaults), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_choice_and_another_layout_have_no_values() {
+        let declared = find("hybla").expect("known").declared();
+        let words = option_words(&declared, &declared.check(&given(&[])).expect("defaults")).words;
+        for at in [1, LAYOUT_WORD] {
+            let mut other = words;
+            other[at] = u64::MAX;
+            assert_eq!(option_values(&declared, &other), None);
+        }
     }
 }

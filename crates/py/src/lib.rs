@@ -40,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::controllers, module)?)?;
     module.add_function(wrap_pyfunction!(sim::read_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(sim::option_words, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::option_values, module)?)?;
     module.add_function(wrap_pyfunction!(recovery::recovery_schemes, module)?)?;
     module.add_function(wrap_pyfunction!(recovery::read_recovery_tunable, module)?)?;
     module.add_function(wrap_pyfunction!(sim::ping, module)?)?;

@@ -7,7 +7,7 @@ use crate::plugin::PluginRegistry;
 use crate::profile::PyProfile;
 use bentpipe_cc::controllers::Controllers;
 use bentpipe_cc::hook_trace::Traces;
-use bentpipe_cc::option_words::option_words as words_of;
+use bentpipe_cc::option_words::{option_values as values_of, option_words as words_of};
 use bentpipe_cc::registry::{CONTROLLERS, find};
 use bentpipe_emu::race::Plugins;
 use bentpipe_profile::app::AppSpec;
@@ -262,6 +262,24 @@ pub fn option_words<'py>(py: Python<'py>, controller: &str, options_json: &str) 
     let words = words_of(&declared, &declared.check(&given).map_err(user_error)?);
     let all = [words.generation, words.is_set].into_iter().chain(words.words);
     Ok(PyBytes::new(py, &all.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
+}
+
+/// Return the value of each option from words as `option_words` returns them, by name; None: they are no options of this controller.
+#[pyfunction]
+pub fn option_values<'py>(py: Python<'py>, controller: &str, words: &[u8]) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let declared = find(controller).map_err(user_error)?.declared();
+    let all: Vec<u64> = words.as_chunks().0.iter().map(|each| u64::from_le_bytes(*each)).collect();
+    let Some(values) = all.get(2..).and_then(|words| values_of(&declared, words.try_into().ok()?)) else {
+        return Ok(None);
+    };
+    let dict = PyDict::new(py);
+    for (name, value) in values {
+        match value {
+            Value::Number(number) => dict.set_item(name, number)?,
+            Value::Choice(choice) => dict.set_item(name, choice)?,
+        }
+    }
+    Ok(Some(dict))
 }
 
 fn table<'py>(py: Python<'py>, columns: &[(&'static str, Column<'_>)]) -> PyResult<Bound<'py, PyDict>> {

@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from bentpipe.execution.emulation.check import KernelReport
+    from bentpipe.kernel.controllers import Loaded
 
 app = typer.Typer(help="Check this machine's kernel for emulation, and load controllers into it.", no_args_is_help=True)
 
@@ -100,31 +101,56 @@ def unload(name: Annotated[str, typer.Argument(help="Controller.")]) -> None:
     from bentpipe.cli.console import say
     from bentpipe.kernel import controllers
 
-    left = controllers.unload_controller(name).connections
-    say(f"{name} is unloaded" + (f"; {left} connections keep it until they close" if left > 0 else ""))
+    left = controllers.unload_controller(name)
+    users = [(left.connections, "connections until they close"), (left.other_references, "other users (kernel list)")]
+    kept = " and ".join(f"{count} {who}" for count, who in users if count > 0)
+    say(f"{name} is unloaded" + (f"; kept by {kept}" if kept else ""))
 
 
 @app.command("list")
 def list_controllers(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False) -> None:
-    """List the controllers that can be loaded, and those that are.
+    """List the controllers that can be loaded, and those that are: who uses them, and tunables that are not defaults.
+
+    --json has all tunables.
 
     Example:
         sudo bentpipe kernel list
     """
-    from bentpipe.cli.console import print_json, table
+    from bentpipe.cli.console import print_json, say, table
     from bentpipe.kernel import controllers
 
     registrations = controllers.loaded_controllers()
     if as_json:
         print_json({"available": controllers.available(), "loaded": [each.to_dict() for each in registrations]})
         return
-    rows = [[each.name, each.state, str(each.connections)] for each in registrations]
+    rows = [
+        [each.name, each.state, str(each.connections), str(each.other_references), _changed(each)]
+        for each in registrations
+    ]
     rows += [
-        [name, "not loaded", ""]
+        [name, "not loaded", "", "", ""]
         for name in controllers.available()
         if name not in {each.name for each in registrations}
     ]
-    table("", ["controller", "in the kernel", "connections"], rows)
+    table("", ["controller", "in the kernel", "connections", "other references", "tunables"], rows)
+    if any(each.state == controllers.STATES[2] and each.other_references for each in registrations):
+        say(
+            "Other references: sockets that listen or have sent nothing, and defaults of network namespaces. If there "
+            "are none of these, the kernel leaked the references, until its restart."
+        )
+
+
+def _changed(registration: Loaded) -> str:
+    from bentpipe.kernel.tunables import changed
+
+    if registration.tunables is None:
+        return "not known"
+    values = changed(registration.name, registration.tunables)
+    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items()) or "defaults"
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
 
 
 @app.command("set")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
-    from bentpipe.kernel.controllers import SocketState
+    from bentpipe.kernel.connections import SocketState
 
 EVERY_S = 1.0
 """Time between two readings of `--watch` [s]."""

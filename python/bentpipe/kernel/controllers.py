@@ -8,27 +8,26 @@ import struct
 import time
 from dataclasses import dataclass
 from importlib.resources import files
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import _native
 from bentpipe.errors import UserError, did_you_mean, shown
-from bentpipe.kernel import libbpf, owned, requirements, tunables
+from bentpipe.kernel import connections, libbpf, owned, requirements, tunables
 from bentpipe.kernel.clock import record
 from bentpipe.kernel.libbpf import FIRST_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from bentpipe.kernel.connections import SocketState
+
 OBJECTS = files("bentpipe.kernel").joinpath("objects")
 """Folder of the compiled programs, one file ``<controller>.bpf.o`` each, and their digests (`make kernel`)."""
 DIGESTS = "SHA256SUMS"
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-STATES = ("being made", "in use", "ends with its last socket", "ready")
+STATES = ("being made", "in use", "ends with its last reference", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
-_SEEN = struct.Struct("<13Q")
-_ENDS = struct.Struct("<IIHH16s16s")
 
 
 @dataclass(frozen=True)
@@ -39,80 +38,33 @@ class Loaded:
         name: Name in the registry; `kernel_name` is that for ``TCP_CONGESTION`` and the sysctl.
         id: Number of its registration in the kernel.
         state: One of `STATES`.
-        holders: How many hold it: the registration while it is in use, and each socket.
+        connections: Connections that have sent data, as `controller_sockets` yields them.
+        references: How many use it, as the kernel counts: connections, other sockets, and defaults of namespaces.
+        tunables: In force; None: those of another version, or not written by bentpipe.
     """
 
     name: str
     id: int
     state: str
-    holders: int
+    connections: int
+    references: int
+    tunables: Mapping[str, float | str] | None
 
     @property
-    def connections(self) -> int:
-        """Sockets among the holders: connections, and sockets that listen. A default of a namespace counts, too."""
-        return max(self.holders - (self.state == STATES[1]), 0)
+    def other_references(self) -> int:
+        """Users that are no shown connection: sockets that listen or have sent nothing, and namespaces' defaults."""
+        return max(self.references - self.connections, 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {"name": self.name, "id": self.id, "state": self.state, "connections": self.connections}
-
-
-@dataclass(frozen=True)
-class SocketState:
-    """What a socket of a loaded controller did last.
-
-    Attributes:
-        controller: Its controller.
-        network: Inode number of its network namespace, as of ``/proc/PID/ns/net``.
-        local: Address and port of this end.
-        remote: Of the other.
-        silent_s: Time since the last ACK, or up to 0.1 s longer: ACKs are shown ten times a second.
-        cwnd_bytes: Congestion window.
-        pacing_bps: Pacing rate.
-        rtt_smoothed_ms: Smoothed RTT.
-        rtt_min_ms: Smallest RTT of the last minutes.
-        delivered_bytes: Delivered so far.
-        lost_bytes: Lost so far.
-        phase: The controller's phase.
-        losses: Reductions after losses.
-        marks: After ECN marks, or a full queue of this host.
-        timeouts: Retransmission time-outs.
-        probes: Losses that a tail loss probe repaired.
-        undone: Reductions that were undone, as nothing had been lost.
-    """
-
-    controller: str
-    network: int
-    local: str
-    remote: str
-    silent_s: float
-    cwnd_bytes: int
-    pacing_bps: int
-    rtt_smoothed_ms: float
-    rtt_min_ms: float
-    delivered_bytes: int
-    lost_bytes: int
-    phase: str
-    losses: int
-    marks: int
-    timeouts: int
-    probes: int
-    undone: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return dict(vars(self))
-
-
-_WINDOW = ("congestion_avoidance", "slow_start")
-_BBR = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
-PHASES: Mapping[str, tuple[str, ...]] = {
-    "bbr2": _BBR,
-    "bbr3": _BBR,
-    "bbr3-leo": (*_BBR, "slot", "resume"),
-    "leocc": ("startup", "drain", "probe_bw", "probe_rtt"),
-}
-"""Names of the phases, by their numbers; the others have those of a window."""
+        return {
+            "name": self.name,
+            "id": self.id,
+            "state": self.state,
+            "connections": self.connections,
+            "other_references": self.other_references,
+            "tunables": None if self.tunables is None else dict(self.tunables),
+        }
 
 
 def kernel_name(name: str) -> str:
@@ -235,11 +187,15 @@ def loaded_controllers() -> list[Loaded]:
     for info in owned.registrations():
         try:
             with libbpf.open_map(info.id) as file:
-                holders, state = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
+                count, state = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
+            shown, stored = connections.count(info), tunables.stored_in(info)
         except libbpf.KernelRefusedError:
             continue  # it is gone
         key = info.name.removeprefix(owned.REGISTRATION)
-        registrations.append(Loaded(names.get(key, key), info.id, STATES[min(state, len(STATES) - 1)], holders))
+        text = STATES[min(state, len(STATES) - 1)]
+        references = max(count - (text == STATES[1]), 0)  # a registration in use counts as one
+        values = tunables.values_of(names[key], stored) if key in names and stored is not None else None
+        registrations.append(Loaded(names.get(key, key), info.id, text, shown, references, values))
     return registrations
 
 
@@ -317,9 +273,8 @@ def has_default_options(name: str) -> bool:
 @contextlib.contextmanager
 def _options_map(name: str) -> Iterator[tuple[int, int]]:
     """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
-    kind = (libbpf.ARRAY, len(FIRST_KEY), len(tunables.stored_words(0, tunables.option_words(name, {}))))
     try:
-        own = owned.maps_of(libbpf.map_info(_in_use(name).id), "bpo_", kind)
+        own = tunables.maps_of(libbpf.map_info(_in_use(name).id))
         if not own:
             raise UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
         with libbpf.open_map(own[0].id) as file:
@@ -342,7 +297,7 @@ def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
     requirements.check()
     now_ns, names = time.monotonic_ns(), _names()
     # Also those of an unloaded controller that connections keep.
-    for info in owned.owned_maps("bps_", (libbpf.LRU_HASH, _ENDS.size, _SEEN.size)):
+    for info in owned.owned_maps("bps_", connections.KIND):
         controller = names.get(info.name.removeprefix("bps_"), info.name)
         if name not in (None, controller):
             continue
@@ -352,33 +307,4 @@ def controller_sockets(name: str | None = None) -> Iterator[SocketState]:
                     value = libbpf.value_of(file, key, info.value_bytes)
                 except libbpf.KernelRefusedError:
                     continue  # it closed meanwhile
-                yield _socket(controller, key, value, now_ns)
-
-
-def _socket(controller: str, key: bytes, value: bytes, now_ns: int) -> SocketState:
-    network, family, local_port, remote_port, local, remote = _ENDS.unpack(key)
-    size = 4 if family == 2 else 16
-    at_ns, cwnd, rate, srtt, min_rtt, delivered, lost, phase, *events = _SEEN.unpack(value)
-    phases = PHASES.get(controller, _WINDOW)
-    return SocketState(
-        controller=controller,
-        network=network,
-        local=_shown(local[:size], local_port),
-        remote=_shown(remote[:size], remote_port),
-        silent_s=max(now_ns - at_ns, 0) / 1e9,
-        cwnd_bytes=cwnd,
-        pacing_bps=rate,
-        rtt_smoothed_ms=srtt / 1e6,
-        rtt_min_ms=min_rtt / 1e6,
-        delivered_bytes=delivered,
-        lost_bytes=lost,
-        phase=phases[phase] if phase < len(phases) else str(phase),
-        **dict(zip(("losses", "marks", "timeouts", "probes", "undone"), events, strict=True)),
-    )
-
-
-def _shown(address: bytes, port: int) -> str:
-    where = ip_address(address)
-    mapped = getattr(where, "ipv4_mapped", None)
-    where = mapped or where
-    return f"[{where}]:{port}" if where.version == 6 else f"{where}:{port}"
+                yield connections.socket_state(controller, key, value, now_ns)

@@ -7,12 +7,16 @@ import struct
 from typing import TYPE_CHECKING
 
 from bentpipe import _native
+from bentpipe.kernel import libbpf, owned
+from bentpipe.kernel.libbpf import FIRST_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SUM_FACTOR = 0x9E3779B97F4A7C15
 """Factor of the sum over all words (`BP_SUM_FACTOR` in bpf/core/options.h)."""
+_STORED_BYTES = (2 + 64 + 1) * 8
+"""Generation, which are set, the words (`BP_MAX_OPTIONS`), and the sum."""
 
 
 def option_words(name: str, options: Mapping[str, float | str]) -> bytes:
@@ -36,3 +40,42 @@ def stored_words(generation: int, words: bytes) -> bytes:
     for (word,) in struct.iter_unpack("<Q", whole):
         total = (total + word) * _SUM_FACTOR & 2**64 - 1
     return whole + struct.pack("<Q", total)
+
+
+def maps_of(registration: libbpf.MapInfo) -> list[libbpf.MapInfo]:
+    """Return the map with a registration's tunables; none if another version of bentpipe loaded it."""
+    return owned.maps_of(registration, "bpo_", (libbpf.ARRAY, len(FIRST_KEY), _STORED_BYTES))
+
+
+def stored_in(registration: libbpf.MapInfo) -> bytes | None:
+    """Return what a registration's map of tunables has; None: as `maps_of`. Raises `KernelRefusedError`."""
+    for info in maps_of(registration):
+        with libbpf.open_map(info.id) as file:
+            return libbpf.value_of(file, FIRST_KEY, info.value_bytes)
+    return None
+
+
+def values_of(name: str, stored: bytes) -> dict[str, float | str] | None:
+    """Return the tunables that a map has; None: not written by this version of bentpipe.
+
+    Example:
+        >>> from bentpipe.kernel.tunables import option_words, stored_words, values_of
+        >>> values_of("hybla", stored_words(1, option_words("hybla", {"rtt0_ms": 20})))
+        {'rtt0_ms': 20.0, 'counts': 'acks'}
+    """
+    if len(stored) != _STORED_BYTES or stored != stored_words(struct.unpack_from("<Q", stored)[0], stored[:-8]):
+        return None
+    return _native.option_values(name, stored[:-8])
+
+
+def changed(name: str, values: Mapping[str, float | str]) -> dict[str, float | str]:
+    """Return those of a controller's tunables that differ from their defaults.
+
+    Example:
+        >>> from bentpipe.kernel.tunables import changed
+        >>> changed("hybla", {"rtt0_ms": 20.0, "counts": "acks"})
+        {'rtt0_ms': 20.0}
+    """
+    (entry,) = (each for each in _native.controllers() if each["name"] == name)
+    defaults = {each["name"]: each["default"] for each in entry["tunables"]}
+    return {each: value for each, value in values.items() if value != defaults[each]}

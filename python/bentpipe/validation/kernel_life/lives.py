@@ -104,7 +104,7 @@ class Orphans:
 
     Attributes:
         connections: How many use it.
-        counted: How many `kernel list` counted.
+        counted: How many the kernel counted.
         unload_s: Duration of the unload.
         served: How many transferred after it.
         memory_bytes: Kernel memory that they took, with their buffers.
@@ -133,7 +133,7 @@ def orphan(name: str, connections: int) -> Orphans:
         for near, far in pairs:
             _exchange(near, far)
         used = kernel_memory_bytes() - before
-        counted = next(each.connections for each in controllers.loaded_controllers() if each.id == loaded.id)
+        counted = next(each.references for each in controllers.loaded_controllers() if each.id == loaded.id)
         begin_s = time.monotonic()
         controllers.unload_controller(name)
         unload_s = time.monotonic() - begin_s
