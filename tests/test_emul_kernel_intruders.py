@@ -19,6 +19,7 @@ from bentpipe.errors import UserError
 from bentpipe.kernel import controllers, libbpf, owned
 from bentpipe.kernel.clock.record import Hint, HostClockMaps
 from bentpipe.kernel.only_one import only_one
+from bentpipe.kernel.tunables import maps_of, option_words, stored_words
 from bentpipe.validation import kernel_twins
 from bentpipe.validation.kernel_life import lives
 
@@ -69,6 +70,17 @@ def test_options_and_a_clock_that_another_program_wrote_stop_no_connection():
         with connection("bbr3-leo", own) as new:
             send(new, 1_000_000)
             assert seen("bbr3-leo", new) is not None
+
+
+def test_a_program_that_another_version_loaded_gets_no_tunables():
+    loaded = controllers.load_controller("bbr3-leo")
+    (each,) = maps_of(libbpf.map_info(loaded.id))
+    with libbpf.open_map(each.id) as file:
+        others = stored_words(1, option_words("bbr3", {}))  # whole, but its words are others
+        libbpf.set_value(file, controllers.FIRST_KEY, others)
+        with pytest.raises(UserError, match="was loaded by another version of bentpipe"):
+            controllers.set_controller_options("bbr3-leo", {"queue_ms": 10.0})
+        assert libbpf.value_of(file, controllers.FIRST_KEY, each.value_bytes) == others
 
 
 def test_a_registration_that_another_program_ended_is_not_loaded():
@@ -153,6 +165,7 @@ def test_new_connections_have_whole_options_while_they_change_all_the_time():
 HOLD = """
 import sys
 from bentpipe.kernel.only_one import only_one
+from bentpipe.kernel.tunables import maps_of, option_words, stored_words
 with only_one("test", "tests"):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe import _native
-from bentpipe.kernel.tunables import changed, option_words, stored_words, values_of
+from bentpipe.kernel.tunables import changed, is_of_another_version, option_words, stored_words, values_of
 
 ENTRIES = {each["name"]: each for each in _native.controllers()}
 STORED_BYTES = len(stored_words(0, option_words("hybla", {})))
@@ -60,3 +60,14 @@ def test_any_words_with_their_sum_are_values_or_none(words, keeps_layout):
     assert values is None or set(values) == {"rtt0_ms", "counts"}
     choices = ENTRIES["hybla"]["tunables"][1]["choices"]
     assert (values is not None) == (keeps_layout and words[3] < len(choices))
+
+
+@settings(max_examples=200, deadline=None)
+@given(words=st.lists(st.integers(0, 2**64 - 1), min_size=65, max_size=65), layout=st.integers(0, 2**64 - 1))
+def test_words_with_their_sum_and_another_layout_are_of_another_version(words, layout):
+    own = option_words("hybla", {})
+    (own_layout,) = struct.unpack("<Q", own[-8:])
+    other = stored_words(3, struct.pack("<66Q", *words, layout))
+    assert is_of_another_version(other, own) is (layout != own_layout)
+    assert not is_of_another_version(stored_words(3, struct.pack("<66Q", *words, own_layout)), own)
+    assert not is_of_another_version(other[:-1] + bytes([other[-1] ^ 1]), own)  # damaged: `set` writes it anew

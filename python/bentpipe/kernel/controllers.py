@@ -248,7 +248,9 @@ def set_controller_options(name: str, options: Mapping[str, float | str]) -> Non
         >>> bp.set_controller_options("bbr3", {"loss_thresh": 0.05})  # doctest: +SKIP
     """
     words = tunables.option_words(name, options)
-    with _options_map(name) as (file, _):
+    with _options_map(name) as (file, value_bytes):
+        if tunables.is_of_another_version(libbpf.value_of(file, FIRST_KEY, value_bytes), words):
+            raise _other_version(name)
         # A generation that was never there: the sum tells a hook whether it met half of the change.
         libbpf.set_value(file, FIRST_KEY, tunables.stored_words(time.monotonic_ns(), words))
 
@@ -276,11 +278,15 @@ def _options_map(name: str) -> Iterator[tuple[int, int]]:
     try:
         own = tunables.maps_of(libbpf.map_info(_in_use(name).id))
         if not own:
-            raise UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
+            raise _other_version(name)
         with libbpf.open_map(own[0].id) as file:
             yield file, own[0].value_bytes
     except libbpf.KernelRefusedError as error:
         raise UserError(f"{name}: the kernel refused its options: {error}", hint="is it being unloaded?") from None
+
+
+def _other_version(name: str) -> UserError:
+    return UserError(f"{name} was loaded by another version of bentpipe", hint="unload it and load it again")
 
 
 def controller_sockets(name: str | None = None) -> Iterator[SocketState]:

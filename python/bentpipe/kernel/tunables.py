@@ -68,6 +68,18 @@ def values_of(name: str, stored: bytes) -> dict[str, float | str] | None:
     return _native.option_values(name, stored[:-8])
 
 
+def is_of_another_version(stored: bytes, words: bytes) -> bool:
+    """Return whether a map has the tunables of another version of bentpipe, to which these `words` are other tunables.
+
+    Example:
+        >>> from bentpipe.kernel.tunables import is_of_another_version, option_words, stored_words
+        >>> is_of_another_version(stored_words(1, option_words("bbr3", {})), option_words("bbr3-leo", {}))
+        True
+    """
+    is_whole = stored == stored_words(struct.unpack_from("<Q", stored)[0], stored[:-8])
+    return is_whole and stored[-16:-8] != words[-8:]  # the last word marks their names and order
+
+
 def changed(name: str, values: Mapping[str, float | str]) -> dict[str, float | str]:
     """Return those of a controller's tunables that differ from their defaults.
 
