@@ -24,6 +24,7 @@ from bentpipe.profiles.outage import with_outage
 HOSTS_MS = 120_000
 RETRIES = 8
 """`tcp_retries2` of the sender: the kernel gives up 102.2 s after the first retransmission, with RTOs of 1 s 7.4 s."""
+GIVES_UP_MS = 102_200
 BEGINS_S, LASTS_S, SENDS_S = 3.5, 8.0, 15.5
 
 SENDER = f"""
@@ -45,7 +46,7 @@ while (now := time.monotonic() - begin) < {SENDS_S}:
             error = str(e)
     if error:
         break
-    polls.append([now, stays.getsockopt(6, 44), stays.getsockopt(6, socket.TCP_INFO, 104)[2]])
+    polls.append([now, stays.getsockopt(6, 44), stays.getsockopt(6, socket.TCP_INFO, 104)[2], stays.getsockopt(6, 18)])
     if not changed and changes.getsockopt(6, 44) < {HOSTS_MS}:
         for name in (b"cubic", b"bbr3_leo"):
             changes.setsockopt(6, socket.TCP_CONGESTION, name)
@@ -148,13 +149,15 @@ def test_a_connection_lives_as_long_as_without_and_has_the_hosts_value_after_an_
     sent, received = (json.loads(file.read_text()) for file in files)
     assert sent["error"] is None
     polls = sent["polls"]
-    first = next((n for n, (_, ms, _) in enumerate(polls) if ms < HOSTS_MS), None)
+    timeouts = [ms for *_, ms in polls]
+    first = next((n for n, (_, ms, *_) in enumerate(polls) if ms < HOSTS_MS), None)
     assert first is not None, "no outage was noticed"
-    assert all(ms == HOSTS_MS for _, ms, _ in polls[:first])
-    lowered = [ms for _, ms, _ in polls if ms < HOSTS_MS]
-    assert min(lowered) == 1000
-    assert max(lowered) > 1000  # it grows with the silence, so that the kernel does not give up
-    assert max(retransmits for *_, retransmits in polls) >= 4
+    assert all(ms == HOSTS_MS for _, ms, *_ in polls[:first])
+    lowered = [ms for _, ms, *_ in polls if ms < HOSTS_MS]
+    assert set(lowered) == {1000}
+    assert timeouts[0] == timeouts[-1] == 0
+    assert set(timeouts) == {0, GIVES_UP_MS}  # so that the kernel does not give up after 7.4 s
+    assert max(retransmits for _, _, retransmits, _ in polls) >= 6  # a second apart
     assert polls[-1][1] == HOSTS_MS  # though the program is unloaded
     assert "bbr3-leo" not in {each.name for each in controllers.loaded_controllers() if each.state == "in use"}
     assert sent["last"] == HOSTS_MS  # under another controller

@@ -33,7 +33,7 @@ ALLOWED = {
     "bentpipe-emu": {"bentpipe-profile", "bentpipe-link", "bentpipe-apps", "bentpipe-recovery"},
     "bentpipe-logs": set(),
     "bentpipe-signals": set(),
-    "bentpipe-twins": {"bentpipe-profile", "bentpipe-cc", "bentpipe-transport"},
+    "bentpipe-twins": {"bentpipe-profile", "bentpipe-cc"},
     "bentpipe-py": {
         "bentpipe-profile",
         "bentpipe-orbit",

@@ -79,12 +79,10 @@ struct tcp_sock {
     __u32 srtt_us; /* [µs / 8] */
     struct minmax rtt_min;
     __u32 mss_cache, snd_una, snd_nxt, snd_wnd, rate_delivered, rate_interval_us;
-    __u32 retrans_stamp; /* of the first retransmission, while one is not acknowledged; 0: none [ms, or µs] */
     __u64 tcp_mstamp, tcp_wstamp_ns;
     __u32 tlp_high_seq; /* 0: no tail loss probe is in flight */
     __u8 is_cwnd_limited : 1;
     __u8 rate_app_limited : 1;
-    __u8 tcp_usec_ts : 1; /* its stamps are in µs; Linux 6.7 */
 };
 
 struct rate_sample {
@@ -136,6 +134,7 @@ struct tcp_congestion_ops {
 
 /* Options of a socket. */
 #define SOL_TCP 6
+#define TCP_USER_TIMEOUT 18 /* [ms] */
 #define TCP_RTO_MAX_MS 44 /* Linux 6.15 [ms] */
 
 /* States of a socket whose program may still send. */

@@ -1,7 +1,8 @@
 /* Largest RTO of a socket in an outage (TCP_RTO_MAX_MS, Linux 6.15): set at a time-out, taken back at the first ACK without need of it.
  *
- * It grows with the silence, so that the kernel does not give up sooner (give_up.h). The kernel shortens other times of a socket by it, too: those of one that
- * is closed with data left (tcp_orphan_retries), and of one whose receiver has no window (tcp_rtx_probe0_timed_out). Neither has a lowered one.
+ * The kernel computes from it when it gives up (give_up.h). So a socket whose program has set no TCP_USER_TIMEOUT has the time that the host's value gives it as
+ * one meanwhile. The kernel shortens other times of a socket by the largest RTO, too: those of one that is closed with data left (tcp_orphan_retries), and of one
+ * whose receiver has no window (tcp_rtx_probe0_timed_out). Neither has a lowered one.
  */
 #ifndef BENTPIPE_RTO_H
 #define BENTPIPE_RTO_H
@@ -9,22 +10,23 @@
 #include "give_up.h"
 #include "socket.h"
 
+#define BP_LEAST_RTO_MAX_MS 1000           /* that TCP_RTO_MAX_MS takes */
+#define BP_MOST_USER_TIMEOUT_MS 0x7fffffff /* that TCP_USER_TIMEOUT takes */
+
 struct bp_rto {
     __u32 hosts_ms;   /* before it was lowered */
     __u32 lowered_ms; /* now; 0: it is not */
+    __u32 gives_up_ms; /* TCP_USER_TIMEOUT meanwhile; 0: the program's own */
 };
 
-/* Returns how long ago the first retransmission was that no ACK has followed [ms]. */
-BP_INLINE u64 bp_silent_ms(struct sock *sk)
+BP_INLINE __u32 bp_tcp_option(struct sock *sk, int option)
 {
-    struct tcp_sock *tp = tcp_of(sk);
-    u64 in_us = bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts);
-    __u32 now = in_us ? tp->tcp_mstamp : tp->tcp_mstamp / 1000;
+    __u32 value = 0;
 
-    if (!tp->retrans_stamp)
-        return 0;
-    return (__u32)(now - tp->retrans_stamp) / (in_us ? 1000 : 1);
+    return bpf_getsockopt(sk, SOL_TCP, option, &value, sizeof(value)) ? 0 : value;
 }
+
+BP_INLINE int bp_set_tcp_option(struct sock *sk, int option, __u32 value) { return bpf_setsockopt(sk, SOL_TCP, option, &value, sizeof(value)); }
 
 BP_INLINE int bp_is_open(struct sock *sk)
 {
@@ -42,23 +44,16 @@ struct {
     __type(value, struct bp_rto);
 } BP_RTOS SEC(".maps");
 
-BP_INLINE void bp_set_rto_max(struct sock *sk, struct bp_rto *r, __u32 ms)
-{
-    bpf_setsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms));
-    bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms)); /* as the kernel rounds it */
-    r->lowered_ms = ms < r->hosts_ms ? ms : 0;
-}
-
-/* Gives the host's value back, unless the program has set another one meanwhile. */
+/* Gives the host's values back, unless the program has set others meanwhile. */
 BP_INLINE void bp_restore_rto(struct sock *sk, struct bp_rto *r)
 {
-    __u32 ms = 0;
-
     if (!r->lowered_ms)
         return;
-    if (!bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &ms, sizeof(ms)) && ms == r->lowered_ms)
-        bp_set_rto_max(sk, r, r->hosts_ms);
-    r->lowered_ms = 0;
+    if (bp_tcp_option(sk, TCP_RTO_MAX_MS) == r->lowered_ms)
+        bp_set_tcp_option(sk, TCP_RTO_MAX_MS, r->hosts_ms);
+    if (r->gives_up_ms && bp_tcp_option(sk, TCP_USER_TIMEOUT) == r->gives_up_ms)
+        bp_set_tcp_option(sk, TCP_USER_TIMEOUT, 0);
+    r->lowered_ms = r->gives_up_ms = 0;
     bpf_sk_storage_delete(&BP_RTOS, sk);
 }
 
@@ -74,23 +69,33 @@ BP_INLINE void bp_restore_former_rto(struct sock *sk)
     bp_restore_rto(sk, &r);
 }
 
+/* Lets the socket live as long as with the host's largest RTO; returns whether it does. */
+BP_INLINE int bp_keep_alive(struct sock *sk, struct bp_rto *r)
+{
+    u64 ms = bp_give_up_ms(sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2, r->hosts_ms);
+
+    if (r->gives_up_ms || bp_tcp_option(sk, TCP_USER_TIMEOUT))
+        return 1;
+    r->gives_up_ms = bp_min(ms, BP_MOST_USER_TIMEOUT_MS);
+    if (!bp_set_tcp_option(sk, TCP_USER_TIMEOUT, r->gives_up_ms))
+        return 1;
+    r->gives_up_ms = 0;
+    return 0;
+}
+
 /* Sets the largest RTO at a time-out, before the kernel doubles the RTO. `wanted` [ns]; BP_NONE: the host's. Before Linux 6.15 a socket has none. */
 BP_INLINE void bp_lower_rto(struct sock *sk, struct bp_rto *r, u64 wanted)
 {
+    __u32 now_ms = bp_tcp_option(sk, TCP_RTO_MAX_MS);
     struct bp_rto *kept;
-    __u32 now_ms = 0;
     u64 ms;
 
-    if (wanted == BP_NONE || !tcp_of(sk)->snd_wnd || !bp_is_open(sk)) {
-        bp_restore_rto(sk, r);
-        return;
-    }
-    if (bpf_getsockopt(sk, SOL_TCP, TCP_RTO_MAX_MS, &now_ms, sizeof(now_ms)))
+    if (!now_ms)
         return;
     if (now_ms != r->lowered_ms)
         r->hosts_ms = now_ms;
-    ms = bp_rto_max_ms(wanted / BP_NS_PER_MS, bp_silent_ms(sk), sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2);
-    if (ms >= r->hosts_ms) {
+    ms = bp_max(wanted / BP_NS_PER_MS, BP_LEAST_RTO_MAX_MS);
+    if (wanted == BP_NONE || ms >= r->hosts_ms || !tcp_of(sk)->snd_wnd || !bp_is_open(sk)) {
         bp_restore_rto(sk, r);
         return;
     }
@@ -99,8 +104,12 @@ BP_INLINE void bp_lower_rto(struct sock *sk, struct bp_rto *r, u64 wanted)
     kept = bpf_sk_storage_get(&BP_RTOS, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (!kept)
         return;
-    bp_set_rto_max(sk, r, ms);
-    *kept = *r;
+    bp_set_tcp_option(sk, TCP_RTO_MAX_MS, ms);
+    r->lowered_ms = bp_tcp_option(sk, TCP_RTO_MAX_MS); /* as the kernel rounds it */
+    if (r->lowered_ms < r->hosts_ms && bp_keep_alive(sk, r))
+        *kept = *r;
+    else
+        bp_restore_rto(sk, r);
 }
 
 #endif

@@ -22,7 +22,6 @@ pub mod config;
 mod cwnd_usage;
 mod ecn;
 pub mod endpoint;
-pub mod give_up;
 pub mod handshake;
 pub mod host_timing;
 mod min_rtt;

@@ -11,6 +11,9 @@ pub const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 /// Largest time-out (`TCP_RTO_MAX`).
 pub const RTO_MAX: Nanos = Nanos::from_secs(120);
 
+/// Smallest value to which the largest time-out may be set (`TCP_RTO_MAX_MS`, `net.ipv4.tcp_rto_max_ms`; Linux 6.15).
+pub const LEAST_RTO_MAX: Nanos = Nanos::from_secs(1);
+
 /// RTT estimator and the RTO derived from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {

@@ -4,7 +4,7 @@
 //! detection by DSACK (RFC 3708). Timestamps here are exact; the kernel's have a resolution of 1 ms.
 
 use crate::stats::UndoCause;
-use bentpipe_profile::{Nanos, Time};
+use bentpipe_profile::Time;
 
 /// Evidence collected since a window reduction began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,11 +43,6 @@ impl Undo {
     /// Forget the first retransmission's time: no retransmitted data is outstanding any more.
     pub const fn forget_retransmissions(&mut self) {
         self.first_retransmission = None;
-    }
-
-    /// How long ago the first retransmission was sent since no retransmitted data was outstanding; zero: there is none.
-    pub fn silent(&self, now: Time) -> Nanos {
-        self.first_retransmission.map_or(Nanos::ZERO, |first| now.since(first))
     }
 
     /// Record a DSACK up to `end` that reports `segments` duplicates.

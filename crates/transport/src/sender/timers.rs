@@ -4,9 +4,8 @@
 
 use super::state::State;
 use super::{Counters, Sender};
-use crate::give_up;
 use crate::handshake::HandshakeResult;
-use crate::rto::INITIAL_RTO;
+use crate::rto::{INITIAL_RTO, LEAST_RTO_MAX};
 use crate::stats::FlowEvent;
 use crate::tlp;
 use crate::wire::{Ack, Segment, SegmentEcn};
@@ -250,12 +249,10 @@ impl Sender {
         self.forced = Some(Forced::Head);
     }
 
-    /// Set the largest RTO to the controller's, within what a socket may have and the host's, and so that a kernel would not give up sooner by it.
+    /// Set the largest RTO to the controller's, within what a socket may have and the host's.
     pub(super) fn bound_rto(&mut self, now: Time) {
-        let ms = |span: Nanos| span.0 / Nanos::from_millis(1).0;
-        let wanted = self.controller.max_rto(now);
-        let lowered = wanted.and_then(|wanted| give_up::rto_max_ms(ms(wanted), ms(self.undo.silent(now)), give_up::RETRIES));
-        self.rtt.set_max(lowered.map_or(self.config.rto_max, |ms| Nanos::from_millis(ms).min(self.config.rto_max)));
+        let wanted = self.controller.max_rto(now).map_or(self.config.rto_max, |rto| rto.max(LEAST_RTO_MAX));
+        self.rtt.set_max(wanted.min(self.config.rto_max));
     }
 
     fn on_reordering_timer(&mut self, now: Time) {
