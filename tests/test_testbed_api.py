@@ -1,7 +1,6 @@
 """The interface for users: every route with every role, errors in one form, requests that may be repeated."""
 
 import asyncio
-import functools
 import json
 
 import httpx
@@ -37,10 +36,15 @@ from bentpipe.testbed.orchestrator.services.uploads import Uploads
 pytestmark = pytest.mark.anyio
 
 
-@functools.lru_cache(maxsize=1)
+LATEST = []
+"""A testbed and its application."""
+
+
 def app_of(testbed):
     """The application of a testbed: one, as in service, since to make it takes longer than many requests."""
-    return users_app(testbed, Telemetry(testbed), "127.0.0.1")
+    if not LATEST or LATEST[0] is not testbed:
+        LATEST[:] = [testbed, users_app(testbed, Telemetry(testbed), "127.0.0.1")]
+    return LATEST[1]
 
 
 def client_of(testbed, token=None):

@@ -195,4 +195,4 @@ def status(
     if watch:
         watch_status(read, as_json=as_json)
     else:
-        read().print(as_json=as_json)
+        read().show(as_json=as_json)

@@ -38,7 +38,7 @@ class Status:
     clocks: Mapping[str, Mapping[str, float | None]]
     connections: Sequence[SocketState]
 
-    def print(self, *, as_json: bool = False, on_one_line: bool = False) -> None:
+    def show(self, *, as_json: bool = False, on_one_line: bool = False) -> None:
         """Print it on stdout: on a terminal as wide as that is, else as plain columns; or as JSON."""
         if as_json:
             connections = [each.to_dict() for each in self.connections]
@@ -82,7 +82,7 @@ def watch_status(read: Callable[[], Status], *, as_json: bool) -> None:
         console = Console()
         if as_json or not console.is_terminal or console.is_dumb_terminal:
             while True:
-                read().print(as_json=as_json, on_one_line=True)
+                read().show(as_json=as_json, on_one_line=True)
                 time.sleep(EVERY_S)
         from rich.live import Live
 

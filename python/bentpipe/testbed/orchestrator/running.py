@@ -109,7 +109,11 @@ async def opened(settings: Settings) -> AsyncIterator[Orchestrator]:
             await orchestrator.nodes.load(connection)
         if database.is_sqlite:
             await forget_unfinished(orchestrator)
-        yield orchestrator
+        try:
+            yield orchestrator
+        finally:
+            # An event loop that ends cancels a process's start in a way in which CPython 3.11 waits for it for ever.
+            await orchestrator.figures.close()
     finally:
         await database.close()
 
@@ -205,7 +209,6 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
             for task in tasks[2:]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await orchestrator.figures.close()
             await heartbeats.flush()
 
 
