@@ -204,14 +204,14 @@ def _find(name: str) -> Loaded | None:
     return next((each for each in same if each.state == STATES[1]), same[-1] if same else None)
 
 
-def _in_use(name: str) -> Loaded:
+def _in_use(name: str, hint: str = "") -> Loaded:
     registration = _find(name)
     if registration is None:
         check_name(name)
     if registration is None or registration.state != STATES[1]:
         known = ", ".join(each.name for each in loaded_controllers() if each.state == STATES[1])
         state = f"{name} is not loaded" if registration is None else f"{name} is unloaded; its connections keep it"
-        raise UserError(state, expected=f"a loaded one: {known}" if known else "", hint=f"bentpipe kernel load {name}")
+        raise UserError(state, expected=f"a loaded one: {known}" if known else "", hint=hint)
     return registration
 
 
@@ -230,7 +230,7 @@ def unload_controller(name: str) -> Loaded:
     if DEFAULT.read_text().strip() == kernel_name(name):
         raise UserError(
             f"{name} is the default of this network namespace",
-            hint="sysctl -w net.ipv4.tcp_congestion_control=cubic, then unload it",
+            hint="setting net.ipv4.tcp_congestion_control to what it was before (mostly cubic), then unloading it",
         )
     with libbpf.open_map(registration.id) as file:
         libbpf.delete_value(file, FIRST_KEY)
@@ -276,7 +276,7 @@ def has_default_options(name: str) -> bool:
 def _options_map(name: str) -> Iterator[tuple[int, int]]:
     """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
     try:
-        own = tunables.maps_of(libbpf.map_info(_in_use(name).id))
+        own = tunables.maps_of(libbpf.map_info(_in_use(name, f"bentpipe kernel load {name}").id))
         if not own:
             raise _other_version(name)
         with libbpf.open_map(own[0].id) as file:
