@@ -1,22 +1,18 @@
 """The command line: names, exit codes, one line for every error, and no heavy import before it is needed."""
 
-import contextlib
 import errno
-import fcntl
 import json
 import os
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from pseudo_terminal import on_a_terminal
 from typer.testing import CliRunner
 
 from bentpipe.cli import flags
@@ -281,22 +277,6 @@ def test_catalogues_have_names_and_sources(command: str, keys: set[str]) -> None
     assert plain.exit_code == 0
     for entry in listed:
         assert entry["name"] in plain.stdout
-
-
-def on_a_terminal(command: list[str], columns: int) -> str:
-    """Run a command on a pseudo-terminal of this width and return what it prints."""
-    main, worker = pty.openpty()
-    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(command, stdout=worker, env=environment | {"TERM": "dumb"})
-    os.close(worker)
-    output = b""
-    with contextlib.suppress(OSError):  # Linux's report of a closed pseudo-terminal
-        while block := os.read(main, 65536):
-            output += block
-    os.close(main)
-    assert process.wait() == 0
-    return output.decode()
 
 
 @pytest.mark.parametrize("command", ["cc", "sites", "constellations", "presets", "policies"])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
+from pseudo_terminal import on_a_terminal
 from typer.testing import CliRunner
 
 from bentpipe.cli.main import app
@@ -72,27 +67,12 @@ kernel_status.watch_status(read, as_json=sys.argv[1] == "json")
 """
 
 
-def on_a_terminal(columns, terminal="xterm"):
-    """Run `WATCH` on a pseudo-terminal; return what it wrote."""
-    main, worker = pty.openpty()
-    fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    own = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen([sys.executable, "-c", WATCH, "table"], stdout=worker, env=own | {"TERM": terminal})
-    os.close(worker)
-    output = b""
-    with contextlib.suppress(OSError):  # Linux's report of a closed pseudo-terminal
-        while block := os.read(main, 65536):
-            output += block
-    os.close(main)
-    assert process.wait() == 0
-    return output.decode()
-
-
+TABLE = [sys.executable, "-c", WATCH, "table"]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def test_a_narrow_terminal_is_redrawn_in_place_without_broken_numbers():
-    output = on_a_terminal(80)
+    output = on_a_terminal(TABLE, 80, "xterm")
     assert output.count("\x1b[1A") >= 8  # the cursor goes back up
     drawn = [ESCAPES.sub("", line).rstrip() for line in output.replace("\r", "\n").split("\n")]
     assert max(map(len, drawn)) <= 80
@@ -103,7 +83,7 @@ def test_a_narrow_terminal_is_redrawn_in_place_without_broken_numbers():
 
 
 def test_a_wide_terminal_has_a_line_for_each_connection():
-    drawn = [ESCAPES.sub("", line) for line in on_a_terminal(150).split("\n")]
+    drawn = [ESCAPES.sub("", line) for line in on_a_terminal(TABLE, 150, "xterm").split("\n")]
     assert any("probe_bw_cruise, silent for 4 s" in line and "bbr3" in line and "0.4" in line for line in drawn)
     assert any(
         line.split() == ["controller", "local", "remote", "phase", "[kB]", "[Mbit/s]", "[ms]", "[ms]", "[MB]", "[MB]"]
@@ -112,7 +92,7 @@ def test_a_wide_terminal_has_a_line_for_each_connection():
 
 
 def test_a_terminal_without_cursor_gets_each_reading_once_below_the_other():
-    output = on_a_terminal(160, "dumb")
+    output = on_a_terminal(TABLE, 160)
     assert "\x1b" not in output
     assert output.count("controller") == 3
 

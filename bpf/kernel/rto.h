@@ -72,11 +72,9 @@ BP_INLINE void bp_restore_former_rto(struct sock *sk)
 /* Lets the socket live as long as with the host's largest RTO; returns whether it does. */
 BP_INLINE int bp_keep_alive(struct sock *sk, struct bp_rto *r)
 {
-    u64 ms = bp_give_up_ms(sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2, r->hosts_ms);
-
     if (r->gives_up_ms || bp_tcp_option(sk, TCP_USER_TIMEOUT))
         return 1;
-    r->gives_up_ms = bp_min(ms, BP_MOST_USER_TIMEOUT_MS);
+    r->gives_up_ms = bp_min(bp_give_up_ms(sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_retries2, r->hosts_ms), BP_MOST_USER_TIMEOUT_MS);
     if (!bp_set_tcp_option(sk, TCP_USER_TIMEOUT, r->gives_up_ms))
         return 1;
     r->gives_up_ms = 0;

@@ -155,7 +155,7 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
         ) from None
     registration = _find(name)
     assert registration is not None
-    return registration
+    return registration.described()
 
 
 def _program(name: str) -> bytes:
@@ -182,34 +182,57 @@ def loaded_controllers() -> list[Loaded]:
         >>> [each.name for each in bp.loaded_controllers()]  # doctest: +SKIP
         ['bbr3']
     """
+    loaded = []
+    for each in _registrations():
+        with contextlib.suppress(libbpf.KernelRefusedError):  # it is gone
+            loaded.append(each.described())
+    return loaded
+
+
+@dataclass(frozen=True)
+class _Registration:
+    """A registration in the kernel, without what takes a system call for each connection."""
+
+    info: libbpf.MapInfo
+    name: str
+    state: str
+    references: int
+
+    def described(self) -> Loaded:
+        """Return it with its connections and tunables. Raises `KernelRefusedError`."""
+        shown_connections, stored = connections.count(self.info), tunables.stored_in(self.info)
+        is_known = self.name in _names().values()
+        values = tunables.values_of(self.name, stored) if is_known and stored is not None else None
+        return Loaded(self.name, self.info.id, self.state, shown_connections, self.references, values)
+
+
+def _registrations() -> list[_Registration]:
     requirements.check()
     registrations, names = [], _names()
     for info in owned.registrations():
         try:
             with libbpf.open_map(info.id) as file:
-                count, state = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
-            shown, stored = connections.count(info), tunables.stored_in(info)
+                count, number = struct.unpack_from("<iI", libbpf.value_of(file, FIRST_KEY, info.value_bytes))
         except libbpf.KernelRefusedError:
             continue  # it is gone
         key = info.name.removeprefix(owned.REGISTRATION)
-        text = STATES[min(state, len(STATES) - 1)]
-        references = max(count - (text == STATES[1]), 0)  # a registration in use counts as one
-        values = tunables.values_of(names[key], stored) if key in names and stored is not None else None
-        registrations.append(Loaded(names.get(key, key), info.id, text, shown, references, values))
+        state = STATES[min(number, len(STATES) - 1)]
+        references = max(count - (state == STATES[1]), 0)  # a registration in use counts as one
+        registrations.append(_Registration(info, names.get(key, key), state, references))
     return registrations
 
 
-def _find(name: str) -> Loaded | None:
-    same = [each for each in loaded_controllers() if each.name == name]
+def _find(name: str) -> _Registration | None:
+    same = [each for each in _registrations() if each.name == name]
     return next((each for each in same if each.state == STATES[1]), same[-1] if same else None)
 
 
-def _in_use(name: str, hint: str = "") -> Loaded:
+def _in_use(name: str, hint: str = "") -> _Registration:
     registration = _find(name)
     if registration is None:
         check_name(name)
     if registration is None or registration.state != STATES[1]:
-        known = ", ".join(each.name for each in loaded_controllers() if each.state == STATES[1])
+        known = ", ".join(each.name for each in _registrations() if each.state == STATES[1])
         state = f"{name} is not loaded" if registration is None else f"{name} is unloaded; its connections keep it"
         raise UserError(state, expected=f"a loaded one: {known}" if known else "", hint=hint)
     return registration
@@ -232,9 +255,10 @@ def unload_controller(name: str) -> Loaded:
             f"{name} is the default of this network namespace",
             hint="setting net.ipv4.tcp_congestion_control to what it was before (mostly cubic), then unloading it",
         )
-    with libbpf.open_map(registration.id) as file:
+    left = registration.described()
+    with libbpf.open_map(registration.info.id) as file:
         libbpf.delete_value(file, FIRST_KEY)
-    return registration
+    return left
 
 
 def set_controller_options(name: str, options: Mapping[str, float | str]) -> None:
@@ -276,7 +300,7 @@ def has_default_options(name: str) -> bool:
 def _options_map(name: str) -> Iterator[tuple[int, int]]:
     """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
     try:
-        own = tunables.maps_of(libbpf.map_info(_in_use(name, f"bentpipe kernel load {name}").id))
+        own = tunables.maps_of(_in_use(name, f"bentpipe kernel load {name}").info)
         if not own:
             raise _other_version(name)
         with libbpf.open_map(own[0].id) as file:
