@@ -11,6 +11,7 @@ import pytest
 from pseudo_terminal import on_a_terminal
 from typer.testing import CliRunner
 
+from bentpipe.cli import kernel_status
 from bentpipe.cli.main import app
 from bentpipe.kernel import controllers
 
@@ -55,7 +56,7 @@ def read():
     number = next(readings, None)
     if number is None:
         raise KeyboardInterrupt
-    sent = [("bbr3-leo", "203.0.113.7:443", 0.05, "slot"), ("bbr3", "198.51.100.250:65535", 4.2, "probe_bw_cruise")]
+    sent = [("bbr3-leo", "203.0.113.7:443", 0.05, "slot"), ("bbr3", sys.argv[2], 4.2, "probe_bw_cruise")]
     connections = [
         SocketState(name, 1, "198.51.100.2:44118", remote, silent_s, 512_000, 98_700_000, 41.2, 38.51,
                     102_300_000 + number * 1_000_000, 400_000, phase, 1, 0, 0, 0, 0)
@@ -67,7 +68,8 @@ kernel_status.watch_status(read, as_json=sys.argv[1] == "json")
 """
 
 
-TABLE = [sys.executable, "-c", WATCH, "table"]
+IPV4, IPV6 = "198.51.100.250:65535", "[2001:db8:1111:2222:3333:4444:5555:6666]:65535"
+TABLE = [sys.executable, "-c", WATCH, "table", IPV4]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -80,6 +82,20 @@ def test_a_narrow_terminal_is_redrawn_in_place_without_broken_numbers():
     assert all(each in text for each in ("102.3", "103.3", "104.3"))
     assert all(each in text for each in ("198.51.100.2:44118", "198.51.100.250:65535", "handover clock", "lost"))
     assert re.search(r"silent\s+for 4 s", text)
+
+
+def test_a_port_is_whole_below_an_address_that_is_broken():
+    lines = [line.split() for line in on_a_terminal([*TABLE[:-1], IPV6], 80).splitlines()]
+    assert [":65535"] in lines
+
+
+def test_a_clock_program_that_has_no_clock_is_named(capsys):
+    none = {"bbr3-leo": dict.fromkeys(("period_s", "next_s", "second_of_minute", "valid_s"))}
+    kernel_status.Status(none, [], "123 on host").show()
+    kernel_status.Status(none, []).show()
+    first, _, second, _ = capsys.readouterr().out.splitlines()
+    assert first == "bbr3-leo: no handover clock: `bentpipe clock`, process 123 on host, is not sure of one"
+    assert second == "bbr3-leo: no handover clock (`bentpipe clock` keeps one)"
 
 
 def test_a_wide_terminal_has_a_line_for_each_connection():
@@ -99,7 +115,7 @@ def test_a_terminal_without_cursor_gets_each_reading_once_below_the_other():
 
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_a_pipe_gets_plain_lines(form):
-    done = subprocess.run([sys.executable, "-c", WATCH, form], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", WATCH, form, IPV4], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert "\x1b" not in done.stdout
     if form == "table":

@@ -48,7 +48,7 @@ impl PyHostClock {
     }
 
     /// Return why there is no timing.
-    fn doubt(&self) -> &'static str {
+    fn doubt(&self) -> Option<&'static str> {
         self.0.doubt()
     }
 

@@ -184,13 +184,14 @@ def status(
     """
     from bentpipe.cli.kernel_status import Status, watch_status
     from bentpipe.kernel import controllers
+    from bentpipe.kernel.clock.daemon import clock_program
     from bentpipe.kernel.clock.record import shown_clocks
 
     if name is not None:
         controllers.check_name(name)
 
     def read() -> Status:
-        return Status(shown_clocks(name), list(controllers.controller_sockets(name)))
+        return Status(shown_clocks(name), list(controllers.controller_sockets(name)), clock_program())
 
     if watch:
         watch_status(read, as_json=as_json)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.cli.console import laid_out, print_json, say, table
+from bentpipe.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ EVERY_S = 1.0
 SILENT_S = 1.0
 """Time without an ACK from which on a row says so [s]. Chosen here: an ACK is shown up to 0.1 s late."""
 NO_CONNECTION = "No connection uses a loaded controller."
+_LONGEST_IPV4 = len("255.255.255.255:65535")
 _NUMBERS = ("cwnd [kB]", "rate [Mbit/s]", "RTT [ms]", "min RTT [ms]", "delivered [MB]", "lost [MB]")
 
 
@@ -33,16 +35,19 @@ class Status:
     Attributes:
         clocks: The clock of each controller, as `bentpipe.kernel.clock.record.described`.
         connections: The connections.
+        clock_program: The `bentpipe clock` that runs, as `123 on host`; None: none does.
     """
 
     clocks: Mapping[str, Mapping[str, float | None]]
     connections: Sequence[SocketState]
+    clock_program: str | None = None
 
     def show(self, *, as_json: bool = False, on_one_line: bool = False) -> None:
         """Print it on stdout: on a terminal as wide as that is, else as plain columns; or as JSON."""
         if as_json:
             connections = [each.to_dict() for each in self.connections]
-            print_json({"clocks": self.clocks, "connections": connections}, on_one_line=on_one_line)
+            read = {"clocks": self.clocks, "clock_program": self.clock_program, "connections": connections}
+            print_json(read, on_one_line=on_one_line)
             return
         if sys.stdout.isatty():
             from rich.console import Console
@@ -55,7 +60,7 @@ class Status:
             table("", ["controller", "local", "remote", "phase", *_NUMBERS], [_row(each) for each in self.connections])
 
     def _lines(self) -> list[str]:
-        return [*_clock_lines(self.clocks), *([] if self.connections else [NO_CONNECTION])]
+        return [*_clock_lines(self.clocks, self.clock_program), *([] if self.connections else [NO_CONNECTION])]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render it: where the terminal is too narrow, two values in a cell."""
@@ -100,12 +105,18 @@ def _broken(headings: Sequence[str]) -> list[str]:
 def _narrow(rows: Sequence[Sequence[str]]) -> Table:
     headings = ["controller\nphase", "local\nremote", *_broken(_NUMBERS)]
     cells = [
-        ["\n".join([name, *phase.split(", ")]), f"{local}\n{remote}", *numbers]
+        ["\n".join([name, *phase.split(", ")]), f"{_end(local)}\n{_end(remote)}", *numbers]
         for name, local, remote, phase, *numbers in rows
     ]
     layout = laid_out(headings, cells, folded=(1,))
     layout.padding = 0  # IPv4 addresses fit into 80 columns
     return layout
+
+
+def _end(address: str) -> str:
+    """Return an address with its port on a line of its own where the address alone is broken."""
+    host, separator, port = address.rpartition(":")
+    return address if len(address) <= _LONGEST_IPV4 else f"{host}\n{separator}{port}"
 
 
 def _row(each: SocketState) -> list[str]:
@@ -123,10 +134,13 @@ def _row(each: SocketState) -> list[str]:
     ]
 
 
-def _clock_lines(clocks: Mapping[str, Mapping[str, float | None]]) -> list[str]:
+def _clock_lines(clocks: Mapping[str, Mapping[str, float | None]], clock_program: str | None) -> list[str]:
+    none = "no handover clock (`bentpipe clock` keeps one)"
+    if clock_program is not None:
+        none = f"no handover clock: `bentpipe clock`, process {printable(clock_program)}, is not sure of one"
     names: dict[str, list[str]] = {}
     for controller, clock in clocks.items():
-        line = "no handover clock (`bentpipe clock` keeps one)"
+        line = none
         if clock["period_s"] is not None:
             line = (
                 f"handover clock: every {clock['period_s']:.3f} s, second {clock['second_of_minute']:.2f} of the "

@@ -50,18 +50,33 @@ def only_one(task: str, text: str) -> Iterator[None]:
     try:
         holder = f"{os.getpid()} on {socket.gethostname()}".encode()[:_HOLDER_BYTES]
         libbpf.set_value(file, libbpf.FIRST_KEY, holder.ljust(_HOLDER_BYTES, b"\0"))
-        own = libbpf.info_of(file).id
-        for info in libbpf.maps(name):
-            if info.id == own:  # the maps after it are newer
-                break
-            if is_lock(info, name) and is_held(info.id):
-                raise UserError(
-                    f"process {printable(_holder(info))} {text} already",
-                    hint="end that one; in a container, on its host or within it",
-                )
+        if (other := holder_of(task, older_than=libbpf.info_of(file).id)) is not None:
+            raise UserError(
+                f"process {printable(other)} {text} already",
+                hint="end that one; in a container, on its host or within it",
+            )
         yield
     finally:
         os.close(file)
+
+
+def holder_of(task: str, *, older_than: int | None = None) -> str | None:
+    """Return who holds a task of this kernel, as `123 on host`; None: nobody.
+
+    Args:
+        task: Name of the task.
+        older_than: Number of a map: only those before it count, which are older.
+
+    Raises:
+        KernelRefusedError: This process may not ask the kernel.
+    """
+    name = f"{PREFIX}{task}"
+    for info in libbpf.maps(name):
+        if info.id == older_than:
+            break
+        if is_lock(info, name) and is_held(info.id):
+            return _holder(info)
+    return None
 
 
 def is_lock(info: libbpf.MapInfo, name: str) -> bool:

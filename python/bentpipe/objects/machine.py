@@ -62,7 +62,7 @@ def keep_clock(
     Example:
         >>> import bentpipe as bp
         >>> bp.keep_clock(duration="2min", on_event=lambda event: print(event.to_line()))  # doctest: +SKIP
-        2026-05-10T09:00:43Z found: period 15.000 s, second 12.01, confidence 0.997; 1 socket watched, 3 detected
+        2026-05-10T09:00:43Z found: period 15.000 s, second 12.01 of the minute, confidence 0.997; ...
         2026-05-10T09:02:00Z ended: the clock is withdrawn
         True
     """

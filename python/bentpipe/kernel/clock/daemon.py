@@ -13,7 +13,7 @@ from bentpipe.errors import UserError
 from bentpipe.kernel import requirements
 from bentpipe.kernel.clock.record import NO_HINT, HostClockMaps, second_of_minute, wall_clock_ns
 from bentpipe.kernel.libbpf import KernelRefusedError
-from bentpipe.kernel.only_one import only_one
+from bentpipe.kernel.only_one import holder_of, only_one
 from bentpipe.times import format_utc
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bentpipe._native import Profile
     from bentpipe.kernel.clock.reading import Reading, Source
 
+TASK = "clock"
+"""Name of what only one program on a kernel does."""
 RENEW_NS = 500_000_000
 """Time between two writes [ns]. Chosen here: a handover that a Profile announces is known within it."""
 VALID_NS = 5_000_000_000
@@ -94,10 +96,17 @@ def keep_clock(
     source = _source(profile, start_unix_ns, file, dish)
     try:
         requirements.check()
-        with only_one("clock", "keeps the clock of this host"):
+        with only_one(TASK, "keeps the clock of this host"):
             return Keeping(source, on_event).run(for_s)
     finally:
         source.close()
+
+
+def clock_program() -> str | None:
+    """Return which process keeps the clock of this host, as `123 on host`; None: none, or it may not be asked."""
+    with contextlib.suppress(KernelRefusedError):
+        return holder_of(TASK)
+    return None
 
 
 def _source(profile: Profile | None, start_unix_ns: int | None, file: Path | None, dish: str | None) -> Source:
@@ -198,8 +207,8 @@ class Keeping:
         age_s = (now_ns - self._since_ns) / 1e9
         self._report(
             kind,
-            f"period {hint.period_ns / 1e9:.3f} s, second {second:.2f}, confidence {reading.confidence:.3f}; "
-            f"{reading.evidence}; {age_s:.0f} s old",
+            f"period {hint.period_ns / 1e9:.3f} s, second {second:.2f} of the minute, "
+            f"confidence {reading.confidence:.3f}; {reading.evidence}; {age_s:.0f} s old",
             period_s=hint.period_ns / 1e9,
             second_of_minute=second,
             at_unix_ns=hint.at_ns + wall_clock_ns(),

@@ -57,6 +57,7 @@ class Watch:
         self._grown: dict[SocketId, int] = {}
         self._others: dict[SocketId, int] = {}
         self._quiet: dict[SocketId, int] = {}
+        self._has_near = self._saw_near = False
 
     def set_time_of_day(self, wall_ns: int | None) -> None:
         """Set the wall-clock time when the monotonic clock is zero [ns since 1970]; None: it is not known.
@@ -76,7 +77,11 @@ class Watch:
             number, delivered = sample.id.number, sample.delivered
             self._seen[number] = delivered
             before = self._delivered.get(number)
-            if before is not None and delivered != before and _is_far(sample):
+            if before is None or delivered == before:
+                continue
+            if not _is_far(sample):
+                self._saw_near = True
+            else:
                 grown = self._grown if sample.id in self._quiet else self._others
                 grown[sample.id] = (delivered - before) % 2**32
         most = heapq.nlargest(MOST_SOCKETS, self._others, key=self._others.__getitem__)
@@ -86,6 +91,7 @@ class Watch:
         """Choose the sockets to poll from all considered ones: those that delivered most since the last choice."""
         grown, self._grown, self._others = self._grown | self._others, {}, {}
         self._delivered, self._seen = self._seen, {}
+        self._has_near, self._saw_near = self._saw_near, False
         kept = {each: 0 if each in grown else quiet + 1 for each, quiet in self._quiet.items()}
         kept = {
             each: quiet for each, quiet in kept.items() if quiet < QUIET_SEARCHES and each.number in self._delivered
@@ -119,9 +125,16 @@ class Watch:
         many = f"{watched} socket{'s' if watched != 1 else ''} watched, {detections} detected"
         evidence = f"{many}, {hits} of {reviews} expected" if reviews else many
         if timing is None:
-            return Reading(evidence=evidence, doubt=self._clock.doubt())
+            return Reading(evidence=evidence, doubt=self._clock.doubt() or self._no_traffic())
         period_ns, at_ns, confidence = timing
         return Reading(Hint(period_ns, at_ns), confidence, evidence)
+
+    def _no_traffic(self) -> str:
+        if self._quiet:
+            return "too little traffic"
+        if self._has_near:
+            return f"all traffic is within this machine or has an RTT below {LEAST_RTT_NS / 1e6:g} ms"
+        return "no traffic"
 
     def restart(self) -> None:
         """Forget everything."""
@@ -132,6 +145,7 @@ class Watch:
         self._grown.clear()
         self._others.clear()
         self._quiet.clear()
+        self._has_near = self._saw_near = False
 
 
 def _is_far(sample: TcpSample) -> bool:

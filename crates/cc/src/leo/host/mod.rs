@@ -169,16 +169,20 @@ impl HostClock {
         self.surest().filter(|_| self.dense.is_some() && self.missed < MAX_MISSED && !self.is_elsewhere)
     }
 
-    /// Returns why there is no timing, in a few words.
+    /// Returns why there is no timing, in a few words; `None`: no socket has had ACKs densely.
     #[must_use]
-    pub fn doubt(&self) -> &'static str {
-        match self.dense {
-            None => "no traffic",
-            Some(_) if self.is_elsewhere => "reconfigurations came at other times",
-            Some(_) if self.missed >= MAX_MISSED => "expected reconfigurations were not seen",
-            Some(_) if self.detections == 0 => "no reconfigurations seen",
-            Some(_) => "no regular reconfigurations",
-        }
+    pub fn doubt(&self) -> Option<&'static str> {
+        self.dense.map(|_| {
+            if self.is_elsewhere {
+                "reconfigurations came at other times"
+            } else if self.missed >= MAX_MISSED {
+                "expected reconfigurations were not seen"
+            } else if self.detections == 0 {
+                "no reconfigurations seen"
+            } else {
+                "no regular reconfigurations"
+            }
+        })
     }
 
     /// Reconfigurations that were detected since the last reset.
