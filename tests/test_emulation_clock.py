@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from emulation import echo, python
@@ -71,6 +72,9 @@ def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
     assert (requested.phase(path), json.loads(requested.to_json(path))["begin"]) == (phase, begin)
     given = Spec(workload={}, offset_s=0.5)
     assert (given.phase(path), json.loads(given.to_json(path))["begin"]) == ("given", {"at": 500_000_000})
+    kept = replace(given, keeps_second=True)
+    at_second = {"at": 500_000_000, "period": 15_000_000_000}
+    assert (kept.phase(path), json.loads(kept.to_json(path))["begin"]) == ("given", {"at_second": at_second})
 
 
 def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_path):

@@ -29,6 +29,13 @@ pub enum AtEnd {
 pub enum Begin {
     /// At this Profile time.
     At(Time),
+    /// At this Profile time, when the Profile's clock and the machine's agree modulo a period: within one period from now.
+    AtSecond {
+        /// The Profile time.
+        at: Time,
+        /// The period.
+        period: Nanos,
+    },
     /// Where the Profile's clock and the machine's agree modulo this period: reconfigurations happen at fixed seconds of the minute.
     WallClock(Nanos),
 }
@@ -38,25 +45,42 @@ impl Begin {
     #[must_use]
     pub fn resolve(self, profile_start: Utc, now: SystemTime) -> Time {
         match self {
-            Self::At(at) => at,
-            Self::WallClock(period) => {
-                let unix_ns = now.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(0));
-                let period = i128::from(period.0.max(1));
-                Time(u64::try_from((unix_ns - i128::from(profile_start.0)).rem_euclid(period)).unwrap_or(0))
-            }
+            Self::At(at) | Self::AtSecond { at, .. } => at,
+            Self::WallClock(period) => Time(remainder(unix_ns(now) - i128::from(profile_start.0), period)),
         }
     }
-}
 
-impl Begin {
+    /// How long to wait with the start, when the machine's clock reads `now`.
+    #[must_use]
+    pub fn wait(self, profile_start: Utc, now: SystemTime) -> Nanos {
+        match self {
+            Self::At(_) | Self::WallClock(_) => Nanos::ZERO,
+            Self::AtSecond { at, period } => Nanos(remainder(i128::from(profile_start.0) + i128::from(at.0) - unix_ns(now), period)),
+        }
+    }
+
+    /// Whether the Profile's clock follows the machine's.
+    #[must_use]
+    pub const fn follows_wall_clock(self) -> bool {
+        !matches!(self, Self::At(_))
+    }
+
     /// The Profile time at which it restarts when it is over at `end`, in Profile time since the first start: where the clocks agree again, or 0.
     #[must_use]
     pub fn restart_at(self, end: Time) -> Time {
         match self {
-            Self::At(_) => Time::ZERO,
+            Self::At(_) | Self::AtSecond { .. } => Time::ZERO,
             Self::WallClock(period) => Time(end.0 % period.0.max(1)),
         }
     }
+}
+
+fn unix_ns(now: SystemTime) -> i128 {
+    now.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(0))
+}
+
+fn remainder(value_ns: i128, period: Nanos) -> u64 {
+    u64::try_from(value_ns.rem_euclid(i128::from(period.0.max(1)))).unwrap_or(0)
 }
 
 /// Source of the traffic.
@@ -256,6 +280,21 @@ mod tests {
         // A clock before the Profile's start gives the same.
         let early = UNIX_EPOCH + Duration::from_millis(17_250);
         assert_eq!(Begin::WallClock(minute).resolve(start, early), Time(12_250_000_000));
+    }
+
+    #[test]
+    fn a_given_start_waits_for_its_second() {
+        // The Profile starts at :05, its second 22 is :27 or, modulo 15 s, :12; the machine's clock reads :17.25.
+        let start = Utc(1_778_403_605_000_000_000);
+        let now = UNIX_EPOCH + Duration::from_millis(1_800_000_017_250);
+        let (at, slot) = (Time(22_000_000_000), Nanos::from_secs(15));
+        let begin = Begin::AtSecond { at, period: slot };
+        assert_eq!((begin.resolve(start, now), begin.wait(start, now)), (at, Nanos::from_millis(9750)));
+        assert_eq!(begin.wait(start, now + Duration::from_millis(9750)), Nanos::ZERO);
+        assert_eq!(Begin::At(at).wait(start, now), Nanos::ZERO);
+        let read: Begin =
+            serde_json::from_str(r#"{"at_second": {"at": 22000000000, "period": 15000000000}}"#).expect("as Python writes it");
+        assert_eq!(read, begin);
     }
 
     #[test]

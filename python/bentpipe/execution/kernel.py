@@ -18,7 +18,9 @@ from bentpipe.experiments import linux
 from bentpipe.experiments.apps import Call, Web
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.experiments.recovery import check_emulated
+from bentpipe.experiments.schemes import needs_of
 from bentpipe.kernel import controllers
+from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
 
 if TYPE_CHECKING:
@@ -205,6 +207,7 @@ def run_on_kernel(
         seed=experiment.seed,
         role=experiment.profiles[0].role,
         offset_s=experiment.offset_ns / 1e9,
+        keeps_second=_keeps_second(experiment, path),
         at_end="hold",
         sample_step_ns=experiment.sample_step_ns,
         hosts=hosts,
@@ -220,6 +223,12 @@ def run_on_kernel(
         on_progress(share)
 
     return emulate(path, spec, on_message=on_message, on_rows=on_rows)
+
+
+def _keeps_second(experiment: Experiment, path: Profile) -> bool:
+    """Return whether a controller goes by the machine's clock, or by a handover clock that this host may have."""
+    needs = {needs_of(flow.controller) for flow in experiment.flows} - {"none"}
+    return "clock" in needs or (bool(needs) and bool(PathView(path).handovers()))
 
 
 def _host(experiment: Experiment, name: str | None) -> Host | None:

@@ -46,6 +46,17 @@ def deployable_controllers() -> list[str]:
     return [name for name, entry in _controllers().items() if entry["needs"] != "future"]
 
 
+def needs_of(controller: str) -> str:
+    """Return what a controller must be told about its path, as `bentpipe cc` shows it; ``none`` for one in Python.
+
+    Example:
+        >>> from bentpipe.experiments.schemes import needs_of
+        >>> needs_of("cubic"), needs_of("satcp")
+        ('none', 'schedule')
+    """
+    return str(_controllers().get(controller, {"needs": "none"})["needs"])
+
+
 def parse_schemes(text: str, everywhere: Written | None = None) -> tuple[str, ...]:
     """Parse ``reno,cubic+bbr`` into a tuple of schemes of known controllers, in order, without repetitions.
 

@@ -206,7 +206,9 @@ impl Prepared {
         let stop_relay = Arc::new(AtomicBool::new(false));
         let lead = if matches!(spec.workload, Workload::Race { .. }) { LEAD } else { Nanos(0) };
         // One instant for both clocks: later set-up takes its time from the Profile's.
-        let machine = SystemTime::now() + Duration::from_nanos(lead.0);
+        let earliest = SystemTime::now() + Duration::from_nanos(lead.0);
+        let wait = spec.begin.wait(profile.start(), earliest);
+        let (lead, machine) = (lead + wait, earliest + Duration::from_nanos(wait.0));
         let start = spec.begin.resolve(profile.start(), machine);
         let clock = Clock::starting_at(start, lead);
         let clock_unix_ns = machine.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.errors import UserError
+from bentpipe.experiments.schemes import needs_of
 from bentpipe.kernel import controllers
 from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.runs.estimates import paired_ratio
 from bentpipe.runs.text import interval
+from bentpipe.times import SLOT_S
 from bentpipe.validation import Outcome, Row
+from bentpipe.validation.kernel_twins.announcing import announced, clock_for
 from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
 from bentpipe.validation.kernel_twins.paths import QUICK, make_paths
 from bentpipe.validation.sim_vs_kernel.cells import START_S, WARMUP_S, Cell, Effort
@@ -55,6 +58,9 @@ AGAIN = 10
 """Further Runs of the simulator over the path of each Run on the kernel. Chosen here: minutes of two processors."""
 TOGETHER = 2
 """Runs on the kernel at once, each with hosts and a path of its own."""
+ALONE = frozenset({"hybla"})
+"""Controllers whose window grows with each ACK, whatever it covers. A Run beside delays the program that receives, so
+its kernel sends fewer: these run one at a time."""
 SIMULATED_SHARE = 0.1
 """Progress when all is simulated: about its part of the time."""
 
@@ -84,8 +90,10 @@ class Twins:
 def real_time_s(*, quick: bool) -> float:
     """Return how long the kernel's Runs take [s]."""
     effort, paths = (SHORT, len(QUICK)) if quick else (FULL, PATHS)
-    runs = len(controllers.available()) * paths * effort.alone[0]
-    return runs * (effort.alone_s + START_S) / TOGETHER
+    names = controllers.available()
+    wait_s = SLOT_S / 2 * sum(needs_of(name) != "none" for name in names)  # half a slot each, where there are slots
+    run_s = (effort.alone_s + START_S) * sum(TOGETHER if name in ALONE else 1 for name in names)
+    return paths * effort.alone[0] * (run_s + wait_s) / TOGETHER
 
 
 def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, out: Path | None = None) -> Outcome:
@@ -120,7 +128,10 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
 def _run(
     every: Sequence[Profile], names: Sequence[str], effort: Effort, again: int, folder: Path, on_progress: OnProgress
 ) -> list[Twins]:
-    """Simulate all cells, then run them on the kernel: no simulation takes a processor beside a Run in real time."""
+    """Simulate all cells, then run them on the kernel: no simulation takes a processor beside a Run in real time.
+
+    The controllers that a simulator tells the schedule come last, beside `bentpipe clock`: all others learn alone.
+    """
     cells = [(path, name, folder / path.name / name) for path in every for name in names]
     host = kernel_host()
     others: dict[Path, list[tuple[Run, ...]]] = {}
@@ -132,20 +143,31 @@ def _run(
             for seed in range(seeds)
         ]
         on_progress(SIMULATED_SHARE * n / len(cells))
-    twins: list[Twins] = []
+    twins: dict[Path, Twins] = {}
 
     def run(path: Profile, name: str, out: Path) -> Twins:
         return _compare(run_cell(Cell(path.name, name), path, effort, out, lambda _: None), others[out])
 
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        waiting = [pool.submit(run, *cell) for cell in cells]
-        try:
-            for n, each in enumerate(waiting, 1):
-                twins.append(each.result())
-                on_progress(SIMULATED_SHARE + (1 - SIMULATED_SHARE) * n / len(cells))
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return twins
+    def run_all(some: Sequence[tuple[Profile, str, Path]], together: int = TOGETHER) -> None:
+        with ThreadPoolExecutor(together) as pool:
+            waiting = {cell[2]: pool.submit(run, *cell) for cell in some}
+            try:
+                for out, each in waiting.items():
+                    twins[out] = each.result()
+                    on_progress(SIMULATED_SHARE + (1 - SIMULATED_SHARE) * len(twins) / len(cells))
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    by_clock: dict[tuple[float, float] | None, list[tuple[Profile, str, Path]]] = {None: []}
+    for each in cells:
+        by_clock.setdefault(clock_for(*each[:2]), []).append(each)
+    untold = by_clock.pop(None)
+    run_all([cell for cell in untold if cell[1] not in ALONE])
+    run_all([cell for cell in untold if cell[1] in ALONE], together=1)
+    for some in by_clock.values():
+        with announced(some[0][0], folder):
+            run_all(some)
+    return [twins[out] for _, _, out in cells]
 
 
 @contextmanager
