@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 from emulation import echo, python
 
+from bentpipe.execution import kernel
 from bentpipe.execution.emulation.spec import Spec
 from bentpipe.execution.program import run_program
+from bentpipe.execution.racing import race
+from bentpipe.experiments.experiment import ROLE, ProfileRef, for_scheme
 from bentpipe.profiles.make import make_profile
 from bentpipe.profiles.presets import preset_profile
 from bentpipe.report.build import write_report
@@ -75,6 +78,24 @@ def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
     kept = replace(given, keeps_second=True)
     at_second = {"at": 500_000_000, "period": 15_000_000_000}
     assert (kept.phase(path), json.loads(kept.to_json(path))["begin"]) == ("given", {"at_second": at_second})
+
+
+def test_a_race_waits_for_the_second_if_a_controller_goes_by_the_clock(tmp_path, monkeypatch):
+    plain = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 20.0, start_unix_ns=7_000_000_000, name="plain")
+    leo = make_profile("melbourne", "sydney", start_unix_ns=1_778_403_600_000_000_000, duration_s=20.0)
+    ref = [ProfileRef(role=ROLE, name="path", hash=plain.content_hash())]
+    waits = [
+        kernel._keeps_second(for_scheme(scheme, "down", ref, duration_ns=10**9, seed=0), path)
+        for scheme in ("cubic", "cubic+leocc", "bbr3-leo", "satcp")
+        for path in (plain, leo)
+    ]
+    assert waits == [False, False, True, True, False, True, False, True]
+    monkeypatch.setattr(kernel, "_keeps_second", lambda *_: True)
+    (run,) = race([plain], ["cubic"], out=tmp_path / "out", duration_s=1.0, phase_s=3.5, on_kernel=True).runs
+    emulated, (flow,) = run.record.summary["emulator"], run.record.summary["flows"]
+    assert emulated["offset_ns"] == 3_500_000_000
+    assert (emulated["clock_unix_ns"] - 10_500_000_000) % 15_000_000_000 < 1_000_000
+    assert flow["goodput_bps"] > 1e6
 
 
 def test_a_profile_shorter_than_a_slot_starts_at_its_beginning(dumbbell, tmp_path):
