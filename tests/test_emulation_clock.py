@@ -75,7 +75,7 @@ def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
     assert (requested.phase(path), json.loads(requested.to_json(path))["begin"]) == (phase, begin)
     given = Spec(workload={}, offset_s=0.5)
     assert (given.phase(path), json.loads(given.to_json(path))["begin"]) == ("given", {"at": 500_000_000})
-    kept = replace(given, keeps_second=True)
+    kept = replace(given, aligned_ns=15_000_000_000)
     at_second = {"at": 500_000_000, "period": 15_000_000_000}
     assert (kept.phase(path), json.loads(kept.to_json(path))["begin"]) == ("given", {"at_second": at_second})
 
@@ -83,18 +83,24 @@ def test_the_phase_names_the_source_of_the_start_time(duration_s, phase, begin):
 def test_a_race_waits_for_the_second_if_a_controller_goes_by_the_clock(tmp_path, monkeypatch):
     plain = preset_profile("dumbbell:rate=10mbit,rtt=30ms", 20.0, start_unix_ns=7_000_000_000, name="plain")
     leo = make_profile("melbourne", "sydney", start_unix_ns=1_778_403_600_000_000_000, duration_s=20.0)
-    ref = [ProfileRef(role=ROLE, name="path", hash=plain.content_hash())]
-    waits = [
-        kernel._keeps_second(for_scheme(scheme, "down", ref, duration_ns=10**9, seed=0), path)
-        for scheme in ("cubic", "cubic+leocc", "bbr3-leo", "satcp")
-        for path in (plain, leo)
-    ]
-    assert waits == [False, False, True, True, False, True, False, True]
-    monkeypatch.setattr(kernel, "_keeps_second", lambda *_: True)
+    slot, ref = 15_000_000_000, [ProfileRef(role=ROLE, name="path", hash=plain.content_hash())]
+    for program, expected in (
+        (None, [None] * 2 + [slot] * 2 + [None] * 4),
+        ("1 on x", [None, None, slot, slot, None, slot, None, slot]),
+    ):
+        monkeypatch.setattr(kernel, "clock_program", lambda program=program: program)
+        waits = [
+            kernel._aligned_ns(for_scheme(scheme, "down", ref, duration_ns=10**9, seed=0), path)
+            for scheme in ("cubic", "cubic+leocc", "bbr3-leo", "satcp")
+            for path in (plain, leo)
+        ]
+        assert waits == expected
+    monkeypatch.setattr(kernel, "_aligned_ns", lambda *_: slot)
     (run,) = race([plain], ["cubic"], out=tmp_path / "out", duration_s=1.0, phase_s=3.5, on_kernel=True).runs
     emulated, (flow,) = run.record.summary["emulator"], run.record.summary["flows"]
     assert emulated["offset_ns"] == 3_500_000_000
     assert (emulated["clock_unix_ns"] - 10_500_000_000) % 15_000_000_000 < 1_000_000
+    assert emulated["relay"]["wall_clock_off_ms"] is None
     assert flow["goodput_bps"] > 1e6
 
 

@@ -94,7 +94,7 @@ def test_a_clock_program_that_has_no_clock_is_named(capsys):
     kernel_status.Status(none, [], "123 on host").show()
     kernel_status.Status(none, []).show()
     first, _, second, _ = capsys.readouterr().out.splitlines()
-    assert first == "bbr3-leo: no handover clock: `bentpipe clock`, process 123 on host, is not sure of one"
+    assert first == "bbr3-leo: no handover clock now; `bentpipe clock` runs (process 123 on host)"
     assert second == "bbr3-leo: no handover clock (`bentpipe clock` keeps one)"
 
 

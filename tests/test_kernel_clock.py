@@ -101,7 +101,7 @@ def test_sockets_that_deliver_most_are_polled_and_near_ones_are_not():
     assert watch.sockets == []
     assert watch.read(S).doubt == "no traffic"
     choose(watch, [replace(each, delivered=each.delivered + 1) for each in first if each.id.number >= 20])
-    assert watch.read(S).doubt == "all traffic is within this machine or has an RTT below 5 ms"
+    assert watch.read(S).doubt == "all data that is sent stays within this machine, or has an RTT below 5 ms"
     choose(watch, first)
     choose(watch, [replace(each, delivered=each.delivered + each.id.number) for each in first])
     assert watch.read(S).doubt == "too little traffic"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import json
 import random
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from bentpipe.errors import UserError
+from bentpipe.kernel.clock.record import HostClockRecord
 from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.validation import kernel_twins
 from bentpipe.validation.kernel_twins import Twins, announcing, paths
@@ -51,20 +54,20 @@ def test_all_is_simulated_before_the_first_run_in_real_time_and_the_order_is_tha
     assert shares[-1] == 1.0
 
 
-def test_told_controllers_run_last_beside_the_clock_of_their_paths(monkeypatch, tmp_path):
+def test_controllers_that_get_the_schedule_run_last_beside_the_clock_of_their_paths(monkeypatch, tmp_path):
     order = []
 
     @contextmanager
-    def announced(path, folder):
+    def clock_of(path, folder):
         order.append(path.name)
-        yield
+        yield lambda name: order.append(f"{name} had it")
         order.append("withdrawn")
 
     monkeypatch.setattr(kernel_twins, "kernel_host", dict)
     monkeypatch.setattr(kernel_twins, "simulate", lambda *_: None)
     monkeypatch.setattr(kernel_twins, "simulate_again", lambda *_: None)
     monkeypatch.setattr(kernel_twins, "_compare", lambda worlds, _: worlds)
-    monkeypatch.setattr(kernel_twins, "announced", announced)
+    monkeypatch.setattr(kernel_twins, "clock_of", clock_of)
 
     def run_cell(cell, *_):
         order.append(f"{cell.profile} {cell.flows}")
@@ -74,16 +77,78 @@ def test_told_controllers_run_last_beside_the_clock_of_their_paths(monkeypatch, 
     every, names = paths.make_paths(30.0, quick=True), ["satcp", "leocc"]
     twins = kernel_twins._run(every, names, kernel_twins.SHORT, 0, tmp_path, lambda _: None)
     assert twins == [(path.name, name) for path in every for name in names]
-    assert order[-3:] == ["melbourne-sydney", "melbourne-sydney satcp", "withdrawn"]
-    assert set(order[:-3]) == {"plain satcp", "plain leocc", "melbourne-sydney leocc"}
+    assert order[-4:] == ["melbourne-sydney", "melbourne-sydney satcp", "satcp had it", "withdrawn"]
+    assert set(order[:-4]) == {"plain satcp", "plain leocc", "melbourne-sydney leocc"}
 
 
-def test_a_clock_that_was_not_kept_is_an_error(monkeypatch, tmp_path):
+def test_runs_beside_a_clock_that_was_lost_are_removed(monkeypatch, tmp_path):
+    @contextmanager
+    def clock_of(*_):
+        def check(name):
+            raise UserError(f"{name} had no clock")
+
+        yield check
+
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(kernel_twins, "kernel_host", dict)
+    monkeypatch.setattr(kernel_twins, "simulate", lambda *_: None)
+    monkeypatch.setattr(
+        kernel_twins, "run_cell", lambda *_: SimpleNamespace(kernel=[SimpleNamespace(path=tmp_path / "run")])
+    )
+    monkeypatch.setattr(kernel_twins, "clock_of", clock_of)
+    with pytest.raises(UserError, match="satcp had no clock"):
+        kernel_twins._run(
+            paths.make_paths(30.0, quick=True)[1:], ["satcp"], kernel_twins.SHORT, 0, tmp_path, lambda _: None
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_hybla_runs_one_at_a_time(monkeypatch, tmp_path):
+    running, most = [], {"hybla": 0, "bbr3": 0}
+    monkeypatch.setattr(kernel_twins, "kernel_host", dict)
+    monkeypatch.setattr(kernel_twins, "simulate", lambda *_: None)
+    monkeypatch.setattr(kernel_twins, "_compare", lambda worlds, _: worlds)
+
+    def run_cell(cell, *_):
+        running.append(cell)
+        time.sleep(0.05)
+        most[cell.flows] = max(most[cell.flows], len(running))
+        running.remove(cell)
+
+    monkeypatch.setattr(kernel_twins, "run_cell", run_cell)
+    kernel_twins._run(paths.make_paths(1.0, quick=False), list(most), kernel_twins.SHORT, 0, tmp_path, lambda _: None)
+    assert most == {"hybla": 1, "bbr3": kernel_twins.TOGETHER}
+
+
+def line(kind):
+    return f"print('{json.dumps({'event': kind})}', flush=True); "
+
+
+WAITS = "import time; time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("code", "until_ns", "says"),
+    [
+        (line("found") + WAITS, 2**62, None),
+        (line("found"), 2**62, "has ended: code 0"),
+        ("exit('no root')", 2**62, "has ended: no root"),
+        (WAITS, 2**62, "has found no clock within 1 s"),
+        (line("found") + line("moved") + WAITS, 2**62, r"has changed \(moved\)"),
+        (line("found") + WAITS, 1, "satcp had no clock"),
+    ],
+)
+def test_a_clock_that_was_not_kept_is_an_error(monkeypatch, tmp_path, code, until_ns, says):
     path = paths.make_paths(30.0, quick=True)[1]
-    for code, says in (('print(\'{"event": "found"}\')', "within the Runs: code 0"), ("exit('no root')", "no root")):
-        monkeypatch.setattr(announcing, "COMMAND", (sys.executable, "-c", code))
-        with pytest.raises(UserError, match=says), announcing.announced(path, tmp_path / "new"):
-            time.sleep(0.5)
+    monkeypatch.setattr(announcing, "COMMAND", (sys.executable, "-c", code))
+    monkeypatch.setattr(announcing, "read_records", lambda: {"satcp": HostClockRecord(1, 15 * 10**9, 0, until_ns)})
+    monkeypatch.setattr(announcing, "LONGEST_WAIT_S", 1.0)
+    with (
+        pytest.raises(UserError, match=says) if says else nullcontext(),
+        announcing.clock_of(path, tmp_path / "new") as check,
+    ):
+        time.sleep(0.3)
+        check("satcp")
 
 
 def test_the_five_computed_paths_have_the_same_clock():

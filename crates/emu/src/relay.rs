@@ -346,7 +346,7 @@ impl Relay {
     fn report(mut self) -> RelayReport {
         let now = self.clock.now();
         self.ends.close_capture(now);
-        self.report.wall_clock_off_ms = self.begin.follows_wall_clock().then(|| self.wall_drift.largest().as_secs_f64() * 1e3);
+        self.report.wall_clock_off_ms = matches!(self.begin, Begin::WallClock(_)).then(|| self.wall_drift.largest().as_secs_f64() * 1e3);
         self.report.unnumbered = self.flows.unnumbered();
         self.report.reported_drops = [0, 1].map(|end| self.ends.devices[end].reported_drops());
         for rejected in self.ends.devices.iter().map(Device::rejected) {

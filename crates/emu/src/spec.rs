@@ -59,12 +59,6 @@ impl Begin {
         }
     }
 
-    /// Whether the Profile's clock follows the machine's.
-    #[must_use]
-    pub const fn follows_wall_clock(self) -> bool {
-        !matches!(self, Self::At(_))
-    }
-
     /// The Profile time at which it restarts when it is over at `end`, in Profile time since the first start: where the clocks agree again, or 0.
     #[must_use]
     pub fn restart_at(self, end: Time) -> Time {

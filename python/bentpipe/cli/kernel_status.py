@@ -135,12 +135,12 @@ def _row(each: SocketState) -> list[str]:
 
 
 def _clock_lines(clocks: Mapping[str, Mapping[str, float | None]], clock_program: str | None) -> list[str]:
-    none = "no handover clock (`bentpipe clock` keeps one)"
+    no_clock = "no handover clock (`bentpipe clock` keeps one)"
     if clock_program is not None:
-        none = f"no handover clock: `bentpipe clock`, process {printable(clock_program)}, is not sure of one"
+        no_clock = f"no handover clock now; `bentpipe clock` runs (process {printable(clock_program)})"
     names: dict[str, list[str]] = {}
     for controller, clock in clocks.items():
-        line = none
+        line = no_clock
         if clock["period_s"] is not None:
             line = (
                 f"handover clock: every {clock['period_s']:.3f} s, second {clock['second_of_minute']:.2f} of the "

@@ -16,10 +16,14 @@ from bentpipe.execution.emulation.spec import EmulationError, Spec
 from bentpipe.execution.engine import Simulated
 from bentpipe.experiments import linux
 from bentpipe.experiments.apps import Call, Web
+from bentpipe.experiments.experiment import NS_PER_S
 from bentpipe.experiments.plugins import is_python_controller, python_plugins
 from bentpipe.experiments.recovery import check_emulated
 from bentpipe.experiments.schemes import needs_of
 from bentpipe.kernel import controllers
+from bentpipe.kernel.clock.daemon import clock_program
+from bentpipe.kernel.clock.profile import aligned_ns
+from bentpipe.measurements.dish.slots import SLOT_NS
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
 
@@ -207,7 +211,7 @@ def run_on_kernel(
         seed=experiment.seed,
         role=experiment.profiles[0].role,
         offset_s=experiment.offset_ns / 1e9,
-        keeps_second=_keeps_second(experiment, path),
+        aligned_ns=_aligned_ns(experiment, path),
         at_end="hold",
         sample_step_ns=experiment.sample_step_ns,
         hosts=hosts,
@@ -225,10 +229,16 @@ def run_on_kernel(
     return emulate(path, spec, on_message=on_message, on_rows=on_rows)
 
 
-def _keeps_second(experiment: Experiment, path: Profile) -> bool:
-    """Return whether a controller goes by the machine's clock, or by a handover clock that this host may have."""
+def _aligned_ns(experiment: Experiment, path: Profile) -> int | None:
+    """Return the period modulo which the machine's clock must be the Profile's [ns]; None: it need not be.
+
+    It must be for a controller that follows the wall clock, and for those that read the handover clock, if a
+    `bentpipe clock` keeps one: of a Profile it knows the phase in that period.
+    """
     needs = {needs_of(flow.controller) for flow in experiment.flows} - {"none"}
-    return "clock" in needs or (bool(needs) and bool(PathView(path).handovers()))
+    if needs and PathView(path).handovers() and clock_program() is not None:
+        return aligned_ns(round(path.duration_s * NS_PER_S))
+    return SLOT_NS if "clock" in needs else None
 
 
 def _host(experiment: Experiment, name: str | None) -> Host | None:

@@ -45,6 +45,9 @@ const UDP_ONLY_WAIT: Duration = Duration::from_millis(300);
 /// Time for the path and the flows of a race to set up before its start, so that flows start on time. Chosen here: up to 4 ms were measured.
 const LEAD: Nanos = Nanos::from_millis(20);
 
+/// End of a wait for a second before it: then the relay is ready in time. Chosen here: above [`LEAD`] and a late wake-up.
+const BEFORE_SECOND: Duration = Duration::from_millis(100);
+
 /// The path between the hosts.
 pub enum Path {
     /// A thread of this process.
@@ -199,8 +202,23 @@ impl Prepared {
         Ok(Server { pid, processes })
     }
 
+    /// Waits until a little before the time at which the machine's clock agrees with the Profile's; a stop ends the wait.
+    fn wait_for_second(&mut self) {
+        let context = &mut self.context;
+        let wait = context.spec.begin.wait(context.profile.start(), SystemTime::now() + BEFORE_SECOND);
+        let until = Instant::now() + Duration::from_nanos(wait.0);
+        while context.stop_reason.is_none()
+            && let Some(left) = until.checked_duration_since(Instant::now())
+        {
+            if matches!(context.events_rx.recv_timeout(left), Ok(Event::Terminate)) {
+                context.stop_reason = Some(Stopped::Requested);
+            }
+        }
+    }
+
     /// Starts the path and the Profile's clock.
-    pub fn begin(self, privilege: Privilege, messages: &mut MessageWriter) -> Result<Session, EmuError> {
+    pub fn begin(mut self, privilege: Privilege, messages: &mut MessageWriter) -> Result<Session, EmuError> {
+        self.wait_for_second();
         let Self { context, mut path, beside, files, events } = self;
         let (spec, profile) = (&context.spec, &context.profile);
         let stop_relay = Arc::new(AtomicBool::new(false));

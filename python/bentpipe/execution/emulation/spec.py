@@ -49,8 +49,8 @@ class Spec:
         offset_s: Profile time at which to start [s]; None: where the machine's clock and the Profile's agree in the
             second of the minute (of the 15 s slot, if the Profile is shorter than two minutes), since reconfigurations
             happen at :12, :27, :42 and :57; at 0 if the Profile is shorter than a slot.
-        keeps_second: Whether a start at `offset_s` waits, up to 15 s, until the machine's second of the slot is the
-            Profile's.
+        aligned_ns: A start at `offset_s` waits, for less than this period, until the machine's clock and the Profile's
+            agree modulo it [ns]; None: it does not wait.
         at_end: Behaviour after the Profile's end: restart it, hold its last values, or stop the program.
         mtu: Largest IP packet [bytes].
         gateway_controller: Congestion controller of the gateway's TCP towards the program, for traffic from the
@@ -77,7 +77,7 @@ class Spec:
     seed: int = 0
     role: str = "path"
     offset_s: float | None = None
-    keeps_second: bool = False
+    aligned_ns: int | None = None
     at_end: AtEnd = "loop"
     mtu: int = 1500
     gateway_controller: str | None = None
@@ -144,7 +144,9 @@ class Spec:
                     expected=f"0 to the Profile's {profile.duration_s:g} s, its end not included",
                 )
             at_ns = round(self.offset_s * 1e9)
-            return {"at_second": {"at": at_ns, "period": SLOT_NS}} if self.keeps_second else {"at": at_ns}
+            if self.aligned_ns is None:
+                return {"at": at_ns}
+            return {"at_second": {"at": at_ns, "period": self.aligned_ns}}
         for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):
             if profile.duration_s >= least_s:
                 return {"wall_clock": period_ns}

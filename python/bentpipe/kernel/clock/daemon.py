@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bentpipe.kernel.clock.reading import Reading, Source
 
 TASK = "clock"
-"""Name of what only one program on a kernel does."""
+"""Name of the task for `only_one`."""
 RENEW_NS = 500_000_000
 """Time between two writes [ns]. Chosen here: a handover that a Profile announces is known within it."""
 VALID_NS = 5_000_000_000

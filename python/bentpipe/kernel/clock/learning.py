@@ -133,7 +133,7 @@ class Watch:
         if self._quiet:
             return "too little traffic"
         if self._has_near:
-            return f"all traffic is within this machine or has an RTT below {LEAST_RTT_NS / 1e6:g} ms"
+            return f"all data that is sent stays within this machine, or has an RTT below {LEAST_RTT_NS / 1e6:g} ms"
         return "no traffic"
 
     def restart(self) -> None:

@@ -53,6 +53,17 @@ def handover_times_s(profile: Profile) -> list[float]:
     return sorted(each for each in times if 0 < each < profile.duration_s)
 
 
+def aligned_ns(duration_ns: int) -> int:
+    """Return the period modulo which an emulation keeps the second of a Profile of a duration, both in ns.
+
+    Example:
+        >>> from bentpipe.kernel.clock.profile import aligned_ns
+        >>> aligned_ns(100 * 10**9), aligned_ns(200 * 10**9)
+        (15000000000, 60000000000)
+    """
+    return MINUTE_NS if duration_ns >= LONG_NS else SLOT_NS
+
+
 def regular_clock(times_s: list[float]) -> tuple[float, float] | None:
     """Return period and time of one handover [s] if all are at multiples of a period; None: they are not.
 
@@ -119,7 +130,7 @@ class Emulated:
         self._start_unix_ns, self._wall_ns = start_unix_ns, wall_clock_ns()
         self._made_for_unix_ns = profile.start_unix_ns
         self._emulations, self._have_ended = Emulations(file), False
-        self._aligned_ns = MINUTE_NS if self._duration_ns >= LONG_NS else SLOT_NS
+        self._aligned_ns = aligned_ns(self._duration_ns)
         is_aligned = self._clock is not None and self._aligned_ns % round(self._clock[0] * 1e9) == 0
         if start_unix_ns is None and not (is_aligned and self._duration_ns >= SLOT_NS):
             every = "each minute" if self._duration_ns >= LONG_NS else f"every 15 s, in its {profile.duration_s:g} s"

@@ -6,6 +6,7 @@ README.md beside this file states the claim and its tests.
 from __future__ import annotations
 
 import math
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.errors import UserError
+from bentpipe.errors import UserError, printable
 from bentpipe.experiments.schemes import needs_of
 from bentpipe.kernel import controllers
+from bentpipe.kernel.clock.daemon import clock_program
 from bentpipe.kernel.libbpf import KernelRefusedError
 from bentpipe.runs.estimates import paired_ratio
 from bentpipe.runs.text import interval
 from bentpipe.times import SLOT_S
 from bentpipe.validation import Outcome, Row
-from bentpipe.validation.kernel_twins.announcing import announced, clock_for
+from bentpipe.validation.kernel_twins.announcing import clock_for, clock_of
 from bentpipe.validation.kernel_twins.chance import ratio_beside_chance, simulate_again
 from bentpipe.validation.kernel_twins.paths import QUICK, make_paths
 from bentpipe.validation.sim_vs_kernel.cells import START_S, WARMUP_S, Cell, Effort
@@ -37,7 +39,7 @@ from bentpipe.validation.sim_vs_kernel.worlds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bentpipe._native import Profile
     from bentpipe.runs.estimates import Estimate
@@ -91,7 +93,7 @@ def real_time_s(*, quick: bool) -> float:
     """Return how long the kernel's Runs take [s]."""
     effort, paths = (SHORT, len(QUICK)) if quick else (FULL, PATHS)
     names = controllers.available()
-    wait_s = SLOT_S / 2 * sum(needs_of(name) != "none" for name in names)  # half a slot each, where there are slots
+    wait_s = SLOT_S / 2 * sum(needs_of(name) in {"clock", "schedule"} for name in names)  # half a slot each
     run_s = (effort.alone_s + START_S) * sum(TOGETHER if name in ALONE else 1 for name in names)
     return paths * effort.alone[0] * (run_s + wait_s) / TOGETHER
 
@@ -107,6 +109,8 @@ def check(data: Path | None, on_progress: OnProgress, *, quick: bool = False, ou
     names = controllers.available()
     if not names:
         return Outcome(CLAIM, skipped="no programs are compiled here (make kernel)")
+    if (other := clock_program()) is not None:
+        return Outcome(CLAIM, skipped=f"process {printable(other)} keeps the clock of this host: end it first")
     every = make_paths(effort.alone_s, quick=quick)
     again = 0 if quick else AGAIN
     try:
@@ -130,7 +134,7 @@ def _run(
 ) -> list[Twins]:
     """Simulate all cells, then run them on the kernel: no simulation takes a processor beside a Run in real time.
 
-    The controllers that a simulator tells the schedule come last, beside `bentpipe clock`: all others learn alone.
+    The controllers that a simulator gives the schedule come last, beside `bentpipe clock`: all others have no clock.
     """
     cells = [(path, name, folder / path.name / name) for path in every for name in names]
     host = kernel_host()
@@ -145,12 +149,23 @@ def _run(
         on_progress(SIMULATED_SHARE * n / len(cells))
     twins: dict[Path, Twins] = {}
 
-    def run(path: Profile, name: str, out: Path) -> Twins:
-        return _compare(run_cell(Cell(path.name, name), path, effort, out, lambda _: None), others[out])
+    def run(path: Profile, name: str, out: Path, check: Callable[[str], None]) -> Twins:
+        worlds = run_cell(Cell(path.name, name), path, effort, out, lambda _: None)
+        try:
+            check(name)
+        except UserError:
+            for each in worlds.kernel:  # else the next command would take them
+                shutil.rmtree(each.path)
+            raise
+        return _compare(worlds, others[out])
 
-    def run_all(some: Sequence[tuple[Profile, str, Path]], together: int = TOGETHER) -> None:
+    def run_all(
+        group: Sequence[tuple[Profile, str, Path]],
+        together: int = TOGETHER,
+        check: Callable[[str], None] = lambda _: None,
+    ) -> None:
         with ThreadPoolExecutor(together) as pool:
-            waiting = {cell[2]: pool.submit(run, *cell) for cell in some}
+            waiting = {cell[2]: pool.submit(run, *cell, check) for cell in group}
             try:
                 for out, each in waiting.items():
                     twins[out] = each.result()
@@ -161,12 +176,12 @@ def _run(
     by_clock: dict[tuple[float, float] | None, list[tuple[Profile, str, Path]]] = {None: []}
     for each in cells:
         by_clock.setdefault(clock_for(*each[:2]), []).append(each)
-    untold = by_clock.pop(None)
-    run_all([cell for cell in untold if cell[1] not in ALONE])
-    run_all([cell for cell in untold if cell[1] in ALONE], together=1)
-    for some in by_clock.values():
-        with announced(some[0][0], folder):
-            run_all(some)
+    without_clock = by_clock.pop(None)
+    run_all([cell for cell in without_clock if cell[1] not in ALONE])
+    run_all([cell for cell in without_clock if cell[1] in ALONE], together=1)
+    for group in by_clock.values():
+        with clock_of(group[0][0], folder) as check:
+            run_all(group, check=check)
     return [twins[out] for _, _, out in cells]
 
 
