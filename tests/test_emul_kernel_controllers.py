@@ -159,7 +159,7 @@ def test_the_command_line_loads_shows_and_unloads():
         assert "hybla" in run("status")
     watching = [sys.executable, "-P", "-m", "bentpipe", "kernel", "status", "--watch", "--json"]
     with subprocess.Popen(watching, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
-        assert [set(json.loads(watch.stdout.readline())) for _ in range(2)] == [{"clocks", "connections"}] * 2
+        assert [set(json.loads(watch.stdout.readline())) for _ in range(2)] == [{"clocks", "clock_program", "connections"}] * 2
         watch.send_signal(signal.SIGINT)
         assert (watch.wait(10), watch.stderr.read()) == (0, "")
     run("set", "hybla", "rtt0_ms=30")
