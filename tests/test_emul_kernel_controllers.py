@@ -33,7 +33,7 @@ def _turn():
 @pytest.mark.parametrize("name", controllers.available())
 def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
     loaded = controllers.load_controller(name)
-    assert (loaded.name, loaded.state) == (name, "in use")
+    assert (loaded.name, loaded.state) == (name, "loaded")
     with connection(name) as near:
         send(near, BYTES)
         time.sleep(0.15)  # a socket is shown ten times a second, at an ACK
@@ -44,7 +44,7 @@ def test_a_connection_transfers_under_a_loaded_controller_and_outlives_it(name):
         assert ours.rtt_min_ms > 0
         assert ours.delivered_bytes > BYTES / 2
         controllers.unload_controller(name)
-        assert name not in {each.name for each in controllers.loaded_controllers() if each.state == "in use"}
+        assert name not in {each.name for each in controllers.loaded_controllers() if each.state == "loaded"}
         send(near, BYTES // 10)  # it keeps the controller until it closes
         assert (
             near.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
@@ -112,7 +112,7 @@ def test_a_hundred_loads_under_traffic_leave_nothing():
 
 
 def loaded(name):
-    (own,) = (each for each in controllers.loaded_controllers() if each.name == name and each.state == "in use")
+    (own,) = (each for each in controllers.loaded_controllers() if each.name == name and each.state == "loaded")
     return own
 
 
@@ -159,11 +159,13 @@ def test_the_command_line_loads_shows_and_unloads():
         assert "hybla" in run("status")
     watching = [sys.executable, "-P", "-m", "bentpipe", "kernel", "status", "--watch", "--json"]
     with subprocess.Popen(watching, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
-        assert [set(json.loads(watch.stdout.readline())) for _ in range(2)] == [{"clocks", "clock_program", "connections"}] * 2
+        assert [set(json.loads(watch.stdout.readline())) for _ in range(2)] == [
+            {"clocks", "clock_program", "connections"}
+        ] * 2
         watch.send_signal(signal.SIGINT)
         assert (watch.wait(10), watch.stderr.read()) == (0, "")
     run("set", "hybla", "rtt0_ms=30")
-    (own,) = (each for each in json.loads(run("list", "--json"))["loaded"] if each["state"] == "in use")
+    (own,) = (each for each in json.loads(run("list", "--json"))["loaded"] if each["state"] == "loaded")
     assert own["tunables"] == {"rtt0_ms": 30.0, "counts": "acks"}
     run("set", "hybla", "rtt0_ms=25")
     assert "defaults" in run("list")

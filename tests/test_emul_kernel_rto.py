@@ -159,7 +159,7 @@ def test_a_connection_lives_as_long_as_without_and_has_the_hosts_value_after_an_
     assert set(timeouts) == {0, GIVES_UP_MS}  # so that the kernel does not give up after 7.4 s
     assert max(retransmits for _, _, retransmits, _ in polls) >= 6  # a second apart
     assert polls[-1][1] == HOSTS_MS  # though the program is unloaded
-    assert "bbr3-leo" not in {each.name for each in controllers.loaded_controllers() if each.state == "in use"}
+    assert "bbr3-leo" not in {each.name for each in controllers.loaded_controllers() if each.state == "loaded"}
     assert sent["last"] == HOSTS_MS  # under another controller
     assert sent["closed"]
     assert sent["changed"] == [1000, HOSTS_MS]  # another controller keeps the lowered value; this one takes it back

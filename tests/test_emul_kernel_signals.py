@@ -227,4 +227,4 @@ def test_a_kernel_that_calls_with_the_other_arguments_checks_the_other_branch(mo
     monkeypatch.setattr(requirements, "rate_sample_argument", lambda: {1: 3, 3: 1}[at])
     with pytest.raises(UserError, match="the verifier of this kernel"):
         controllers.load_controller("bbr3")
-    assert controllers.load_controller("hybla").state == "in use"  # a window's controller has no such call
+    assert controllers.load_controller("hybla").state == "loaded"  # a window's controller has no such call

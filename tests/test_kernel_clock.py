@@ -99,7 +99,7 @@ def test_sockets_that_deliver_most_are_polled_and_near_ones_are_not():
     first = [sample(n, 10) for n in range(1, 12)] + [sample(20, 10, rtt_ms=1), sample(21, 10, remote=(127, 0, 0, 1))]
     choose(watch, first)
     assert watch.sockets == []
-    assert watch.read(S).doubt == "no traffic"
+    assert watch.read(S).doubt == "no connection of this network namespace sends"
     choose(watch, [replace(each, delivered=each.delivered + 1) for each in first if each.id.number >= 20])
     assert watch.read(S).doubt == "all data that is sent stays within this machine, or has an RTT below 5 ms"
     choose(watch, first)

@@ -102,7 +102,10 @@ def unload(name: Annotated[str, typer.Argument(help="Controller.")]) -> None:
     from bentpipe.kernel import controllers
 
     left = controllers.unload_controller(name)
-    users = [(left.connections, "connections until they close"), (left.other_references, "other users (kernel list)")]
+    users = [
+        (left.connections, "connections until they close"),
+        (left.other_references, "other references (kernel list)"),
+    ]
     kept = " and ".join(f"{count} {who}" for count, who in users if count > 0)
     say(f"{name} is unloaded" + (f"; kept by {kept}" if kept else ""))
 
@@ -135,8 +138,8 @@ def list_controllers(as_json: Annotated[bool, typer.Option("--json", help="Print
     table("", ["controller", "in the kernel", "connections", "other references", "tunables"], rows)
     if any(each.state == controllers.STATES[2] and each.other_references for each in registrations):
         say(
-            "Other references: sockets that listen or have sent nothing, and defaults of network namespaces. If there "
-            "are none of these, the kernel leaked the references, until its restart."
+            "Other references: sockets that listen or have sent nothing, and defaults of network namespaces. They may stay "
+            "for some minutes after their end; what then stays without any of these is leaked by the kernel."
         )
 
 

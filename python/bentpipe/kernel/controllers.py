@@ -26,7 +26,7 @@ OBJECTS = files("bentpipe.kernel").joinpath("objects")
 """Folder of the compiled programs, one file ``<controller>.bpf.o`` each, and their digests (`make kernel`)."""
 DIGESTS = "SHA256SUMS"
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-STATES = ("being made", "in use", "ends with its last reference", "ready")
+STATES = ("being made", "loaded", "ends with its last reference", "ready")
 """States of a registration (`enum bpf_struct_ops_state`)."""
 
 
@@ -132,7 +132,7 @@ def load_controller(name: str, options: Mapping[str, float | str] | None = None)
     Example:
         >>> import bentpipe as bp
         >>> bp.load_controller("bbr3", {"loss_thresh": 0.05}).state  # doctest: +SKIP
-        'in use'
+        'loaded'
     """
     program = _program(name)
     words = tunables.option_words(name, options or {})
@@ -217,7 +217,7 @@ def _registrations() -> list[_Registration]:
             continue  # it is gone
         key = info.name.removeprefix(owned.REGISTRATION)
         state = STATES[min(number, len(STATES) - 1)]
-        references = max(count - (state == STATES[1]), 0)  # a registration in use counts as one
+        references = max(count - (state == STATES[1]), 0)  # one that is loaded counts as one
         registrations.append(_Registration(info, names.get(key, key), state, references))
     return registrations
 

@@ -45,7 +45,7 @@ class Watch:
     Example:
         >>> from bentpipe.kernel.clock.learning import Watch
         >>> Watch().read(0).doubt
-        'no traffic'
+        'no connection of this network namespace sends'
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Watch:
             return "too little traffic"
         if self._has_near:
             return f"all data that is sent stays within this machine, or has an RTT below {LEAST_RTT_NS / 1e6:g} ms"
-        return "no traffic"
+        return "no connection of this network namespace sends"
 
     def restart(self) -> None:
         """Forget everything."""
