@@ -26,7 +26,7 @@ LOSS_STATE = 4
 
 def unload_all():
     for each in controllers.loaded_controllers():
-        if each.state == "in use":
+        if each.state == "loaded":
             controllers.unload_controller(each.name)
 
 

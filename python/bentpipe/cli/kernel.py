@@ -138,8 +138,8 @@ def list_controllers(as_json: Annotated[bool, typer.Option("--json", help="Print
     table("", ["controller", "in the kernel", "connections", "other references", "tunables"], rows)
     if any(each.state == controllers.STATES[2] and each.other_references for each in registrations):
         say(
-            "Other references: sockets that listen or have sent nothing, and defaults of network namespaces. They may stay "
-            "for some minutes after their end; what then stays without any of these is leaked by the kernel."
+            "Other references: sockets that listen or have sent nothing, and defaults of network namespaces. They may "
+            "stay for some minutes after their end; what then stays without any of these is leaked by the kernel."
         )
 
 
