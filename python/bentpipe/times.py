@@ -35,6 +35,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 
+def aligned_ns(duration_ns: int) -> int:
+    """Return the period modulo which an emulated Profile keeps the machine's second, for its duration, both in ns.
+
+    From two minutes on it is the minute, below the slot.
+
+    Example:
+        >>> from bentpipe.times import aligned_ns
+        >>> aligned_ns(100 * 10**9), aligned_ns(200 * 10**9)
+        (15000000000, 60000000000)
+    """
+    return 60 * 10**9 if duration_ns >= 120 * 10**9 else SLOT_S * 10**9
+
+
 def parse_utc(text: str, where: str = "time") -> int:
     """Parse an ISO-8601 time such as ``2026-05-10T09:00:00Z`` into nanoseconds since 1970-01-01T00:00:00Z.
 

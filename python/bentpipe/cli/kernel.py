@@ -194,7 +194,9 @@ def status(
         controllers.check_name(name)
 
     def read() -> Status:
-        return Status(shown_clocks(name), list(controllers.controller_sockets(name)), clock_program())
+        clocks = shown_clocks(name)
+        has_all = all(clock["period_s"] is not None for clock in clocks.values())  # a search of all processes is saved
+        return Status(clocks, list(controllers.controller_sockets(name)), None if has_all else clock_program())
 
     if watch:
         watch_status(read, as_json=as_json)

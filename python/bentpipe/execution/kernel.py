@@ -22,10 +22,10 @@ from bentpipe.experiments.recovery import check_emulated
 from bentpipe.experiments.schemes import needs_of
 from bentpipe.kernel import controllers
 from bentpipe.kernel.clock.daemon import clock_program
-from bentpipe.kernel.clock.profile import aligned_ns
 from bentpipe.measurements.dish.slots import SLOT_NS
 from bentpipe.profiles.path import PathView
 from bentpipe.profiles.presets import preset_profile
+from bentpipe.times import aligned_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -227,7 +227,7 @@ def _find(name: str) -> _Registration | None:
     return next((each for each in same if each.state == STATES[1]), same[-1] if same else None)
 
 
-def _in_use(name: str, hint: str = "") -> _Registration:
+def _find_loaded(name: str, hint: str = "") -> _Registration:
     registration = _find(name)
     if registration is None:
         check_name(name)
@@ -249,7 +249,7 @@ def unload_controller(name: str) -> Loaded:
         >>> bp.unload_controller("bbr3").connections  # doctest: +SKIP
         0
     """
-    registration = _in_use(name)
+    registration = _find_loaded(name)
     if DEFAULT.read_text().strip() == kernel_name(name):
         raise UserError(
             f"{name} is the default of this network namespace",
@@ -300,7 +300,7 @@ def has_default_options(name: str) -> bool:
 def _options_map(name: str) -> Iterator[tuple[int, int]]:
     """Open the options of a loaded controller; yield the descriptor and the size of a value [bytes]."""
     try:
-        own = tunables.maps_of(_in_use(name, f"bentpipe kernel load {name}").info)
+        own = tunables.maps_of(_find_loaded(name, f"bentpipe kernel load {name}").info)
         if not own:
             raise _other_version(name)
         with libbpf.open_map(own[0].id) as file:

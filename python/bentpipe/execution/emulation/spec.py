@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.errors import BentpipeError, UserError
 from bentpipe.seeds import LARGEST_SEED
-from bentpipe.times import SLOT_S
+from bentpipe.times import SLOT_S, aligned_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +33,6 @@ MIN_MTU = 576
 """Size that every host accepts (RFC 791) [bytes]."""
 
 SAMPLE_STEP_NS = 100_000_000
-MINUTE_NS = 60 * 10**9
-SLOT_NS = SLOT_S * 10**9
 
 
 class EmulationError(BentpipeError):
@@ -147,10 +145,8 @@ class Spec:
             if self.aligned_ns is None:
                 return {"at": at_ns}
             return {"at_second": {"at": at_ns, "period": self.aligned_ns}}
-        for period_ns, least_s in ((MINUTE_NS, 120.0), (SLOT_NS, 15.0)):
-            if profile.duration_s >= least_s:
-                return {"wall_clock": period_ns}
-        return {"at": 0}
+        duration_ns = round(profile.duration_s * 1e9)
+        return {"wall_clock": aligned_ns(duration_ns)} if duration_ns >= SLOT_S * 10**9 else {"at": 0}
 
 
 def _bytes(text: str) -> dict[str, list[int]]:

@@ -14,15 +14,13 @@ from bentpipe.kernel.clock.reading import Reading
 from bentpipe.kernel.clock.record import Hint, wall_clock_ns
 from bentpipe.measurements.dish.slots import SLOT_NS
 from bentpipe.profiles.path import PathView
+from bentpipe.times import aligned_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe._native import Profile
 
-MINUTE_NS = 60 * 10**9
-LONG_NS = 2 * MINUTE_NS
-"""From this duration on the emulator keeps to the second of the minute, below to that of the slot [ns]."""
 TOLERANCE_S = 0.2
 """Largest deviation of a handover from a periodic clock [s]. Chosen here: of the order of an interruption."""
 STARLINK_S = 15.0
@@ -51,17 +49,6 @@ def handover_times_s(profile: Profile) -> list[float]:
     """
     times = {event["at_ns"] / 1e9 for event in PathView(profile).handovers()}
     return sorted(each for each in times if 0 < each < profile.duration_s)
-
-
-def aligned_ns(duration_ns: int) -> int:
-    """Return the period modulo which an emulation keeps the second of a Profile of a duration, both in ns.
-
-    Example:
-        >>> from bentpipe.kernel.clock.profile import aligned_ns
-        >>> aligned_ns(100 * 10**9), aligned_ns(200 * 10**9)
-        (15000000000, 60000000000)
-    """
-    return MINUTE_NS if duration_ns >= LONG_NS else SLOT_NS
 
 
 def regular_clock(times_s: list[float]) -> tuple[float, float] | None:
@@ -133,7 +120,7 @@ class Emulated:
         self._aligned_ns = aligned_ns(self._duration_ns)
         is_aligned = self._clock is not None and self._aligned_ns % round(self._clock[0] * 1e9) == 0
         if start_unix_ns is None and not (is_aligned and self._duration_ns >= SLOT_NS):
-            every = "each minute" if self._duration_ns >= LONG_NS else f"every 15 s, in its {profile.duration_s:g} s"
+            every = "each minute" if self._aligned_ns > SLOT_NS else f"every 15 s, in its {profile.duration_s:g} s"
             raise UserError(
                 f"the handovers of {profile.name} do not repeat {every}",
                 where="start",
