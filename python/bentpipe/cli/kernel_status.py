@@ -35,7 +35,7 @@ class Status:
     Attributes:
         clocks: The clock of each controller, as `bentpipe.kernel.clock.record.described`.
         connections: The connections.
-        clock_program: The `bentpipe clock` that runs, as `123 on host`; None: none does, or each controller has a clock.
+        clock_program: The `bentpipe clock` that runs, as `123 on host`; None: none, or all have a clock.
     """
 
     clocks: Mapping[str, Mapping[str, float | None]]
